@@ -15,7 +15,7 @@ OptionGroup checkpoint_options(Options& o) {
         .store = into(o.save_dir)},
        {.name = "save-interval",
         .domain = Whole{1, 1'000'000'000, "never"},
-        .help = "save a checkpoint after every Nth epoch; the end of the run and the best accuracy are saved anyway",
+        .help = "save a checkpoint after every Nth epoch; the end of the run and the best evaluation are saved anyway",
         .otherwise = "1",
         .store = into(o.checkpoints.epochs)},
        {.name = "save-steps",
@@ -23,9 +23,20 @@ OptionGroup checkpoint_options(Options& o) {
         .help = "save a checkpoint after every Nth step, too",
         .otherwise = "never",
         .store = into(o.checkpoints.steps)},
+       {.name = "best",
+        .domain = Text{"METRIC"},
+        .help = "metric whose best evaluation the link best names: a metric of the model, such as accuracy or loss",
+        .default_text = "accuracy; loss for models without it",
+        .store = into(o.trainer.best_metric),
+        .conflict =
+            [&o](const OptionValues& given) {
+              return given.has("best") && o.trainer.eval_interval == 0
+                         ? "--best " + o.trainer.best_metric + " has no meaning with --eval-interval never"
+                         : "";
+            }},
        {.name = "keep",
         .domain = Whole{1, 1'000'000},
-        .help = "keep the newest N checkpoints, beside the one with the best accuracy",
+        .help = "keep the newest N checkpoints, beside the best one",
         .otherwise = "3",
         .store = into(o.checkpoints.keep)},
        {.name = "resume",

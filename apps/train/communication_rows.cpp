@@ -158,7 +158,7 @@ OptionGroup report_options(Options& o) {
            {.name = "metrics",
             .domain = Text{"FILE"},
             .help = "append one JSON object per line to FILE: start, step (loss, learning_rate), epoch (train_loss, "
-                    "val_loss, val_accuracy) and end",
+                    "and each metric of the test set: val_loss, val_accuracy, ...) and end",
             .of_each_rank = true,
             .store = into(o.metrics)},
            {.name = "trace",

@@ -9,7 +9,7 @@ constexpr std::string_view auto_resume_answer =
 constexpr std::string_view nosave_answer = "use --save-dir none to save nothing";
 constexpr std::string_view save_steps_answer = "use --save-steps N for steps, or --save-interval N for epochs";
 constexpr std::string_view save_best_answer =
-    "leave it out: the checkpoint with the best accuracy is kept, and named best";
+    "leave it out: the checkpoint with the best accuracy is kept, and named best; --best METRIC chooses another metric";
 constexpr std::string_view weights_answer =
     "lockstep has no pretrained weights yet: training starts from new weights, drawn by --seed, or from a checkpoint "
     "of "
@@ -72,7 +72,7 @@ constexpr std::string_view detect_answer = "lockstep's detector has no such sett
 constexpr std::string_view infer_answer =
     "lockstep has no inference, no export and no model conversion yet; leave it out";
 constexpr std::string_view evolve_answer = "lockstep has no hyperparameter search; start one run per setting";
-constexpr std::string_view early_answer = "lockstep has no early stopping yet; use --epochs or --steps";
+constexpr std::string_view early_answer = "use --early-stop METRIC:N, such as accuracy:5, where N counts evaluations";
 constexpr std::string_view dirs_answer = "use --save-dir DIR, the folder of the run";
 constexpr std::string_view loss_answer = "the loss belongs to the model and has no such setting; leave it out";
 constexpr std::string_view verbose_answer =
@@ -601,7 +601,6 @@ constexpr ForeignOption rows[] = {
     {"search", {}, evolve_answer},
     {"auto-tuner-json", {}, evolve_answer},
     {"patience", {}, early_answer},
-    {"early-stop", {}, early_answer},
     {"early-stop-intervals", {}, early_answer},
     {"early-stopping", {}, early_answer},
     {"early-stopping-patience", {}, early_answer},

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/graph_for_data.hpp"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/common/run_app.hpp"
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/trainer/metric.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -56,6 +59,20 @@ nn::Graph model_for_data(const Options& options, const nn::Models& models, const
   }
 }
 
+/// @throws UsageError if an option names a metric that the model does not have
+void require_metrics(const Options& options, const nn::Graph& graph, const nn::DataSpec& data) {
+  std::vector<std::string> names;
+  for (const auto& metric : trainer::make_metrics(graph, data.tensors))
+    for (const observe::MetricValue& value : metric->values()) names.push_back(value.name);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const auto require = [&](const std::string& option, const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw UsageError(option + ": " + unknown("metric", name, known));
+  };
+  if (!options.trainer.best_metric.empty()) require("--best", options.trainer.best_metric);
+  if (options.trainer.early_stop.patience > 0) require("--early-stop", options.trainer.early_stop.metric);
+}
+
 }  // namespace
 
 nn::Graph graph_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
@@ -67,6 +84,7 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
       throw UsageError(edit.option + ": " + error.message());
     }
   }
+  require_metrics(options, graph, data);
   return graph;
 }
 

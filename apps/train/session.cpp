@@ -73,19 +73,17 @@ std::string weights_sha256(const trainer::Replica& replica) {
 observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
   const trainer::RunState& run = trainer.state();
   const bool is_signal = run.stopped_by != 0 && run.stopped_by != trainer::stopped_by_time;
-  observe::EndEvent event{.outcome = run.stopped_by == 0 ? "completed" : "stopped",
-                          .signal = is_signal ? signal_name(run.stopped_by) : "",
-                          .epochs = trainer.completed_epochs(),
-                          .steps = run.global_step,
-                          .seconds = seconds,
-                          .skipped_updates = run.skipped,
-                          .optimizer_bytes = trainer.replica().store().optimizer_bytes().value,
-                          .weights_sha256 = weights};
-  if (run.evaluation) {
-    event.best_accuracy = run.best_accuracy;
-    event.final_accuracy = run.evaluation->accuracy;
-  }
-  return event;
+  const char* outcome = trainer.stops_early() ? "early-stopped" : "completed";
+  return {.outcome = run.stopped_by == 0 ? outcome : "stopped",
+          .signal = is_signal ? signal_name(run.stopped_by) : "",
+          .epochs = trainer.completed_epochs(),
+          .steps = run.global_step,
+          .seconds = seconds,
+          .best = run.best,
+          .last = run.evaluation,
+          .skipped_updates = run.skipped,
+          .optimizer_bytes = trainer.replica().store().optimizer_bytes().value,
+          .weights_sha256 = weights};
 }
 
 /// Rank 0's output to the user. The other ranks have no reporter and print nothing.
@@ -300,6 +298,8 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
     if (reporter != nullptr) {
       reporter->end({.outcome = "failed",
                      .seconds = seconds(),
+                     .best = trainer.metrics(),
+                     .last = trainer.metrics(),
                      .optimizer_bytes = trainer.replica().store().optimizer_bytes().value});
     }
     if (error.is_on_every_rank()) close_in_order(group);

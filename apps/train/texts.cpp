@@ -113,13 +113,20 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
             std::to_string(trainer.completed_epochs()) + " of " + count_of(options.trainer.epochs, "epoch") +
             " completed\n";
   }
+  const trainer::EarlyStop& stop = options.trainer.early_stop;
+  if (run.stopped_by == 0 && trainer.stops_early()) {
+    text += "ended by --early-stop after " + std::to_string(trainer.completed_epochs()) + " of " +
+            count_of(options.trainer.epochs, "epoch") + ": " + stop.metric + " has not become better in " +
+            count_of(stop.patience, "evaluation") + '\n';
+  }
   text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(run.global_step, "step").c_str(),
                  seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
   if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);
   if (run.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(run.skipped));
   text += '\n';
-  if (run.evaluation) {
-    text += format("test accuracy %.2f %%, best %.2f %%\n", 100 * run.evaluation->accuracy, 100 * run.best_accuracy);
+  for (std::size_t i = 0; i < run.evaluation.size(); ++i) {
+    const observe::MetricValue& metric = run.evaluation[i];
+    if (metric.value) text += "test " + metric.name + ' ' + metric.text() + ", best " + run.best[i].text() + '\n';
   }
   text += format("%.1f MiB of optimizer state on each rank\n",
                  static_cast<double>(trainer.replica().store().optimizer_bytes().value) / (1 << 20));

@@ -2,7 +2,9 @@
 // Options of the data, the model, the training and its computation.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <limits>
+#include <system_error>
 
 #include "apps/train/option_rows.hpp"
 #include "apps/train/precision.hpp"
@@ -52,6 +54,28 @@ std::string conflict_of_kernels(const Options& o) {
   if (o.kernels.empty() || !(o.exact || o.ops == "reference")) return "";
   return std::string("--kernels has no meaning with --") + (o.exact ? "exact" : "ops reference") +
          ", which leaves one way to compute each operator: leave one of the two out";
+}
+
+constexpr std::string_view no_early_stop = "off";
+
+/// Reads "METRIC:N"; a patience of 0 if that is not what it says.
+trainer::EarlyStop early_stop_of(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  trainer::EarlyStop stop{.metric = text.substr(0, colon)};
+  if (colon == std::string::npos || stop.metric.empty()) return stop;
+  const char* end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + colon + 1, end, stop.patience);
+  if (read.ec != std::errc() || read.ptr != end || stop.patience < 0) stop.patience = 0;
+  return stop;
+}
+
+std::string conflict_of_early_stop(const OptionValues& given, const Options& o) {
+  const auto text = given.get<std::string>("early-stop");
+  if (text == no_early_stop) return "";
+  if (o.trainer.early_stop.patience == 0)
+    return "--early-stop " + text + ": it must be a metric and a whole number of at least 1, such as accuracy:5, or " +
+           std::string(no_early_stop);
+  return o.trainer.eval_interval == 0 ? "--early-stop " + text + " has no meaning with --eval-interval never" : "";
 }
 
 }  // namespace
@@ -113,6 +137,14 @@ OptionGroup training_options(Options& o) {
         .help = "stop after N steps; the learning-rate schedule then spans these N steps",
         .otherwise = "all",
         .store = into(o.trainer.steps)},
+       {.name = "early-stop",
+        .domain = Text{"METRIC:N"},
+        .help =
+            "end the run, completed, when a metric of the test set has not become better in N evaluations in a row; "
+            "for example accuracy:5 or loss:5",
+        .otherwise = std::string(no_early_stop),
+        .store = into(o.trainer.early_stop, early_stop_of),
+        .conflict = [&o](const OptionValues& given) { return conflict_of_early_stop(given, o); }},
        {.name = "max-time",
         .domain = Duration{"off"},
         .help = "stop after this time, as at SIGTERM: with a checkpoint and exit code 3; it counts from the program's "

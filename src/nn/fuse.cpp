@@ -30,11 +30,18 @@ Activation activation_that_is(const ops::Operator& op) {
   return pointwise != nullptr && pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
 }
 
+/// Returns how often each value is needed: by its readers, and as an output.
+std::vector<int> uses_of(const Graph& graph) {
+  std::vector<int> uses = graph.readers();
+  for (const Output& output : graph.outputs()) ++uses[static_cast<std::size_t>(output.value)];
+  return uses;
+}
+
 }  // namespace
 
 Graph pool_before_relu(const Graph& graph) {
   Graph ordered = graph;
-  const std::vector<int> readers = graph.readers();
+  const std::vector<int> readers = uses_of(graph);
   for (Node& pool : ordered.nodes_) {
     const auto* max = std::get_if<MaxPool>(&pool.op);
     if (max == nullptr || max->stride != max->kernel || max->padding != 0) continue;
@@ -76,7 +83,7 @@ Graph smooth_labels(const Graph& graph, double fraction) {
 /// Removes nodes from a graph whose work other nodes take over.
 class Absorption {
  public:
-  explicit Absorption(const Graph& graph) : graph_(graph), fused_(graph), readers_(graph.readers()) {}
+  explicit Absorption(const Graph& graph) : graph_(graph), fused_(graph), readers_(uses_of(graph)) {}
 
   /// @param absorbs  called with (node, kept nodes, producer, input): returns whether the producer of this input, which
   ///        has no other reader, can also do the node's work, and if so changes the producer accordingly

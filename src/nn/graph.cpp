@@ -131,6 +131,15 @@ void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, do
   losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normalizer});
 }
 
+void Graph::output(std::string name, int value) {
+  if (value < 0 || value > last() || input_of(value) >= 0 || find(outputs_, name) != nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "model '" + name_ + "' cannot have the output '" + name + "' of value " + std::to_string(value) +
+                    ": give each output a name of its own, and the value that a layer has returned");
+  }
+  outputs_.push_back({std::move(name), value});
+}
+
 void Graph::check() const {
   if (losses_.empty()) throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has no loss");
   const std::vector<int> count = readers();

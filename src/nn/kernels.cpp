@@ -33,6 +33,21 @@ Kernels::OfNode make_node(const Node& node, ops::Ops& ops, DType dtype, const st
   return made;
 }
 
+Kernels::OfOutput make_output(const Graph& graph, const Kernels& kernels, int value, ops::Ops& ops, DType dtype,
+                              std::int64_t samples) {
+  const ops::Format& format = kernels.formats[static_cast<std::size_t>(value)];
+  const ops::Format plain = plain_format(graph.values()[static_cast<std::size_t>(value)], dtype, samples);
+  if (lies_alike(format, plain)) return {};
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const std::vector<int>& inputs = graph.nodes()[n].inputs;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool is_plain = inputs[i] == value && lies_alike(kernels.nodes[n].kernel->traits().inputs[i], plain);
+      if (is_plain) return {.reader = static_cast<int>(n), .input = i};
+    }
+  }
+  return {.convert = ops.reorder(format, plain)};
+}
+
 }  // namespace
 
 Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, std::size_t leaves) {
@@ -46,6 +61,8 @@ Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int6
     }
     for (const int parameter : node.parameters) ++users[static_cast<std::size_t>(parameter)];
   }
+  for (const Output& output : graph.outputs())
+    kernels.outputs.push_back(make_output(graph, kernels, output.value, ops, dtype, samples));
   const std::vector<int> readers = graph.readers();
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const bool several = readers[i] > 1 && graph.values()[i].producer >= 0;

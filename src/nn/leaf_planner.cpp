@@ -85,6 +85,17 @@ PlannedRun LeafPlanner::forward(std::size_t n, ops::Pass pass) {
   return run;
 }
 
+Operand LeafPlanner::output(std::size_t index) {
+  const Kernels::OfOutput& made = leaf_.kernels->outputs[index];
+  const Output& output = graph_->outputs()[index];
+  if (made.reader >= 0) return builder_->use(nodes_[static_cast<std::size_t>(made.reader)].converted[made.input]);
+  const Operand value = use_value(output.value);
+  if (made.convert == nullptr) return value;
+  const int converted = new_buffer(made.convert->traits().output.bytes);
+  convert(made.convert.get(), "reorder " + output.name, value, builder_->use(converted));
+  return builder_->use(converted);
+}
+
 /// Returns the operands of the first `count` inputs, and empty ones for the other inputs.
 std::vector<Operand> LeafPlanner::inputs_of(std::size_t n, std::size_t count) {
   std::vector<Operand> operands(graph_->nodes()[n].inputs.size());

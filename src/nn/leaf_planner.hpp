@@ -51,6 +51,9 @@ class LeafPlanner {
   /// Returns the run of the node's forward pass, and plans the conversions of its inputs before it.
   [[nodiscard]] PlannedRun forward(std::size_t node, ops::Pass pass);
 
+  /// Returns an output of the graph after the forward passes, row-major, and plans its conversion if it needs one.
+  [[nodiscard]] Operand output(std::size_t index);
+
   struct Backward {
     PlannedRun run;
     std::vector<int> terms;  ///< buffers of input gradients that are to be added, or `none`

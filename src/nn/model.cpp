@@ -247,7 +247,6 @@ void Model::place(PreparedGraph& prepared) {
   const LayoutPart whole{{0}, parameters().count()};
   const std::span<const LayoutPart> owned = memory_.owned ? std::span(*memory_.owned) : std::span(&whole, 1);
   const std::span<const LayoutPart> summed = memory_.summed ? std::span(*memory_.summed) : std::span(&whole, 1);
-  const Queue queue = ops_.device().queue();
   const auto parameter_count = 2 * parameters().tensors().size();
   std::vector<ops::UpdateStep> updates;
   std::vector<LayoutPart> clipped;
@@ -255,7 +254,7 @@ void Model::place(PreparedGraph& prepared) {
     const ops::StepBlock& block = numbers_->block();
     updates = optimizer_->steps(memory_.parameters, slice(memory_.gradients, {0}, parameters().count()),
                                 memory_.optimizer_state, *block.update, {block.trust_norms, parameter_count}, owned);
-    for (ops::UpdateStep& update : updates) update.queue = queue;
+    for (ops::UpdateStep& update : updates) update.queue = ops_.device().queue();
     if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
   std::vector<StepMemory::Input> inputs;
@@ -270,7 +269,7 @@ void Model::place(PreparedGraph& prepared) {
                   .updates = updates,
                   .owned = owned,
                   .ema = options_.ema,
-                  .queue = queue});
+                  .device = &ops_.device()});
 }
 
 PlacedSteps& Model::set_inputs(const Feed& feed, bool training) {
@@ -325,17 +324,13 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Exc
 std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank(); }
 std::span<const double> Model::not_finite_gradients() const { return numbers_->not_finite(); }
 
-std::span<const ops::LossSums> Model::evaluate(const Feed& feed) {
+Prediction Model::predict(const Feed& feed) {
   PlacedSteps& steps = set_inputs(feed, false);
   SingleRank alone(ops_.device());
   Runner runner(*numbers_, *lanes_, alone, options_.observer);
   for (const Item& item : steps.items()) runner.run_now(item);
   ops_.device().wait(ops_.device().queue());
-  return numbers_->first_leaf();
-}
-
-double Model::loss_of(std::span<const ops::LossSums> loss_sums, double samples) const {
-  return ops::objective(numbers_->weightings(), static_cast<int>(loss_sums.size()), loss_sums.data(), samples);
+  return {.losses = numbers_->first_leaf(), .outputs = steps.outputs()};
 }
 
 void Model::require_bound() const {

@@ -31,6 +31,7 @@ void classify(Graph& graph, const DataSpec& data) {
                 "model '" + graph.name() + "' has " + std::to_string(graph.shape(logits).channels) +
                     " logits for a data set of " + std::to_string(data.classes) + " classes");
   }
+  graph.output("logits", logits);
   graph.loss("loss", CrossEntropy{}, {logits, graph.input(data.at("labels"))});
 }
 

@@ -121,7 +121,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .second_output_gradient = address(run.second_output_gradient, memory),
       .input_gradients = pointers.input_gradients,
       .parameter_gradients = pointers.parameter_gradients,
-      .queue = memory.queue};
+      .queue = memory.device->queue()};
   return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
 }
 
@@ -134,6 +134,7 @@ void PlacedSteps::place(const StepMemory& memory) {
   add_inputs(memory);
   for (const PlannedItem& item : step_plan_.items) std::visit([&](const auto& planned) { add(planned, memory); }, item);
   set_device_inputs(memory);
+  add_outputs(memory);
   items_.emplace_back(Download{});
 }
 
@@ -186,7 +187,7 @@ void PlacedSteps::add_averages(const StepMemory& memory) {
                                  .dtype = dtype_,
                                  .decay = memory.ema,
                                  .scalars = memory.numbers->block().update,
-                                 .queue = memory.queue}});
+                                 .queue = memory.device->queue()}});
     before += part.count.value;
   }
 }
@@ -221,7 +222,21 @@ void PlacedSteps::add_inputs(const StepMemory& memory) {
   for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
     const auto& [device, staging] = memory.inputs[i];
     const TensorSpec& spec = graph_->inputs()[i];
-    items_.emplace_back(CopyInput{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
+    items_.emplace_back(Copy{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
+  }
+}
+
+/// Brings the graph's outputs into host memory.
+void PlacedSteps::add_outputs(const StepMemory& memory) {
+  outputs_.clear();
+  output_copies_.clear();
+  for (std::size_t i = 0; i < step_plan_.outputs.size(); ++i) {
+    const std::int64_t elements = graph_->shape(graph_->outputs()[i].value).count();
+    Buffer& output = outputs_.emplace_back(address(step_plan_.outputs[i], memory), Count{samples_ * elements}, dtype_);
+    if (memory.device->queue().is_host()) continue;
+    output_copies_.push_back(memory.device->allocate_staging(output.bytes()));
+    items_.emplace_back(Copy{output_copies_.back().data(), output.data, output.bytes()});
+    output.data = output_copies_.back().data();
   }
 }
 

@@ -40,9 +40,9 @@ struct StepMemory {
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
   std::span<const ops::UpdateStep> updates;
-  std::span<const LayoutPart> owned;  ///< the parts of the layout that this rank updates
-  double ema = 0;                     ///< decay of the EMA weights; 0: none
-  Queue queue = Queue::host();        ///< the device's
+  std::span<const LayoutPart> owned;    ///< the parts of the layout that this rank updates
+  double ema = 0;                       ///< decay of the EMA weights; 0: none
+  const ops::Device* device = nullptr;  ///< where the memory is
 };
 
 /// A step plan with its memory plan and, once it is placed, the list of items.
@@ -68,6 +68,8 @@ class PlacedSteps {
   /// connections and plans; the second one is captured, and it and all later ones are launched.
   /// @param submit  submits the items
   void submit_or_launch(const ops::Device& device, double global_samples, const std::function<void()>& submit);
+  /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
+  [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
   /// Reports the cost of the updates. @pre it is placed
   [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
@@ -100,6 +102,7 @@ class PlacedSteps {
   void add(const Poll& poll, const StepMemory& /*memory*/) { items_.emplace_back(poll); }
   void add(const Compute& compute, const StepMemory& /*memory*/) { items_.emplace_back(compute); }
   void add_inputs(const StepMemory& memory);
+  void add_outputs(const StepMemory& memory);
   void set_device_inputs(const StepMemory& memory);
   void add_reduction(const StepMemory& memory);
   void add_averages(const StepMemory& memory);
@@ -114,6 +117,8 @@ class PlacedSteps {
   std::vector<Slot> slots_;
   std::vector<Item> items_;
   std::map<double, std::unique_ptr<ops::Device::Graph>> graphs_;  // by global batch size; null before the capture
+  std::vector<Buffer> outputs_;                                   // in host memory
+  std::vector<Allocation> output_copies_;
 };
 
 /// How a step is split.

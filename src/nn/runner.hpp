@@ -30,7 +30,7 @@ class Runner final : public ItemQueue {
  private:
   template <typename Body>
   void timed(const std::string& label, int lane, const Body& body);
-  void run(const CopyInput& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
+  void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
   void run(const Upload& /*item*/) { numbers_.upload(queue_); }
   void run(const Run& item);
   void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }

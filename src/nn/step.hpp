@@ -35,7 +35,6 @@ class StepNumbers {
   // The host sets these before a step.
   [[nodiscard]] StepScalars& scalars() { return *host_.scalars; }
   [[nodiscard]] std::span<std::int64_t> first_samples() { return {host_.first_samples, leaves()}; }
-  [[nodiscard]] const ops::LossWeighting* weightings() const { return host_.weightings; }
   // The host reads these afterwards.
   [[nodiscard]] const StepResult& result() const { return *host_.result; }
   [[nodiscard]] std::span<const ops::LossSums> rank() const { return {host_.rank, terms()}; }
@@ -60,6 +59,9 @@ class StepNumbers {
   Allocation staging_;
 };
 
+/// How the loss terms count in the objective.
+std::vector<ops::LossWeighting> weightings_of(const Graph& graph);
+
 /// Marks work that runs on its own after lanes have joined.
 inline constexpr int no_lane = -1;
 
@@ -79,8 +81,8 @@ struct Zero {
 };
 /// Waits until all lanes have run what precedes it.
 struct Join {};
-/// Copies an input of the step to the device.
-struct CopyInput {
+/// Copies an input of the step to the device, or an output to the host.
+struct Copy {
   void* to;
   const void* from;
   Bytes bytes;
@@ -139,8 +141,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<CopyInput, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum,
-                          Gather, Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
+using Item = std::variant<Copy, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum, Gather,
+                          Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

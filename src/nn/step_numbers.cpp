@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "nn/step.hpp"
 
@@ -73,6 +72,13 @@ ops::StepBlock sizes_of(const Graph& graph, const ModelOptions& options) {
 
 }  // namespace
 
+std::vector<ops::LossWeighting> weightings_of(const Graph& graph) {
+  std::vector<ops::LossWeighting> weightings;
+  for (const LossTerm& of : graph.losses())
+    weightings.push_back({.coefficient = of.coefficient, .by_weight = of.normalizer == Normalizer::weight});
+  return weightings;
+}
+
 StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options)
     : device_(&device), block_(sizes_of(graph, options)), host_(block_) {
   ops::LossWeighting* weightings = nullptr;
@@ -89,10 +95,8 @@ StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const Mo
   }
   place_inputs(host_, weightings, memory);
   place_results(host_, memory + uploaded_.value);
-  for (std::size_t term = 0; term < graph.losses().size(); ++term) {
-    const LossTerm& of = graph.losses()[term];
-    weightings[term] = {.coefficient = of.coefficient, .by_weight = of.normalizer == Normalizer::weight};
-  }
+  const std::vector<ops::LossWeighting> of_graph = weightings_of(graph);
+  std::copy(of_graph.begin(), of_graph.end(), weightings);
   scalars() = {};
 }
 

@@ -55,7 +55,12 @@ class StepPlanner {
 
   StepPlan evaluation() {
     for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward({leaves_.front()}, n, ops::Pass::infer);
-    return builder_.take();
+    std::vector<Operand> outputs;
+    for (std::size_t i = 0; i < graph_.outputs().size(); ++i) outputs.push_back(leaves_.front().output(i));
+    for (const Operand& output : outputs) builder_.use(output.index);
+    StepPlan plan = builder_.take();
+    plan.outputs = std::move(outputs);
+    return plan;
   }
 
  private:

@@ -93,6 +93,7 @@ struct StepPlan {
   std::vector<PlannedItem> items;
   std::vector<Lifetime> buffers;
   std::vector<std::int64_t> first_samples;  ///< the first sample of each leaf
+  std::vector<Operand> outputs;             ///< of an evaluation: the graph's outputs, which live to the end
 };
 
 /// Returns for each value whether it depends on parameters and therefore has a gradient.
@@ -109,7 +110,7 @@ std::vector<bool> differentiable(const Graph& graph);
 /// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
 ///        leaves of a stream of `plan_gradient_additions` are in one lane
 StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
-/// Plans the forward pass of one leaf for evaluation, with running statistics.
+/// Plans the forward pass of one leaf for evaluation, with running statistics, and its outputs.
 StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
 
 }  // namespace lockstep::nn

@@ -10,7 +10,11 @@ namespace {
 
 void append(OutputFile& file, const Json& event) { file.write(one_line(event) + "\n"); }
 
-Json optional_number(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+/// Adds a number for each metric, named "<prefix><metric>".
+void add_metrics(Json& line, const std::string& prefix, const std::vector<MetricValue>& metrics) {
+  for (const MetricValue& metric : metrics)
+    line[prefix + metric.name] = metric.value ? Json(*metric.value) : Json(nullptr);
+}
 
 }  // namespace
 
@@ -50,16 +54,14 @@ void MetricsFile::write(const StepEvent& event) {
 }
 
 void MetricsFile::write(const EpochEvent& event) {
-  append(*file_, {{"event", "epoch"},
-                  {"epoch", event.epoch},
-                  {"train_loss", event.train_loss},
-                  {"val_loss", optional_number(event.val_loss)},
-                  {"val_accuracy", optional_number(event.val_accuracy)},
-                  {"seconds", event.seconds},
-                  {"images_per_second", event.images_per_second},
-                  {"exposed_communication_seconds", event.exposed_communication_seconds},
-                  {"data_wait_seconds", event.data_wait_seconds},
-                  {"evaluation_seconds", event.evaluation_seconds}});
+  Json line = {{"event", "epoch"}, {"epoch", event.epoch}, {"train_loss", event.train_loss}};
+  add_metrics(line, "val_", event.metrics);
+  line.update({{"seconds", event.seconds},
+               {"images_per_second", event.images_per_second},
+               {"exposed_communication_seconds", event.exposed_communication_seconds},
+               {"data_wait_seconds", event.data_wait_seconds},
+               {"evaluation_seconds", event.evaluation_seconds}});
+  append(*file_, line);
 }
 
 void MetricsFile::write(const CheckpointEvent& event) {
@@ -74,17 +76,18 @@ void MetricsFile::write(const CheckpointEvent& event) {
 }
 
 void MetricsFile::write(const EndEvent& event) {
-  append(*file_, {{"event", "end"},
-                  {"outcome", event.outcome},
-                  {"signal", event.signal.empty() ? Json(nullptr) : Json(event.signal)},
-                  {"epochs", event.epochs},
-                  {"steps", event.steps},
-                  {"seconds", event.seconds},
-                  {"best_accuracy", optional_number(event.best_accuracy)},
-                  {"final_accuracy", optional_number(event.final_accuracy)},
-                  {"skipped_updates", event.skipped_updates},
-                  {"optimizer_bytes", event.optimizer_bytes},
-                  {"weights_sha256", event.weights_sha256}});
+  Json line = {{"event", "end"},
+               {"outcome", event.outcome},
+               {"signal", event.signal.empty() ? Json(nullptr) : Json(event.signal)},
+               {"epochs", event.epochs},
+               {"steps", event.steps},
+               {"seconds", event.seconds}};
+  add_metrics(line, "best_", event.best);
+  add_metrics(line, "final_", event.last);
+  line.update({{"skipped_updates", event.skipped_updates},
+               {"optimizer_bytes", event.optimizer_bytes},
+               {"weights_sha256", event.weights_sha256}});
+  append(*file_, line);
 }
 
 }  // namespace lockstep::observe

@@ -57,8 +57,11 @@ std::int64_t evaluations_left(const RunLength& run, std::int64_t epoch) {
   return last / run.eval_interval - (epoch - 1) / run.eval_interval + (last % run.eval_interval == 0 ? 0 : 1);
 }
 
-std::string number_or_dash(const char* pattern, const std::optional<double>& number) {
-  return number ? format(pattern, *number) : "-";
+/// Returns "val top5 accuracy".
+std::string column_of(const MetricValue& metric) {
+  std::string column = "val " + metric.name;
+  std::replace(column.begin(), column.end(), '_', ' ');
+  return column;
 }
 
 }  // namespace
@@ -99,14 +102,19 @@ void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point
 }
 
 void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
-  if (event.val_loss) evaluation_seconds_ = event.evaluation_seconds;
-  std::string text;
-  if (!heading_done_) text += "epoch  train loss  val loss  val accuracy  images/s  seconds\n";
+  if (event.evaluation_seconds > 0) evaluation_seconds_ = event.evaluation_seconds;
+  std::string heading = "epoch  train loss";
+  std::string row = format("%5lld  %10.4f", static_cast<long long>(event.epoch), event.train_loss);
+  for (const MetricValue& metric : event.metrics) {
+    const std::string column = column_of(metric);
+    const int width = static_cast<int>(std::max<std::size_t>(8, column.size()));
+    heading += format("  %*s", width, column.c_str());
+    row += format("  %*s", width, metric.text().c_str());
+  }
+  heading += "  images/s  seconds\n";
+  row += format("  %8.0f  %7.1f\n", event.images_per_second, event.seconds);
+  print(heading_done_ ? row : heading + row);
   heading_done_ = true;
-  const auto percent = event.val_accuracy ? std::optional(100 * *event.val_accuracy) : std::nullopt;
-  print(text + format("%5lld  %10.4f  %8s  %12s  %8.0f  %7.1f\n", static_cast<long long>(event.epoch), event.train_loss,
-                      number_or_dash("%.4f", event.val_loss).c_str(), number_or_dash("%.2f %%", percent).c_str(),
-                      event.images_per_second, event.seconds));
   phase(place_text(std::min(event.epoch + 1, epochs_of(run_))), now);
 }
 

@@ -94,7 +94,7 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   if (group_->rank() != 0) return send(store, layout);
   for (const auto& [section, texts] : options_.notes)
     for (const auto& [name, text] : texts) file.sections[section][name] = text;
-  file.sections["run"] = section_of(run);
+  add_run(run, file);
   observe::CheckpointEvent event{.epoch = run.epoch, .step = run.global_step};
   std::unique_ptr<Job> job;
   try {

@@ -250,8 +250,6 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
       .on_every_rank();
 }
 
-std::span<const ops::LossSums> Replica::evaluate(const data::Batch& batch) { return model_.evaluate(feed(batch)); }
-
 void Replica::compute_as(const std::string& kernel_choices) {
   const ops::KernelChoices before = model_.choices();
   std::string obstacle;

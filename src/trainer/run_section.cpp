@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/run_section.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace lockstep::trainer {
 namespace {
 
 constexpr const char* run_section = "run";
+constexpr const char* evaluation_section = "evaluation";
+constexpr const char* best_section = "best";
+constexpr const char* since_best_section = "evaluations_since_best";
 
 /// Calls `take` with the name of each number and the number.
 template <typename Run, typename Take>
@@ -20,39 +27,38 @@ void for_each_number(Run& run, const Take& take) {
   take("last_loss", run.last_loss);
   take("epoch_loss_sum", run.epoch_loss_sum);
   take("epoch_samples", run.epoch_samples);
-  take("best_accuracy", run.best_accuracy);
 }
 
 }  // namespace
 
-state::StateFile::Section section_of(const RunState& run) {
-  state::StateFile::Section section;
+void add_run(const RunState& run, state::StateFile& file) {
+  state::StateFile::Section& section = file.sections[run_section];
   for_each_number(run, [&](const char* name, auto number) { section[name] = number; });
   section["is_reported"] = std::int64_t{run.is_reported};
-  section["is_evaluated"] = std::int64_t{run.evaluation.has_value()};
-  if (run.evaluation) {
-    section["evaluation_loss"] = run.evaluation->loss;
-    section["evaluation_accuracy"] = run.evaluation->accuracy;
-  }
-  return section;
+  for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}})
+    for (const observe::MetricValue& metric : *metrics)
+      if (metric.value) file.sections[name][metric.name] = *metric.value;
+  for (std::size_t i = 0; i < run.best.size(); ++i)
+    if (run.best[i].value) file.sections[since_best_section][run.best[i].name] = run.evaluations_since_best[i];
 }
 
 RunState run_state_of(const state::StateFile& file) {
   RunState run;
-  const auto read = [&](const char* name, auto& number) {
+  for_each_number(run, [&](const char* name, auto& number) {
     if constexpr (std::is_same_v<std::decay_t<decltype(number)>, double>) {
       number = file.real(run_section, name);
     } else {
       number = file.integer(run_section, name);
     }
-  };
-  for_each_number(run, read);
+  });
   run.is_reported = file.integer(run_section, "is_reported") != 0;
-  if (file.integer(run_section, "is_evaluated") != 0) {
-    run.evaluation.emplace();
-    read("evaluation_loss", run.evaluation->loss);
-    read("evaluation_accuracy", run.evaluation->accuracy);
+  for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}}) {
+    const auto section = file.sections.find(name);
+    if (section == file.sections.end()) continue;
+    for (const auto& [metric, value] : section->second) metrics->push_back({metric, file.real(name, metric)});
   }
+  for (const observe::MetricValue& metric : run.best)
+    run.evaluations_since_best.push_back(file.integer(since_best_section, metric.name));
   return run;
 }
 

@@ -6,9 +6,11 @@
 
 namespace lockstep::trainer {
 
-/// Returns the state of a run as the section "run" of `state.json`.
-state::StateFile::Section section_of(const RunState& run);
-/// Reads the section "run". @throws Error{corrupt} that names the key if one is missing or of another kind
+/// Adds the state of a run to `state.json`: the sections "run", "evaluation", "best" and
+/// "evaluations_since_best".
+void add_run(const RunState& run, state::StateFile& file);
+/// Reads these sections, of metrics only name and value. @throws Error{corrupt} that names the key if one is missing or
+/// of another kind
 RunState run_state_of(const state::StateFile& file);
 
 }  // namespace lockstep::trainer

@@ -2,11 +2,12 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
-#include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
 #include "trainer/checkpoints.hpp"
@@ -55,6 +56,23 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
   return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
 }
 
+/// Returns the index of a metric, or their number if there is none of this name.
+std::size_t index_of(const std::vector<observe::MetricValue>& metrics, const std::string& name) {
+  const auto has_name = [&](const observe::MetricValue& metric) { return metric.name == name; };
+  return static_cast<std::size_t>(std::find_if(metrics.begin(), metrics.end(), has_name) - metrics.begin());
+}
+
+bool is_there(const std::vector<observe::MetricValue>& metrics, const std::string& name) {
+  return index_of(metrics, name) < metrics.size();
+}
+
+/// Returns the metrics with the values that a checkpoint has of them.
+std::vector<observe::MetricValue> with_values_of(const std::vector<observe::MetricValue>& saved,
+                                                 std::vector<observe::MetricValue> metrics) {
+  for (observe::MetricValue& metric : metrics) metric.value = observe::value_of(saved, metric.name);
+  return metrics;
+}
+
 /// Prepares the replica for all numbers of samples that this rank gets in a step.
 void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, bool training) {
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
@@ -74,6 +92,8 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)) {
   state_.loss_scale = options_.loss_scale.initial;
+  for (std::unique_ptr<Metric>& metric : make_metrics(replica_.model().graph(), data.train->tensors()))
+    add_metric(std::move(metric));
   try {
     (void)nn::learning_rate(options_.schedule, 0, total_steps());
   } catch (const Error& error) {  // the same on all ranks, as the options are
@@ -90,8 +110,43 @@ std::int64_t Trainer::total_steps() const {
   return options_.steps > 0 ? std::min(options_.steps, in_all_epochs) : in_all_epochs;
 }
 
+void Trainer::add_metric(std::unique_ptr<Metric> metric) {
+  for (observe::MetricValue& value : metric->values()) {
+    require(!is_there(state_.best, value.name), "there is a metric '" + value.name + "' already: give it another name",
+            *group_);
+    value.value.reset();
+    state_.evaluation.push_back(value);
+    state_.best.push_back(std::move(value));
+    state_.evaluations_since_best.push_back(0);
+  }
+  metrics_.push_back(std::move(metric));
+}
+
+std::vector<observe::MetricValue> Trainer::metrics() const {
+  std::vector<observe::MetricValue> metrics = state_.evaluation;
+  for (observe::MetricValue& metric : metrics) metric.value.reset();
+  return metrics;
+}
+
+void Trainer::check_metrics() const {
+  const EarlyStop& stop = options_.early_stop;
+  require(stop.patience >= 0, "a patience of " + std::to_string(stop.patience) + ": it cannot be negative", *group_);
+  std::vector<std::string_view> names;
+  for (const observe::MetricValue& metric : state_.best) names.push_back(metric.name);
+  for (const std::string& name : {options_.best_metric, stop.patience > 0 ? stop.metric : ""})
+    require(name.empty() || is_there(state_.best, name), unknown("metric", name, names), *group_);
+  require(stop.patience == 0 || !stop.metric.empty(), "early stopping needs the name of a metric", *group_);
+}
+
+bool Trainer::stops_early() const {
+  const std::size_t metric = index_of(state_.best, options_.early_stop.metric);
+  return options_.early_stop.patience > 0 && metric < state_.best.size() && !all_steps_done() &&
+         state_.evaluations_since_best[metric] >= options_.early_stop.patience;
+}
+
 const RunState& Trainer::run() {
-  while (state_.stopped_by == 0 && !(state_.is_reported && all_steps_done())) {
+  check_metrics();
+  while (state_.stopped_by == 0 && !(state_.is_reported && (all_steps_done() || stops_early()))) {
     if (state_.is_reported && state_.step == steps_per_epoch()) begin_next_epoch();
     observe::EpochEvent event = train_epoch();
     const bool is_best = state_.stopped_by == 0 && evaluate_epoch(event);
@@ -134,8 +189,8 @@ void Trainer::save_after_epoch(bool is_best) {
   const CheckpointOptions& options = checkpoints_->options();
   const bool by_epochs = options.epochs > 0 && state_.epoch % options.epochs == 0;
   const bool by_steps = options.steps > 0 && state_.global_step % options.steps == 0;
-  if (is_best || by_epochs || by_steps || save_is_due_ || all_steps_done() || state_.stopped_by != 0)
-    start_saving(is_best);
+  const bool is_end = all_steps_done() || stops_early() || state_.stopped_by != 0;
+  if (is_best || by_epochs || by_steps || save_is_due_ || is_end) start_saving(is_best);
 }
 
 void Trainer::save() {
@@ -165,15 +220,23 @@ bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
   if (options_.eval_interval == 0) return false;
   if (event.epoch % options_.eval_interval != 0 && !all_steps_done()) return false;
   const Clock::time_point begin = Clock::now();
-  const std::optional<Evaluation> evaluation = evaluate(event.epoch, true);
+  const auto evaluation = evaluate(event.epoch, true);
   if (!evaluation) return false;
-  event.val_loss = evaluation->loss;
-  event.val_accuracy = evaluation->accuracy;
+  event.metrics = state_.evaluation = *evaluation;
   event.evaluation_seconds = seconds_since(begin);
-  const bool is_best = !state_.evaluation || evaluation->accuracy > state_.best_accuracy;
-  state_.evaluation = evaluation;
-  state_.best_accuracy = std::max(state_.best_accuracy, evaluation->accuracy);
-  return is_best;
+  // Rank 0 decides, so that all ranks save and stop together even if a metric rounds differently somewhere.
+  std::vector<std::uint8_t> is_better(state_.best.size());
+  for (std::size_t i = 0; i < is_better.size(); ++i)
+    is_better[i] = state_.evaluation[i].is_better_than(state_.best[i].value) ? 1 : 0;
+  group_->control().broadcast(std::span(is_better), {0}, Queue::host(), "best metrics").wait();
+  for (std::size_t i = 0; i < is_better.size(); ++i) {
+    ++state_.evaluations_since_best[i];
+    if (is_better[i] == 0) continue;
+    state_.best[i] = state_.evaluation[i];
+    state_.evaluations_since_best[i] = 0;
+  }
+  const std::string usual = is_there(state_.best, "accuracy") ? "accuracy" : "loss";
+  return is_better[index_of(state_.best, options_.best_metric.empty() ? usual : options_.best_metric)] != 0;
 }
 
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
@@ -188,6 +251,7 @@ observe::EpochEvent Trainer::train_epoch() {
   const double seconds = seconds_since(begin);
   return {.epoch = state_.epoch,
           .train_loss = state_.epoch_loss_sum / static_cast<double>(std::max<std::int64_t>(1, state_.epoch_samples)),
+          .metrics = metrics(),
           .seconds = seconds,
           .images_per_second = static_cast<double>(run_samples_ - samples_before) / seconds,
           .exposed_communication_seconds = replica_.data_parallel().exposed_seconds() - exposed,
@@ -278,18 +342,18 @@ void Trainer::report_step() {
   window_samples_ = 0;
 }
 
-Evaluation Trainer::evaluate() { return evaluate(state_.epoch, false).value(); }
+std::vector<observe::MetricValue> Trainer::evaluate() { return evaluate(state_.epoch, false).value(); }
 
 /// @return nothing if a rank wanted to stop, which all ranks learn together with the sums
-std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
+std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
   replica_.store().average_statistics();
   replica_.store().gather_averages();
-  std::vector<ops::LossSums> figures(replica_.model().graph().losses().size());
+  for (const std::unique_ptr<Metric>& metric : metrics_) metric->reset();
   double counts[2] = {0, 0};  // number of samples; number of ranks that want to stop
   test_batches_.start_epoch(1);
   for (std::int64_t done = 1; const data::Batch* batch = test_batches_.next(); ++done) {
-    const std::span<const ops::LossSums> of_batch = replica_.evaluate(*batch);
-    for (std::size_t term = 0; term < figures.size(); ++term) figures[term] += of_batch[term];
+    const nn::Prediction prediction = replica_.predict(*batch);
+    for (const std::unique_ptr<Metric>& metric : metrics_) metric->add(prediction, *batch);
     counts[0] += static_cast<double>(batch->samples.value);
     if (listener_ != nullptr) {
       listener_->evaluation({.epoch = epoch, .batch = done, .batches = test_batches_.sampler().steps()});
@@ -298,25 +362,23 @@ std::optional<Evaluation> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
     counts[1] = 1;
     break;
   }
-  for (const Buffer& sums : std::initializer_list<Buffer>{{counts, {2}, DType::float64}, ops::numbers(figures)})
-    group_->control().all_reduce(sums, sums, ReduceOp::sum, Queue::host(), "evaluation").wait();
+  group_->control().all_reduce(std::span(counts), std::span(counts), ReduceOp::sum, Queue::host(), "evaluation").wait();
   if (counts[1] > 0) {
     agree_on_requests();
     return std::nullopt;
   }
-  return evaluation_of(figures, counts[0]);
-}
-
-/// @param figures, samples  sums over all ranks
-Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double samples) const {
-  if (samples != static_cast<double>(data_.test->size())) {
-    throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(samples) + " samples of " +
+  if (counts[0] != static_cast<double>(data_.test->size())) {
+    throw Error(ErrorCode::mismatch, "evaluation counted " + std::to_string(counts[0]) + " samples of " +
                                          std::to_string(data_.test->size()) + ": do all ranks have the same data?")
         .on_every_rank();
   }
-  const ops::LossSums& first = figures.front();
-  return {.loss = replica_.model().loss_of(figures, samples),
-          .accuracy = first.weight == 0 ? 0 : first.correct / first.weight};
+  std::vector<observe::MetricValue> values;
+  for (const std::unique_ptr<Metric>& metric : metrics_) {
+    metric->reduce(group_->control());
+    const std::vector<observe::MetricValue> of_metric = metric->values();
+    values.insert(values.end(), of_metric.begin(), of_metric.end());
+  }
+  return values;
 }
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
@@ -324,12 +386,12 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
   Resumed resumed;
   const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
   if (!opened) return resumed;
-  const RunState run = run_state_of(opened->file);
+  RunState run = run_state_of(opened->file);
   require_same_run(*group_, opened->file, settings_of(replica_.store(), options_, data_.train->size()));
   replica_.compute_as(opened->file.words("kernels", "choices"));
   load_tensors(*group_, opened->path, replica_.store());
-  take_over(run);
-  if (checkpoints_) on_rank_zero(*group_, [&] { checkpoints_->continue_from(opened->path, run.global_step); });
+  take_over(std::move(run));
+  if (checkpoints_) on_rank_zero(*group_, [&] { checkpoints_->continue_from(opened->path, state_.global_step); });
   resumed.path = opened->path;
   return resumed;
 }
@@ -342,7 +404,15 @@ void Trainer::take_over(RunState run) {
     run.loss_scale = state_.loss_scale;
     run.scaled_steps = 0;
   }
-  state_ = run;
+  std::vector<std::int64_t> since_best(state_.best.size());
+  for (std::size_t i = 0; i < since_best.size(); ++i) {
+    const std::size_t saved = index_of(run.best, state_.best[i].name);
+    if (saved < run.best.size()) since_best[i] = run.evaluations_since_best[saved];
+  }
+  run.evaluations_since_best = std::move(since_best);
+  run.evaluation = with_values_of(run.evaluation, metrics());
+  run.best = with_values_of(run.best, metrics());
+  state_ = std::move(run);
   entered_ = false;
 }
 

@@ -93,6 +93,7 @@ struct DrawnOptions {
   double learning_rate = 0.01;
   std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.9};  ///< if empty, weights are not updated
   Observer* observer = nullptr;
+  Passes passes = {};
 };
 
 /// A model with its own memory that takes steps on drawn batches.
@@ -106,7 +107,10 @@ class DrawnRun {
         options_(std::move(options)),
         classes_(classes),
         model(std::move(graph), *ops_,
-              {.dtype = dtype, .optimizer = options_.optimizer, .observer = options_.observer}),
+              {.dtype = dtype,
+               .optimizer = options_.optimizer,
+               .passes = options_.passes,
+               .observer = options_.observer}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         state(static_cast<std::size_t>(model.state().count().value)),
@@ -142,7 +146,7 @@ class DrawnRun {
                alone)
         .loss;
   }
-  void evaluate(std::int64_t samples) { model.evaluate({.samples = samples, .inputs = feed_}); }
+  Prediction predict(std::int64_t samples) { return model.predict({.samples = samples, .inputs = feed_}); }
   /// Takes a step on the batch of this number. @return the loss before it
   double step(std::int64_t number) {
     draw(number);

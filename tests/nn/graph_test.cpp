@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "lockstep/base/error.hpp"
@@ -44,6 +45,22 @@ TEST(Graph, SmoothsTheLabelsOfEveryCrossEntropy) {
   EXPECT_EQ(std::get<CrossEntropy>(graph.nodes().back().op).label_smoothing, 0);
   EXPECT_NE(refusal_of([] { (void)smooth_labels(graph_of(1, 1, 1), 0.1); }).find("'n' has no cross-entropy"),
             std::string::npos);
+}
+
+TEST(Graph, HasOutputsThatPassesKeep) {
+  Graph graph = graph_of(3, 4, 4);
+  const int conv = graph.add("conv", Convolution{.out_channels = 8, .kernel = 1});
+  graph.add("relu", Relu{});
+  graph.add("pool", MaxPool{});
+  graph.add("fc", Linear{.out_features = 5});
+  EXPECT_EQ(fuse_activations(graph).nodes().size(), 3U);
+  graph.output("features", conv);
+  EXPECT_EQ(fuse_activations(graph).nodes().size(), 4U) << "the ReLU would change the output";
+  for (const auto& [name, value] : {std::pair("features", graph.last()), {"images", 0}, {"none", 99}, {"none", -1}})
+    EXPECT_NE(refusal_of([&, n = name, v = value] { graph.output(n, v); }).find("cannot have the output"),
+              std::string::npos);
+  ASSERT_EQ(graph.outputs().size(), 1U);
+  EXPECT_EQ(graph.outputs()[0].value, conv);
 }
 
 TEST(Graph, InfersShapes) {

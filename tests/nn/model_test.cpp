@@ -164,7 +164,7 @@ TEST(Model, ChecksTheMemoryItIsHanded) {
   wrong.kind = MemoryKind::device;
   EXPECT_THROW(model.bind({.parameters = right, .gradients = wrong, .state = state}), Error);
   EXPECT_THROW(model.prepare(-1), Error);
-  EXPECT_THROW(model.evaluate({.samples = 1}), Error) << "inputs are missing";
+  EXPECT_THROW(model.predict({.samples = 1}), Error) << "inputs are missing";
   EXPECT_THROW(Model(lenet, *ops, {.dtype = DType::int32}), Error);
   Model updated(lenet, *ops, {.dtype = DType::float64, .optimizer = OptimizerOptions{}});
   EXPECT_THROW(updated.bind({.parameters = right, .gradients = right, .state = state}), Error) << "no velocity";

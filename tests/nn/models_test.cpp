@@ -3,11 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "nn/drawn_run.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -42,6 +49,46 @@ TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
       const auto twentieth = static_cast<std::int64_t>(0.05 * static_cast<double>(defaults.epochs * steps_per_epoch));
       ASSERT_EQ(warmup_steps(defaults.warmup_epochs, steps_per_epoch), twentieth) << name << ' ' << steps_per_epoch;
     }
+  }
+}
+
+/// Returns the elements of a model's only output for three drawn samples, with the initial weights.
+template <typename Real>
+std::vector<double> output_of(std::string_view name, std::unique_ptr<ops::Ops> ops, const Passes& passes) {
+  const Models models;
+  const DataSpec& data = models.example(name);
+  DrawnRun<Real> run(models.make(name, data), data.classes, {.passes = passes}, std::move(ops));
+  run.draw(1);
+  const Prediction prediction = run.predict(3);
+  EXPECT_EQ(prediction.losses.size(), run.model.graph().losses().size());
+  EXPECT_EQ(prediction.outputs.size(), 1U) << name;
+  const Buffer& output = prediction.outputs.front();
+  EXPECT_EQ(output.count, 3 * run.model.graph().shape(run.model.graph().outputs().front().value).count());
+  const auto* first = static_cast<const Real*>(output.data);
+  return {first, first + output.count.value};
+}
+
+void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double bound,
+                 const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size());
+  double largest = 0;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  EXPECT_GT(largest, 0) << what;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], bound * largest) << what << ", element " << i;
+}
+
+/// Without passes nothing is fused, and no buffer shares memory with another one.
+TEST(Models, PredictTheirOutputsOnAnyOperators) {
+  const Passes none{.fuse = false, .recompute = false, .reuse_memory = false};
+  const Models models;
+  for (const std::string_view model : models.names()) {
+    const std::string name(model);
+    const std::vector<double> expected = output_of<double>(name, ops::make_reference_ops(), none);
+    expect_near(output_of<double>(name, ops::make_reference_ops(), {}), expected, 1e-9, name + " with passes");
+    expect_near(output_of<float>(name, ops::make_onednn_ops(1), {}), expected, 2e-3, name + " on oneDNN");
+    expect_near(output_of<float>(name, ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16), {}), expected,
+                0.5, name + " in bfloat16");
   }
 }
 

@@ -238,9 +238,9 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
       ASSERT_NEAR(parameters[i], before[i] - step, 1e-14);
       ASSERT_NEAR(averages[i], 0.75 * before[i] + 0.25 * parameters[i], 1e-15);
     }
-    const double evaluated = model.evaluate({3, inputs}).front().loss;
+    const double evaluated = model.predict({3, inputs}).losses.front().loss;
     parameters.assign(parameters.size(), 0);
-    EXPECT_EQ(model.evaluate({3, inputs}).front().loss, evaluated) << "of the averages";
+    EXPECT_EQ(model.predict({3, inputs}).losses.front().loss, evaluated) << "of the averages";
   }
   EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .clip_norm = -1}), Error);
   EXPECT_THROW(Model(graph, *ops, {.dtype = DType::float64, .ema = 1}), Error);

@@ -88,7 +88,7 @@ class TraineeOf {
   }
   ops::LossSums evaluate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
     const void* inputs[] = {images, labels};
-    return model.evaluate({.samples = batch, .inputs = inputs}).front();
+    return model.predict({.samples = batch, .inputs = inputs}).losses.front();
   }
   /// Takes one step of SGD. @return the mean loss before it
   double step(const std::vector<Real>& images, const std::vector<std::int32_t>& labels, double learning_rate,

@@ -58,8 +58,7 @@ TEST(MetricsFile, WritesAStep) {
 TEST(MetricsFile, WritesAnEpoch) {
   EXPECT_EQ(written(EpochEvent{.epoch = 2,
                                .train_loss = 0.5,
-                               .val_loss = 0.25,
-                               .val_accuracy = 0.9871,
+                               .metrics = {{"loss", 0.25}, {"accuracy", 0.9871}},
                                .seconds = 12.5,
                                .images_per_second = 4800,
                                .exposed_communication_seconds = 0.75,
@@ -71,13 +70,18 @@ TEST(MetricsFile, WritesAnEpoch) {
 }
 
 TEST(MetricsFile, AnEpochThatWasNotEvaluatedHasNoAccuracy) {
-  const json event = written(EpochEvent{.epoch = 1});
+  const json event = written(EpochEvent{.epoch = 1, .metrics = {{"loss", {}}, {"accuracy", {}}}});
   EXPECT_TRUE(event.at("val_loss").is_null());
   EXPECT_TRUE(event.at("val_accuracy").is_null());
 }
 
 TEST(MetricsFile, WritesTheEnd) {
-  EXPECT_EQ(written(EndEvent{.outcome = "completed", .epochs = 3, .steps = 90, .seconds = 40, .best_accuracy = 0.75}),
+  EXPECT_EQ(written(EndEvent{.outcome = "completed",
+                             .epochs = 3,
+                             .steps = 90,
+                             .seconds = 40,
+                             .best = {{"accuracy", 0.75}},
+                             .last = {{"accuracy", {}}}}),
             json::parse(R"({"event":"end","outcome":"completed","signal":null,"epochs":3,"steps":90,"seconds":40.0,
               "best_accuracy":0.75,
               "final_accuracy":null,"skipped_updates":0,"optimizer_bytes":0,"weights_sha256":""})"));

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -68,7 +70,7 @@ TEST(ProgressDisplay, TheLastStepOfAnEpochMayBeSmall) {
 TEST(ProgressDisplay, TimeLeftCountsEvaluationsOnceOneHasShownHowLongTheyTake) {
   Shown shown(false);
   shown.display.step(after(100), start);
-  shown.display.epoch({.epoch = 1, .val_loss = 1, .val_accuracy = 0.5, .evaluation_seconds = 30}, start);
+  shown.display.epoch({.epoch = 1, .evaluation_seconds = 30}, start);
   shown.display.step(after(50, 2), start + seconds(5));
   EXPECT_NE(shown.out.str().find("step 50/100  loss 1.2500  100 images/s  1:20 left\n"), std::string::npos)
       << shown.out.str();
@@ -165,22 +167,43 @@ TEST(ProgressDisplay, OtherTextTakesThePlaceOfTheLine) {
   EXPECT_TRUE(shown.out.str().ends_with("trace: t.json\n"));
 }
 
+std::vector<MetricValue> metrics(std::optional<double> loss, std::optional<double> accuracy) {
+  return {{.name = "loss", .value = loss},
+          {.name = "top5_accuracy", .value = accuracy, .higher_is_better = true, .is_fraction = true}};
+}
+
+TEST(MetricValue, ThatIsANumberBeatsNoneAndNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto better = [](bool higher, std::optional<double> value, std::optional<double> other) {
+    return MetricValue{.name = "m", .value = value, .higher_is_better = higher}.is_better_than(other);
+  };
+  for (const bool higher : {false, true}) {
+    EXPECT_EQ(better(higher, 2, 1), higher);
+    EXPECT_EQ(better(higher, 1, 2), !higher);
+    EXPECT_FALSE(better(higher, 1, 1));
+    EXPECT_TRUE(better(higher, 1, std::nullopt));
+    EXPECT_FALSE(better(higher, std::nullopt, 1));
+    EXPECT_TRUE(better(higher, 1, nan));
+    EXPECT_FALSE(better(higher, nan, 1));
+    EXPECT_FALSE(better(higher, nan, nan));
+  }
+}
+
 TEST(ProgressDisplay, EpochsMakeATable) {
   Shown shown(false);
   shown.display.epoch({.epoch = 1,
                        .train_loss = 0.52352,
-                       .val_loss = 0.25,
-                       .val_accuracy = 0.9871,
+                       .metrics = metrics(0.25, 0.9871),
                        .seconds = 12.34,
                        .images_per_second = 4800.4},
                       start);
-  shown.display.epoch({.epoch = 2, .val_loss = 0, .val_accuracy = 1}, start);
-  shown.display.epoch({.epoch = 3, .train_loss = 0.5}, start);  // it was not evaluated
+  shown.display.epoch({.epoch = 2, .metrics = metrics(0, 1)}, start);
+  shown.display.epoch({.epoch = 3, .train_loss = 0.5, .metrics = metrics({}, {})}, start);  // it was not evaluated
   EXPECT_EQ(shown.out.str(),
-            "epoch  train loss  val loss  val accuracy  images/s  seconds\n"
-            "    1      0.5235    0.2500       98.71 %      4800     12.3\n"
-            "    2      0.0000    0.0000      100.00 %         0      0.0\n"
-            "    3      0.5000         -             -         0      0.0\n");
+            "epoch  train loss  val loss  val top5 accuracy  images/s  seconds\n"
+            "    1      0.5235    0.2500            98.71 %      4800     12.3\n"
+            "    2      0.0000    0.0000           100.00 %         0      0.0\n"
+            "    3      0.5000         -                  -         0      0.0\n");
 }
 
 TEST(ProgressDisplay, ARowTakesThePlaceOfTheProgressLine) {

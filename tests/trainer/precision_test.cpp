@@ -117,7 +117,7 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                 1, 600, by);
     const RunState result = run->run();
     EXPECT_LT(result.skipped, 12);
-    return result.evaluation->loss;
+    return observe::value_of(result.evaluation, "loss").value();
   };
   const double in_float32 = test_loss(std::nullopt, 0);
   EXPECT_LT(in_float32, 1) << "it learns nothing: without, that is 2.3";

@@ -113,6 +113,12 @@ TEST(Listener, HearsOfEveryStepAndOfEveryBatchOfAnEvaluation) {
   EXPECT_EQ(recorder.evaluations[3].batches, 2);
 }
 
+std::string names_of(const std::vector<observe::MetricValue>& metrics) {
+  std::string names;
+  for (const observe::MetricValue& metric : metrics) names += metric.name + ' ';
+  return names;
+}
+
 /// @return the epochs that were evaluated
 std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
   Small run;
@@ -121,11 +127,12 @@ std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
   const RunState result = trainer.run();
   std::vector<std::int64_t> epochs;
   for (const observe::EpochEvent& event : recorder.epochs) {
-    if (event.val_accuracy) epochs.push_back(event.epoch);
-    EXPECT_EQ(event.val_accuracy.has_value(), event.val_loss.has_value());
-    EXPECT_EQ(event.val_accuracy.has_value(), event.evaluation_seconds > 0);
+    EXPECT_EQ(names_of(event.metrics), "loss accuracy top5_accuracy ");
+    if (event.metrics[0].value) epochs.push_back(event.epoch);
+    for (const observe::MetricValue& metric : event.metrics)
+      EXPECT_EQ(metric.value.has_value(), event.evaluation_seconds > 0);
   }
-  EXPECT_EQ(result.evaluation.has_value(), !epochs.empty());
+  EXPECT_EQ(observe::value_of(result.evaluation, "loss").has_value(), !epochs.empty());
   return epochs;
 }
 
@@ -207,7 +214,7 @@ TEST(Stop, WithinAnEvaluationGivesItUp) {
     EXPECT_EQ(result.stopped_by, SIGINT);
     EXPECT_EQ(result.global_step, 10);
     EXPECT_EQ(result.epoch, 1);
-    EXPECT_FALSE(result.evaluation) << "over a part of the images";
+    EXPECT_FALSE(observe::value_of(result.evaluation, "loss")) << "over a part of the images";
   }
 }
 

@@ -51,7 +51,7 @@ TrainerOptions options_of_run(bool zero, ops::UpdateRule rule) {
 }
 
 /// The end of an epoch that was evaluated.
-using EvaluatedEpoch = std::tuple<std::int64_t, double, double, double>;
+using EvaluatedEpoch = std::tuple<std::int64_t, double, std::vector<observe::MetricValue>>;
 
 /// Records the evaluated epochs and, if it is to, asks for the end of the run after each step.
 class LifeRecorder final : public Listener {
@@ -62,7 +62,7 @@ class LifeRecorder final : public Listener {
   }
   void step(const observe::StepEvent& /*event*/) override {}
   void epoch(const observe::EpochEvent& event) override {
-    if (event.val_loss) rows.emplace_back(event.epoch, event.train_loss, *event.val_loss, *event.val_accuracy);
+    if (event.metrics[0].value) rows.emplace_back(event.epoch, event.train_loss, event.metrics);
   }
 
   std::atomic<int> stop = 0;

@@ -89,7 +89,7 @@ std::string text_of(const Item& item) {
     std::string operator()(const Join& /*item*/) const { return "join"; }
     std::string operator()(const Reduce& /*item*/) const { return "reduce linear.weight"; }
     std::string operator()(const nn::Poll& /*item*/) const { return ""; }
-    std::string operator()(const CopyInput& /*item*/) const { return "copy input"; }
+    std::string operator()(const nn::Copy& /*item*/) const { return "copy"; }
     std::string operator()(const Upload& /*item*/) const { return ""; }
     std::string operator()(const Download& /*item*/) const { return ""; }
     std::string operator()(const Compute& compute) const {

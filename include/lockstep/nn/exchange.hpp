@@ -34,6 +34,7 @@ class Exchange {
 /// The exchange of a single rank, which does nothing.
 class SingleRank final : public Exchange {
  public:
+  /// @param device  the device of the buffers; outlives this
   explicit SingleRank(const ops::Device& device = ops::host_device()) : device_(&device) {}
   [[nodiscard]] int size() const override { return 1; }
   void reduce(int /*parameter*/, Queue /*queue*/) override {}

@@ -80,6 +80,12 @@ struct LossTerm {
   Normalizer normalizer = Normalizer::samples;
 };
 
+/// A value that a prediction gives, for metrics and for users.
+struct Output {
+  std::string name;
+  int value = -1;
+};
+
 /// The description of a model: operators over named inputs, in an order in which they can be computed, and the loss
 /// terms. It is a value without weights, independent of any compute library. Parameters belong to the graph, and
 /// several nodes may share them.
@@ -105,6 +111,10 @@ class Graph {
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
             Normalizer normalizer = Normalizer::samples);
 
+  /// Declares that predictions give a value, which layers or losses read as well.
+  /// @throws Error{invalid_argument} if the name is taken, or no node computes the value
+  void output(std::string name, int value);
+
   /// @throws Error{invalid_argument} unless there is a loss and every value and parameter contributes to one
   void check() const;
 
@@ -113,6 +123,7 @@ class Graph {
   [[nodiscard]] const std::vector<Value>& values() const { return values_; }
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const std::vector<LossTerm>& losses() const { return losses_; }
+  [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
   /// Names and order as in PyTorch's `named_parameters()` of the same model.
   [[nodiscard]] const Layout& parameters() const { return parameters_; }
   /// Running mean and variance of every batch norm; empty without batch norms.
@@ -144,6 +155,7 @@ class Graph {
   std::vector<int> input_of_;
   std::vector<Node> nodes_;
   std::vector<LossTerm> losses_;
+  std::vector<Output> outputs_;
   Layout parameters_;
   Layout state_;
   std::vector<ops::OwnedTensor> initial_parameters_;

@@ -76,6 +76,13 @@ struct Feed {
   std::span<const void* const> inputs;
 };
 
+/// Results of a prediction on this rank, valid until the next call of a function of the model.
+struct Prediction {
+  std::span<const ops::LossSums> losses;  ///< the sums of each loss term
+  /// A buffer for each of the graph's outputs, in their order: samples × extents, row-major, in the model's dtype.
+  std::span<const Buffer> outputs;
+};
+
 /// Description of an operator of a step, with its minimum of work.
 struct OperatorReport {
   std::string name;       ///< "forward conv1", "backward conv1"
@@ -168,10 +175,9 @@ class Model {
   /// For each parameter whether this rank's gradient was not finite in the last step (not 0), before the reduction.
   [[nodiscard]] std::span<const double> not_finite_gradients() const;
 
-  /// Runs forward only, with running statistics. @return the sums of each loss term, valid until the next call
-  std::span<const ops::LossSums> evaluate(const Feed& feed);
-  /// The objective, from loss sums over all ranks and batches.
-  [[nodiscard]] double loss_of(std::span<const ops::LossSums> loss_sums, double samples) const;
+  /// Runs forward only, with running statistics and, if there are any, the EMA weights. Inputs that only losses read
+  /// may have any valid values if nobody needs the loss.
+  Prediction predict(const Feed& feed);
 
   /// Sets the inputs and the scalars of the next step, or of the next run of a list.
   void set(const Feed& feed, const StepScalars& scalars);

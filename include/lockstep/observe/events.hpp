@@ -3,13 +3,31 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/types.hpp"
 
 /// The events of a training run as values, for the metrics file and the display.
 namespace lockstep::observe {
+
+/// A number that tells how good a model is.
+struct MetricValue {
+  std::string name;             ///< as users know it: "loss", "accuracy"
+  std::optional<double> value;  ///< empty: not evaluated
+  bool higher_is_better = false;
+  bool is_fraction = false;  ///< from 0 to 1, and shown in percent
+
+  /// Returns whether this value is better than another one, or the only one. NaN is worse than any number.
+  [[nodiscard]] bool is_better_than(const std::optional<double>& other) const;
+  /// Returns "98.71 %", "0.0312", or "-" without a value.
+  [[nodiscard]] std::string text() const;
+  friend bool operator==(const MetricValue&, const MetricValue&) = default;
+};
+/// Returns the value of the metric with this name; empty if there is none.
+std::optional<double> value_of(std::span<const MetricValue> metrics, std::string_view name);
 
 /// Emitted once, before the first step: model, data, options and hosts.
 struct StartEvent {
@@ -58,8 +76,7 @@ struct StepEvent {
 struct EpochEvent {
   std::int64_t epoch = 0;
   double train_loss = 0;
-  std::optional<double> val_loss;            ///< empty if the epoch was not evaluated, like val_accuracy
-  std::optional<double> val_accuracy;        ///< 0 to 1
+  std::vector<MetricValue> metrics;          ///< without values if the epoch was not evaluated
   double seconds = 0;                        ///< training time, without evaluation
   double images_per_second = 0;              ///< training throughput over all ranks
   double exposed_communication_seconds = 0;  ///< time that rank 0 waited for all-reduces after backward
@@ -80,13 +97,15 @@ struct CheckpointEvent {
 
 /// Emitted once, at the end of the run, whatever ended it.
 struct EndEvent {
-  std::string outcome;      ///< "completed" if all epochs or steps were trained, "stopped" early, or "failed"
+  /// "completed" if all epochs or steps were trained, "early-stopped" if a metric became no better, "stopped" by a
+  /// signal or the end of its time, or "failed"
+  std::string outcome;
   std::string signal;       ///< signal that stopped the run, e.g. "SIGTERM"; empty if none did
   std::int64_t epochs = 0;  ///< completed epochs
   std::int64_t steps = 0;   ///< steps taken
   double seconds = 0;
-  std::optional<double> best_accuracy;  ///< empty if nothing was evaluated
-  std::optional<double> final_accuracy;
+  std::vector<MetricValue> best;     ///< best value of each metric; without values if nothing was evaluated
+  std::vector<MetricValue> last;     ///< of the last evaluation
   std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
   std::int64_t optimizer_bytes = 0;  ///< momentum buffer and EMA weights, on the rank with most of them
   std::string weights_sha256;        ///< hash of the last weights; empty if the run failed

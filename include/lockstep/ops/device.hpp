@@ -37,6 +37,7 @@ class Device {
   class Graph {
    public:
     virtual ~Graph() = default;
+    /// Submits the work. @throws Error{device}
     virtual void launch(Queue queue) const = 0;
   };
   /// Captures what `submit` submits to the queue; nothing runs. @return null if the device captures nothing

@@ -133,6 +133,7 @@ LOCKSTEP_HOST_DEVICE inline void fold_rows(double* rows, int count, int width) {
       for (int i = 0; i < width; ++i) rows[row * width + i] += rows[(row + stride) * width + i];
 }
 
+/// Computes `StepStage::sum_weights`.
 LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
   for (int i = 0; i < b.shards * b.terms; ++i) b.shard_weights[i] = 0;
   for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
@@ -142,6 +143,7 @@ LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
   }
 }
 
+/// Computes `StepStage::set_factors`.
 LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
   fold_rows(b.shard_weights, b.shards, b.terms);
   for (int term = 0; term < b.terms; ++term) {
@@ -157,13 +159,14 @@ LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
   for (int i = 0; i < b.parameters; ++i) b.not_finite[i] = 0;
 }
 
+/// Adds loss sums to three numbers.
 LOCKSTEP_HOST_DEVICE inline void add_sums(const LossSums& sums, double* to) {
   to[0] += sums.weight;
   to[1] += sums.loss;
   to[2] += sums.correct;
 }
 
-/// Adds up the micro-batches of each shard in their order. Other ranks' shards are zero.
+/// Computes `StepStage::collect`: adds up the micro-batches of each shard in their order. Other ranks' shards are zero.
 LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
   for (int i = 0; i < b.sums_count(); ++i) b.sums[i] = 0;
   for (int term = 0; term < b.terms; ++term) b.rank[term] = LossSums{};
@@ -193,6 +196,7 @@ LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b) {
   result.scaled_steps = 0;
 }
 
+/// Computes `StepStage::gate`.
 LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   fold_rows(b.sums, b.shards, 3 * b.terms);
   const auto* total = reinterpret_cast<const LossSums*>(b.sums);
@@ -216,6 +220,7 @@ LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   for (int i = 0; i < 2 * b.parameters; ++i) b.trust_norms[i] = 0;
 }
 
+/// Computes one stage of a step.
 LOCKSTEP_HOST_DEVICE inline void compute(StepStage stage, const StepBlock& block) {
   switch (stage) {
     case StepStage::sum_weights: return sum_weights(block);

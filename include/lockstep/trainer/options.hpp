@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
@@ -19,6 +20,12 @@ namespace lockstep::trainer {
 struct LossScaleOptions {
   double initial = 0;  ///< 0: no loss scaling; non-finite gradients then end the run
   std::int64_t interval = 2000;
+};
+
+/// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
+struct EarlyStop {
+  std::string metric;
+  std::int64_t patience = 0;  ///< 0: the run does not end early
 };
 
 /// The options of a run. They must be the same on all ranks.
@@ -52,6 +59,9 @@ struct TrainerOptions {
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
+  /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
+  std::string best_metric;
+  EarlyStop early_stop;
 };
 
 /// Receives the events of a run. A rank may have a listener or none; values that concern all ranks are equal on each.

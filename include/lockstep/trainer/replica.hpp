@@ -47,8 +47,9 @@ class Replica : private nn::Exchange {
   bool step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request = false);
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
-  /// @pre Store::gather_averages() was called after the last step. @return the sums of each loss term on this rank
-  std::span<const ops::LossSums> evaluate(const data::Batch& batch);
+  /// @pre Store::gather_averages() was called after the last step
+  nn::Prediction predict(const data::Batch& batch) { return model_.predict(feed(batch)); }
+
   /// The tensors that must survive a restart.
   [[nodiscard]] Store& store() { return store_; }
   [[nodiscard]] const Store& store() const { return store_; }

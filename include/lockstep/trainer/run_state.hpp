@@ -2,15 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <vector>
+
+#include "lockstep/observe/events.hpp"
 
 namespace lockstep::trainer {
-
-/// Results over the whole test set.
-struct Evaluation {
-  double loss = 0;      ///< mean over the test samples
-  double accuracy = 0;  ///< 0 to 1: fraction of correct predictions, as the first loss term counts them
-};
 
 /// `RunState::stopped_by` of a run that ended because its time was over (`Trainer::stop_at`).
 inline constexpr int stopped_by_time = 1 << 16;
@@ -29,8 +25,10 @@ struct RunState {
   double last_loss = 0;           ///< mean loss of the last step over the samples of all ranks
   double epoch_loss_sum = 0;      ///< sum of the losses of this epoch's samples
   std::int64_t epoch_samples = 0;
-  std::optional<Evaluation> evaluation;  ///< the last one
-  double best_accuracy = 0;
+  std::vector<observe::MetricValue> evaluation;  ///< the last one; without values if there was none
+  std::vector<observe::MetricValue> best;        ///< the best value of each metric
+  /// For each metric, the evaluations since the one with its best value.
+  std::vector<std::int64_t> evaluations_since_best;
   /// The largest of the ranks' stop requests, or `stopped_by_time`, once they have agreed to stop; 0 before. It belongs
   /// to the process that runs, so a run that resumes begins with 0.
   int stopped_by = 0;

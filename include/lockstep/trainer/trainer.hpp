@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/data/prefetcher.hpp"
 #include "lockstep/trainer/checkpoint_options.hpp"
+#include "lockstep/trainer/metric.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/replica.hpp"
 #include "lockstep/trainer/run_state.hpp"
@@ -68,13 +68,20 @@ class Trainer {
   ///         checkpoint, and the first of these
   Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
 
-  /// Trains to the end: all epochs, or `steps`, or until it is stopped. Collective. @throws as Replica::step
+  /// Trains to the end: all epochs, or `steps`, or until it is stopped or stops early. Collective.
+  /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; as Replica::step
   const RunState& run();
   /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
   /// @return the number of steps taken
   std::int64_t train_steps(std::int64_t most);
   /// Evaluates the whole test set, each sample once. It averages the running statistics first. Collective.
-  Evaluation evaluate();
+  std::vector<observe::MetricValue> evaluate();
+  /// Adds a metric to those of the model's losses, for all later evaluations. Every rank has to add the same ones.
+  void add_metric(std::unique_ptr<Metric> metric);
+  /// Whether the run ends before all steps are done, because of `TrainerOptions::early_stop`.
+  [[nodiscard]] bool stops_early() const;
+  /// The metrics of an evaluation, without values.
+  [[nodiscard]] std::vector<observe::MetricValue> metrics() const;
 
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches_.sampler().steps(); }
   /// The number of steps of the whole run: all epochs, or `TrainerOptions::steps`.
@@ -92,6 +99,7 @@ class Trainer {
 
  private:
   observe::EpochEvent train_epoch();
+  void check_metrics() const;
   /// @return whether it was the best evaluation so far
   bool evaluate_epoch(observe::EpochEvent& event);
   void require_host_memory() const;
@@ -99,8 +107,7 @@ class Trainer {
   void save_after_epoch(bool is_best);
   void start_saving(bool is_best);
   void take_over(RunState run);
-  std::optional<Evaluation> evaluate(std::int64_t epoch, bool may_stop);
-  [[nodiscard]] Evaluation evaluation_of(std::span<const ops::LossSums> figures, double samples) const;
+  std::optional<std::vector<observe::MetricValue>> evaluate(std::int64_t epoch, bool may_stop);
   void train_on(const data::Batch& batch);
   void report_step();
   void agree_on_requests();
@@ -123,6 +130,7 @@ class Trainer {
   data::Prefetcher batches_;
   data::Prefetcher test_batches_;
 
+  std::vector<std::unique_ptr<Metric>> metrics_;
   std::unique_ptr<Checkpoints> checkpoints_;
   RunState state_;
   bool entered_ = false;       // whether the prefetcher has started this epoch

@@ -29,6 +29,7 @@ Graph make_crnn(const DataSpec& data) {
   graph.add("lstm", Lstm{.hidden = 64, .bidirectional = true}, {sequence, steps});
   // The 1×1 convolution applies the same linear layer to each step.
   const int logits = graph.add("fc", Convolution{.out_channels = data.classes + 1, .kernel = 1});
+  graph.output("logits", logits);
   const int targets = graph.input(data.at("targets"));
   const int target_lengths = graph.input(data.at("target_lengths"));
   graph.loss("loss", Ctc{.blank = static_cast<std::int32_t>(data.classes), .zero_infinity = true},

@@ -58,7 +58,9 @@ Graph make_detector(const DataSpec& data) {
   const std::vector<int> scales{add_cells(graph, "head1", merged4, data.classes),
                                 add_cells(graph, "head2", merged8, data.classes),
                                 add_cells(graph, "head3", at16, data.classes)};
-  add_losses(graph, data, graph.add("cells", Concat{.axis = Axis::width}, scales));
+  const int cells = graph.add("cells", Concat{.axis = Axis::width}, scales);
+  graph.output("cells", cells);
+  add_losses(graph, data, cells);
   return graph;
 }
 

@@ -35,6 +35,7 @@ Graph make_unet(const DataSpec& data) {
   add_decoder(graph, "decoder2", half, 32);
   add_decoder(graph, "decoder1", whole, 16);
   const int logits = graph.add("head", Convolution{.out_channels = data.classes, .kernel = 1});
+  graph.output("logits", logits);
   graph.loss("pixels", CrossEntropy{}, {logits, graph.input(data.at("labels"))}, 1, Normalizer::weight);
   graph.loss("dice", Dice{}, {logits, graph.input(data.at("masks"))}, 0.25, Normalizer::weight);
   return graph;

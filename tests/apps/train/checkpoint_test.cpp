@@ -27,7 +27,8 @@ using testing_support::becomes_true;
 /// Returns the part of the output that a run with the same result has, too: accuracy, loss, and hash of the weights.
 std::string result_of(const std::string& output) {
   std::string result;
-  for (const char* pattern : {"last loss [0-9.]+", "test accuracy [^\n]*", "weights sha256 [0-9a-f]+"}) {
+  for (const char* pattern :
+       {"last loss [0-9.]+", "test loss [^\n]*", "test accuracy [^\n]*", "weights sha256 [0-9a-f]+"}) {
     std::smatch found;
     EXPECT_TRUE(std::regex_search(output, found, std::regex(pattern))) << pattern << '\n' << output;
     result += found.str() + '\n';
@@ -96,6 +97,51 @@ TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
   EXPECT_EQ(state.at("sections").at("options").at("--batch"), "12");
   EXPECT_EQ(run(2, "--config " + folder() + "/options.conf --save-dir " + folder()), first);
   EXPECT_TRUE(fs::exists(folder() + "-2/checkpoints/last")) << "a run has a folder of its own";
+}
+
+TEST_F(Checkpoint, TheBestIsThatOfTheChosenMetric) {
+  for (const std::string metric : {"accuracy", "loss", "top5_accuracy"}) {
+    fs::remove_all(folder());
+    (void)run(2, digits_.arguments() + " --batch 12 --epochs 5 --lr 0.05 --keep 9 --save-dir " + folder() +
+                     (metric == "accuracy" ? "" : " --best " + metric));
+    std::string best;
+    double best_value = 0;
+    for (const auto& line : read_metrics(digits_.file("run") / "metrics.jsonl")) {
+      if (line.at("event") != "epoch") continue;
+      const double value = line.at("val_" + metric).get<double>() * (metric == "loss" ? -1 : 1);
+      if (!best.empty() && value <= best_value) continue;
+      best_value = value;
+      best = "step-000000" + std::string(line.at("epoch") == 1 ? "0" : "") +
+             std::to_string(8 * line.at("epoch").get<int>());
+    }
+    EXPECT_EQ(fs::read_symlink(checkpoints() / "best"), best) << metric;
+  }
+  expect_refused(run_train(2, digits_.arguments() + " --best top1"), exit_usage,
+                 {"--best: there is no metric 'top1'", "there are loss, accuracy, top5_accuracy"});
+  expect_refused(run_train(2, digits_.arguments() + " --early-stop mAP:3"), exit_usage,
+                 {"--early-stop: there is no metric 'mAP'", "there are loss, accuracy, top5_accuracy"});
+}
+
+/// The rate is too small to change a weight, so that no evaluation is better than the first one.
+TEST_F(Checkpoint, ARunEndsEarlyIfAMetricBecomesNoBetter) {
+  const std::string arguments =
+      digits_.arguments() + " --batch 12 --shards 4 --lr 1e-30 --weight-decay 0 --epochs 6 --save-dir " + folder();
+  const auto outcome = [&] { return read_metrics(digits_.file("run") / "metrics.jsonl").back(); };
+  const std::string early = run(2, arguments + " --early-stop loss:2");
+  EXPECT_EQ(outcome().at("outcome"), "early-stopped");
+  EXPECT_EQ(outcome().at("steps"), 24) << "three epochs";
+  EXPECT_EQ(fs::read_symlink(checkpoints() / "best"), "step-00000008");
+  const auto again = run_train(3, arguments + " --early-stop loss:2 --resume last");
+  EXPECT_EQ(again.exit_code, exit_success);
+  EXPECT_EQ(occurrences(again.output,
+                        "ended by --early-stop after 3 of 6 epochs: loss has not become better in 2 "
+                        "evaluations"),
+            1)
+      << again.output;
+  EXPECT_EQ(result_of(again.output), early) << "it had ended";
+  (void)run(1, arguments + " --early-stop off --resume last");
+  EXPECT_EQ(outcome().at("outcome"), "completed");
+  EXPECT_EQ(outcome().at("steps"), 48);
 }
 
 TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {

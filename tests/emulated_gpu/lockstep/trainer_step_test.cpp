@@ -53,7 +53,7 @@ struct End {
   std::vector<float> averages;
   std::int64_t skipped = 0;
   double loss_scale = 0;
-  double test_loss = 0;
+  std::vector<observe::MetricValue> test_results;
   int submitted = 0;  // kernels
 };
 
@@ -91,7 +91,7 @@ class TrainerStep : public testing::Test {
       EXPECT_EQ(run.global_step, 15);
       end.skipped = run.skipped;
       end.loss_scale = run.loss_scale;
-      end.test_loss = trainer.evaluate().loss;
+      end.test_results = trainer.evaluate();
       end.weights = host_copy(trainer, trainer.replica().store().values());
       end.averages = host_copy(trainer, trainer.replica().store().averages());
     }
@@ -112,7 +112,9 @@ TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
     EXPECT_EQ(gpu.averages, host.averages) << "captured: " << capture;
     EXPECT_EQ(gpu.skipped, host.skipped);
     EXPECT_EQ(gpu.loss_scale, host.loss_scale);
-    EXPECT_EQ(gpu.test_loss, host.test_loss);
+    ASSERT_EQ(gpu.test_results.size(), host.test_results.size());
+    for (std::size_t i = 0; i < host.test_results.size(); ++i)
+      EXPECT_EQ(gpu.test_results[i].value, host.test_results[i].value) << host.test_results[i].name;
     // Of 15 steps there are two sizes, and each is submitted twice: as it is, and to be captured.
     EXPECT_EQ(15 * gpu.submitted, (capture ? 4 : 15) * host.submitted);
   }

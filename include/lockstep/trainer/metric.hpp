@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lockstep/base/tensor_spec.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "lockstep/data/batch.hpp"
+#include "lockstep/nn/model.hpp"
+#include "lockstep/observe/events.hpp"
+
+namespace lockstep::trainer {
+
+/// Turns predictions for a test set into numbers. A `Trainer` has some for the losses of its model; derive from it for
+/// metrics of your own, and hand them to Trainer::add_metric on every rank.
+class Metric {
+ public:
+  virtual ~Metric() = default;
+  /// Begins an evaluation: forgets what was added.
+  virtual void reset() = 0;
+  /// Adds the predictions for a batch of this rank, which may have no samples.
+  virtual void add(const nn::Prediction& prediction, const data::Batch& batch) = 0;
+  /// Adds up what all ranks have added. Collective.
+  virtual void reduce(Communicator& communicator) = 0;
+  /// Returns the values over all ranks after reduce(), the same on every rank. The names do not depend on what was
+  /// added; two metrics of a trainer must not share one.
+  [[nodiscard]] virtual std::vector<observe::MetricValue> values() const = 0;
+};
+
+/// Makes the metrics that follow from the losses of a model: "loss"; "accuracy", if the first loss judges predictions;
+/// and "top5_accuracy", if that is a cross-entropy over more than 5 classes whose logits are an output of the graph.
+/// @param graph    outlives the metrics
+/// @param tensors  the tensors of a batch
+std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors);
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/trainer/metric.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+using observe::MetricValue;
+
+std::string names(const std::vector<MetricValue>& values) {
+  std::string text;
+  for (const MetricValue& value : values) text += (text.empty() ? "" : " ") + value.name;
+  return text;
+}
+
+/// Returns the names of a model's metrics.
+std::string metrics_of(const nn::Graph& graph) {
+  std::string text;
+  for (const auto& metric : make_metrics(graph, graph.inputs()))
+    text += (text.empty() ? "" : " ") + names(metric->values());
+  return text;
+}
+
+TEST(Metrics, FollowFromTheFirstLoss) {
+  EXPECT_EQ(metrics_of(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10))), "loss accuracy top5_accuracy");
+  EXPECT_EQ(metrics_of(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 5))), "loss accuracy")
+      << "all labels are among five of five";
+  const nn::Models models;
+  for (const char* name : {"detector", "unet", "crnn"})
+    EXPECT_EQ(metrics_of(models.make(name, models.example(name))), "loss accuracy") << name;
+  nn::Graph regression("regression");
+  regression.input({"images", {1, 2, 2}});
+  const int guess = regression.add("fc", nn::Linear{.out_features = 6});
+  regression.loss("loss", nn::SmoothL1{}, {guess, regression.input({"targets", {6, 1, 1}})});
+  EXPECT_EQ(metrics_of(regression), "loss");
+}
+
+/// A classifier of one pixel, whose logits are handed to its metrics.
+class TopFive : public testing::Test {
+ protected:
+  /// Evaluates batches of logits and labels. @return the value
+  double of(std::vector<std::pair<std::vector<float>, std::int32_t>> samples) {
+    Metric& metric = *metrics_.back();
+    metric.reset();
+    for (auto& [logits, label] : samples) {
+      const std::array<ops::LossSums, 1> losses{};
+      const std::array<Buffer, 1> outputs{Buffer(std::span(logits))};
+      const std::array<Buffer, 2> tensors{Buffer(), Buffer(std::span(&label, 1))};
+      metric.add({.losses = losses, .outputs = outputs}, {.samples = {1}, .tensors = tensors});
+    }
+    return metric.values().front().value.value();
+  }
+
+ private:
+  const nn::Graph graph_ = [] {
+    const nn::DataSpec data = nn::DataSpec::of_images(1, 1, 1, 7);
+    nn::Graph graph("one pixel");
+    graph.input(data.at("images"));
+    graph.add("fc", nn::Linear{.out_features = 7});
+    nn::classify(graph, data);
+    return graph;
+  }();
+  const std::vector<std::unique_ptr<Metric>> metrics_ = make_metrics(graph_, graph_.inputs());
+};
+
+TEST_F(TopFive, CountsLabelsAmongTheFiveLargestLogits) {
+  const std::vector<float> falling{7, 6, 5, 4, 3, 2, 1};
+  for (int label = 0; label < 7; ++label) EXPECT_EQ(of({{falling, label}}), label < 5 ? 1 : 0) << label;
+  EXPECT_EQ(of({{falling, 4}, {falling, 5}, {falling, 0}, {falling, 6}}), 0.5);
+  EXPECT_EQ(of({{falling, 4}, {falling, -100}}), 1) << "an ignored label has no weight";
+  EXPECT_EQ(of({}), 0);
+}
+
+TEST_F(TopFive, TakesTheFirstOfEqualLogitsAndNoNan) {
+  const std::vector<float> equal(7, 1.0F);
+  for (int label = 0; label < 7; ++label) EXPECT_EQ(of({{equal, label}}), label < 5 ? 1 : 0) << label;
+  std::vector<float> broken{7, 6, 5, 4, 3, 2, 1};
+  broken[6] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(of({{broken, 6}}), 0) << "a NaN is no prediction";
+  EXPECT_EQ(of({{broken, 4}}), 0) << "which may be larger than any other";
+  EXPECT_EQ(of({{broken, 3}}), 1);
+}
+
+/// Counts the samples and batches of a rank.
+class CountingMetric final : public Metric {
+ public:
+  void reset() override { counts_ = {}; }
+  void add(const nn::Prediction& prediction, const data::Batch& batch) override {
+    EXPECT_EQ(prediction.outputs[0].count, 10 * batch.samples.value);
+    counts_[0] += batch.samples.value;
+    counts_[1] = std::max(counts_[1], std::int64_t{batch.samples > 0});
+  }
+  void reduce(Communicator& communicator) override {
+    communicator.all_reduce(std::span(counts_), std::span(counts_), ReduceOp::sum, Queue::host(), "count").wait();
+  }
+  [[nodiscard]] std::vector<MetricValue> values() const override {
+    return {{.name = "samples", .value = static_cast<double>(counts_[0])},
+            {.name = "ranks", .value = static_cast<double>(counts_[1])}};
+  }
+
+ private:
+  std::array<std::int64_t, 2> counts_{};
+};
+
+/// Trains for some steps and evaluates on threads as ranks. @return what each rank found
+std::vector<std::vector<MetricValue>> evaluate_on(int ranks, DType precision) {
+  const data::DatasetPair data = testing_support::small_digits(200, 53, 12);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
+  std::vector<std::vector<MetricValue>> found(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto ops = ops::make_reference_ops();
+      {
+        Trainer trainer(groups[rank], *ops, nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)), data,
+                        {.precision = precision,
+                         .batch = {20},
+                         .schedule = {.peak = 0.05},
+                         .optimizer = {.momentum = 0.9},
+                         .shards = 6});
+        trainer.add_metric(std::make_unique<CountingMetric>());
+        EXPECT_THROW(trainer.add_metric(std::make_unique<CountingMetric>()), Error) << "the name is taken";
+        (void)trainer.train_steps(8);
+        found[rank] = trainer.evaluate();
+        for (const MetricValue& metric : trainer.metrics()) EXPECT_FALSE(metric.value);
+      }
+      groups[rank].close();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return found;
+}
+
+TEST(Metrics, AreTheSameOnAnyRanks) {
+  for (const DType precision : {DType::float32, DType::float64}) {
+    const std::vector<MetricValue> alone = evaluate_on(1, precision).front();
+    EXPECT_EQ(names(alone), "loss accuracy top5_accuracy samples ranks");
+    const auto value = [&](const char* name) { return observe::value_of(alone, name).value(); };
+    EXPECT_EQ(value("samples"), 53) << "each sample once";
+    EXPECT_GT(value("accuracy"), 0.1);
+    EXPECT_LT(value("accuracy"), value("top5_accuracy"));
+    EXPECT_LT(value("top5_accuracy"), 1);
+    EXPECT_EQ(std::round(53 * value("top5_accuracy")), 53 * value("top5_accuracy")) << "of 53 samples";
+    for (const int ranks : {2, 3}) {
+      std::vector<MetricValue> expected = alone;
+      expected.back().value = ranks;
+      const std::vector<std::vector<MetricValue>> found = evaluate_on(ranks, precision);
+      for (const std::vector<MetricValue>& of_rank : found) {
+        EXPECT_EQ(of_rank, found.front());
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          if (i == 0 && precision == DType::float64) {
+            EXPECT_NEAR(*of_rank[i].value, *expected[i].value, 1e-12) << "sums of float64 numbers round";
+          } else {
+            EXPECT_EQ(of_rank[i], expected[i]) << expected[i].name << " on " << ranks << " ranks";
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
