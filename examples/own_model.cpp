@@ -28,18 +28,15 @@ class Waves final : public lockstep::data::Dataset {
   }
   std::int64_t size() const override { return size_; }
   std::int64_t classes() const override { return 3; }
-  /// Overwrites the samples of `indices`; real numbers are wanted as float or as double.
-  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override {
-    for (std::size_t n = 0; n < indices.size(); ++n) {
-      const std::int64_t sample = first_ + indices[n];
-      const auto label = static_cast<std::int32_t>(sample % 3);
-      static_cast<std::int32_t*>(tensors[1].data)[n] = label;
-      for (std::int64_t i = 0; i < points; ++i) {
-        const double y = std::sin(0.3 * static_cast<double>((label + 1) * i) + 0.7 * static_cast<double>(sample));
-        const std::int64_t at = static_cast<std::int64_t>(n) * points + i;
-        if (tensors[0].dtype == DType::float32) static_cast<float*>(tensors[0].data)[at] = static_cast<float>(y);
-        if (tensors[0].dtype == DType::float64) static_cast<double*>(tensors[0].data)[at] = y;
-      }
+  /// Overwrites a sample; real numbers are wanted as float or as double.
+  void read(const lockstep::data::SampleKey& key, std::span<const Buffer> tensors) const override {
+    const std::int64_t sample = first_ + key.index;
+    const auto label = static_cast<std::int32_t>(sample % 3);
+    *static_cast<std::int32_t*>(tensors[1].data) = label;
+    for (std::int64_t i = 0; i < points; ++i) {
+      const double y = std::sin(0.3 * static_cast<double>((label + 1) * i) + 0.7 * static_cast<double>(sample));
+      if (tensors[0].dtype == DType::float32) static_cast<float*>(tensors[0].data)[i] = static_cast<float>(y);
+      if (tensors[0].dtype == DType::float64) static_cast<double*>(tensors[0].data)[i] = y;
     }
   }
 

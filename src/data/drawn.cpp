@@ -12,20 +12,16 @@ std::vector<TensorSpec> DrawnDataset::tensors() const {
   return specs;
 }
 
-void DrawnDataset::read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const {
+void DrawnDataset::read(const SampleKey& key, std::span<const Buffer> tensors) const {
   if (tensors.size() < 2)
     throw Error(ErrorCode::invalid_argument, "all tensors of the data set \"" + name() +
                                                  "\" are read together, but memory is given for " +
                                                  std::to_string(tensors.size()));
-  std::int64_t at = 0;
-  for (const std::int64_t sample : indices) {
-    if (sample < 0 || sample >= size())
-      throw Error(ErrorCode::invalid_argument, "sample " + std::to_string(sample) + " is not in the data set \"" +
-                                                   name() + "\" of " + std::to_string(size()));
-    read_image(sample, at, tensors[0]);
-    read_targets(static_cast<std::size_t>(sample), at, tensors.subspan(1));
-    ++at;
-  }
+  if (key.index < 0 || key.index >= size())
+    throw Error(ErrorCode::invalid_argument, "sample " + std::to_string(key.index) + " is not in the data set \"" +
+                                                 name() + "\" of " + std::to_string(size()));
+  read_image(key.index, tensors[0]);
+  read_targets(static_cast<std::size_t>(key.index), tensors.subspan(1));
 }
 
 void DrawnDataset::put(const Buffer& tensor, std::int64_t at, double value) {
@@ -34,14 +30,13 @@ void DrawnDataset::put(const Buffer& tensor, std::int64_t at, double value) {
   if (tensor.dtype == DType::int32) static_cast<std::int32_t*>(tensor.data)[at] = static_cast<std::int32_t>(value);
 }
 
-void DrawnDataset::read_image(std::int64_t sample, std::int64_t at, const Buffer& tensor) const {
+void DrawnDataset::read_image(std::int64_t sample, const Buffer& tensor) const {
   const std::span<const std::uint8_t> image = images_.image(sample);
   const std::int64_t pixels = images_.shape.pixels();
-  const std::int64_t first = at * images_.shape.elements();
   for (std::int64_t i = 0; i < images_.shape.elements(); ++i) {
     const auto channel = static_cast<std::size_t>(i / pixels);
     const double value = static_cast<double>(image[static_cast<std::size_t>(i)]) / 255;
-    put(tensor, first + i, (value - normalization_.mean[channel]) / normalization_.deviation[channel]);
+    put(tensor, i, (value - normalization_.mean[channel]) / normalization_.deviation[channel]);
   }
 }
 

@@ -21,22 +21,22 @@ class DrawnDataset : public Dataset {
   [[nodiscard]] std::vector<TensorSpec> tensors() const override;
   [[nodiscard]] std::int64_t size() const override { return images_.size(); }
   /// Implements Dataset::read. It does not allocate.
-  /// @throws Error{invalid_argument} if an index is not in the data set, or another number of tensors is given
-  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
+  /// @throws Error{invalid_argument} if the index is not in the data set, or another number of tensors is given
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override;
 
  protected:
   DrawnDataset(Images images, Normalization normalization)
       : images_(std::move(images)), normalization_(std::move(normalization)) {}
 
-  /// Writes one number. @param at  index of the element, with samples one after the other
+  /// Writes one number. @param at  index of the element in the sample
   static void put(const Buffer& tensor, std::int64_t at, double value);
 
  private:
   [[nodiscard]] virtual std::vector<TensorSpec> targets() const = 0;
-  /// Overwrites sample `at` of each target.
-  virtual void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const = 0;
+  /// Overwrites each target of a sample.
+  virtual void read_targets(std::size_t sample, std::span<const Buffer> targets) const = 0;
 
-  void read_image(std::int64_t sample, std::int64_t at, const Buffer& tensor) const;
+  void read_image(std::int64_t sample, const Buffer& tensor) const;
 
   Images images_;  ///< the labels are not used
   Normalization normalization_;

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <span>
 
+#include "data/read_batch.hpp"
+
 namespace lockstep::data {
 namespace {
 
@@ -56,7 +58,8 @@ std::vector<std::pair<std::string, std::uint64_t>> fingerprint(const Dataset& da
     std::vector<Buffer> tensors;
     for (std::size_t i = 0; i < specs.size(); ++i)
       tensors.push_back({memory[i].data(), {samples * specs[i].elements()}, specs[i].dtype(DType::float32)});
-    dataset.read(indices, tensors);
+    std::vector<Buffer> slots(tensors.size());
+    read_batch(dataset, {}, indices, tensors, slots);
     for (std::size_t i = 0; i < specs.size(); ++i)
       hashes[i].add({memory[i].data(), static_cast<std::size_t>(samples * specs[i].elements() * 4)});
   }

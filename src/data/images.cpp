@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/images.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "data/check.hpp"
@@ -23,14 +22,12 @@ std::vector<double> make_table(const Normalization& normalization) {
 }
 
 template <class Real>
-void convert(const Images& images, std::span<const std::int64_t> indices, const Real* table, Real* out) {
+void convert(const Images& images, std::int64_t index, const Real* table, Real* out) {
   const auto pixels = static_cast<std::size_t>(images.shape.pixels());
-  for (const std::int64_t index : indices) {
-    const std::uint8_t* in = images.image(index).data();
-    for (std::int64_t channel = 0; channel < images.shape.channels; ++channel, in += pixels, out += pixels) {
-      const Real* row = table + channel * byte_values;
-      for (std::size_t i = 0; i < pixels; ++i) out[i] = row[in[i]];
-    }
+  const std::uint8_t* in = images.image(index).data();
+  for (std::int64_t channel = 0; channel < images.shape.channels; ++channel, in += pixels, out += pixels) {
+    const Real* row = table + channel * byte_values;
+    for (std::size_t i = 0; i < pixels; ++i) out[i] = row[in[i]];
   }
 }
 
@@ -87,29 +84,26 @@ std::vector<TensorSpec> ImageDataset::tensors() const {
           {"labels", {1, 1, 1}, Content::integer}};
 }
 
-void ImageDataset::read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const {
-  check(indices, tensors);
+void ImageDataset::read(const SampleKey& key, std::span<const Buffer> tensors) const {
+  check(key.index, tensors);
   const Buffer& images = tensors[0];
-  std::transform(indices.begin(), indices.end(), static_cast<std::int32_t*>(tensors[1].data),
-                 [this](std::int64_t index) { return images_.labels[static_cast<std::size_t>(index)]; });
+  *static_cast<std::int32_t*>(tensors[1].data) = images_.labels[static_cast<std::size_t>(key.index)];
   if (images.dtype == DType::float32)
-    convert(images_, indices, single_table_.data(), static_cast<float*>(images.data));
+    convert(images_, key.index, single_table_.data(), static_cast<float*>(images.data));
   else
-    convert(images_, indices, table_.data(), static_cast<double*>(images.data));
+    convert(images_, key.index, table_.data(), static_cast<double*>(images.data));
 }
 
-void ImageDataset::check(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const {
-  for (const std::int64_t index : indices)
-    if (index < 0 || index >= size())
-      refuse_images(images_, "sample " + std::to_string(index) + " is not in", " of " + std::to_string(size()));
+void ImageDataset::check(std::int64_t index, std::span<const Buffer> tensors) const {
+  if (index < 0 || index >= size())
+    refuse_images(images_, "sample " + std::to_string(index) + " is not in", " of " + std::to_string(size()));
   if (tensors.size() != 2)
     refuse_images(images_, "two tensors, images and labels, are read of",
                   ", but memory is given for " + std::to_string(tensors.size()));
-  const auto samples = static_cast<std::int64_t>(indices.size());
   const DType real = tensors[0].dtype;
   check_memory(images_, "images", tensors[0], real == DType::float32 || real == DType::float64,
-               samples * images_.shape.elements());
-  check_memory(images_, "labels", tensors[1], tensors[1].dtype == DType::int32, samples);
+               images_.shape.elements());
+  check_memory(images_, "labels", tensors[1], tensors[1].dtype == DType::int32, 1);
 }
 
 DatasetPair normalized(Images train, Images test) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/check.hpp"
+#include "data/read_batch.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
@@ -21,6 +22,7 @@ namespace {
 struct Prefetched {
   std::vector<Allocation> memory;  ///< memory of each tensor, for the largest number of samples
   std::vector<Buffer> tensors;     ///< the part of the memory that the batch uses
+  std::vector<Buffer> slots;       ///< the part of each tensor that one sample uses
   Batch batch;
   bool ready = false;        ///< prepared, or failed
   std::exception_ptr error;  ///< the reason of a failure
@@ -112,6 +114,7 @@ class Prefetcher::Impl {
     for (const TensorSpec& spec : specs_)
       entry.memory.push_back(allocate_host({samples * spec.elements() * size_of(spec.dtype(real_))}));
     entry.tensors.resize(specs_.size());
+    entry.slots.resize(specs_.size());
   }
 
   Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
@@ -129,8 +132,14 @@ class Prefetcher::Impl {
         entry.tensors[i] = slice(memory, {0}, {count.value * specs_[i].elements()});
         bytes.value += entry.tensors[i].bytes().value;
       }
-      if (!indices.empty()) dataset_->read(indices, entry.tensors);
-      entry.batch = {step, count, sampler_.step_samples(step), sampler_.first(step), entry.tensors};
+      const SampleKey key{.seed = sampler_.options().seed, .epoch = sampler_.epoch()};
+      read_batch(*dataset_, key, indices, entry.tensors, entry.slots);
+      entry.batch = {.step = step,
+                     .samples = count,
+                     .step_samples = sampler_.step_samples(step),
+                     .first = sampler_.first(step),
+                     .ids = indices,
+                     .tensors = entry.tensors};
       if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), bytes});
     } catch (...) {
       entry.error = std::current_exception();

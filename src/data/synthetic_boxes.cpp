@@ -92,19 +92,19 @@ class BoxDataset final : public DrawnDataset {
             {"boxes", {4, 1, cell_count()}, Content::real}};
   }
 
-  void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const override {
+  void read_targets(std::size_t sample, std::span<const Buffer> targets) const override {
     constexpr std::int64_t cells = cell_count();
-    for (std::int64_t i = at * cells; i < (at + 1) * cells; ++i) {
+    for (std::int64_t i = 0; i < cells; ++i) {
       put(targets[0], i, no_label);
       put(targets[1], i, 0);
     }
-    for (std::int64_t i = at * 4 * cells; i < (at + 1) * 4 * cells; ++i) put(targets[2], i, 0);
+    for (std::int64_t i = 0; i < 4 * cells; ++i) put(targets[2], i, 0);
     for (const SeenObject& object : objects_[sample]) {
       const Assignment to = assign(object);
-      put(targets[0], at * cells + to.cell, object.label);
-      put(targets[1], at * cells + to.cell, 1);
+      put(targets[0], to.cell, object.label);
+      put(targets[1], to.cell, 1);
       for (std::size_t edge = 0; edge < to.box.size(); ++edge)
-        put(targets[2], (at * 4 + static_cast<std::int64_t>(edge)) * cells + to.cell, to.box[edge]);
+        put(targets[2], static_cast<std::int64_t>(edge) * cells + to.cell, to.box[edge]);
     }
   }
 

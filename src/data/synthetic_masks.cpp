@@ -19,15 +19,14 @@ class MaskDataset final : public DrawnDataset {
             {"masks", {classes(), scene_side, scene_side}, Content::real}};
   }
 
-  void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const override {
+  void read_targets(std::size_t sample, std::span<const Buffer> targets) const override {
     constexpr std::int64_t pixels = scene_side * scene_side;
     const Scene& scene = scenes_[sample];
     for (std::int64_t i = 0; i < pixels; ++i) {
       const std::size_t shown = scene.shown[static_cast<std::size_t>(i)];
       const std::int32_t label = shown == 0 ? 0 : scene.labels[shown - 1] + 1;
-      put(targets[0], at * pixels + i, label);
-      for (std::int64_t c = 0; c < classes(); ++c)
-        put(targets[1], (at * classes() + c) * pixels + i, c == label ? 1 : 0);
+      put(targets[0], i, label);
+      for (std::int64_t c = 0; c < classes(); ++c) put(targets[1], c * pixels + i, c == label ? 1 : 0);
     }
   }
 

@@ -80,12 +80,12 @@ class WordDataset final : public DrawnDataset {
             {"steps", {1, 1, 1}, Content::integer}};
   }
 
-  void read_targets(std::size_t sample, std::int64_t at, std::span<const Buffer> targets) const override {
+  void read_targets(std::size_t sample, std::span<const Buffer> targets) const override {
     const Word& word = words_[sample];
     for (std::size_t i = 0; i < longest_word; ++i)
-      put(targets[0], at * longest_word + static_cast<std::int64_t>(i), i < word.digits.size() ? word.digits[i] : 0);
-    put(targets[1], at, static_cast<double>(word.digits.size()));
-    put(targets[2], at, word.steps);
+      put(targets[0], static_cast<std::int64_t>(i), i < word.digits.size() ? word.digits[i] : 0);
+    put(targets[1], 0, static_cast<double>(word.digits.size()));
+    put(targets[2], 0, word.steps);
   }
 
   std::vector<Word> words_;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/idx_files.hpp"
+#include "data/read_samples.hpp"
 #include "lockstep/data/datasets.hpp"
 
 namespace lockstep::data {
@@ -64,7 +65,7 @@ TEST_F(Cifar10, IsNormalizedByChannel) {
   std::iota(indices.begin(), indices.end(), 0);
   std::vector<double> images(indices.size() * image_bytes);
   std::vector<std::int32_t> labels(indices.size());
-  pair.train->read(indices, std::vector<Buffer>{std::span(images), std::span(labels)});
+  read_samples(*pair.train, indices, std::vector<Buffer>{std::span(images), std::span(labels)});
   for (std::size_t color = 0; color < 3; ++color) {
     double sum = 0;
     double squares = 0;

@@ -58,8 +58,7 @@ TEST(Datasets, TheDrawnOnesDependOnTheSeed) {
     const DatasetPair pair = datasets.load("synthetic-digits", {.seed = seed});
     std::vector<float> images(28 * 28);
     std::vector<std::int32_t> labels(1);
-    const std::vector<std::int64_t> first = {0};
-    pair.train->read(first, std::vector<Buffer>{std::span(images), std::span(labels)});
+    pair.train->read({.index = 0}, std::vector<Buffer>{std::span(images), std::span(labels)});
     return images;
   };
   EXPECT_EQ(first_elements(1), first_elements(1));
@@ -171,13 +170,9 @@ class Numbers : public Dataset {
   }
   [[nodiscard]] std::int64_t size() const override { return 1000; }
   [[nodiscard]] std::int64_t classes() const override { return 1000; }
-  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override {
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      for (std::size_t j = 0; j < 3; ++j)
-        static_cast<float*>(tensors[0].data)[3 * i + j] = static_cast<float>(indices[i]);
-      static_cast<std::int32_t*>(tensors[1].data)[i] =
-          static_cast<std::int32_t>(indices[i]) + (indices[i] == odd_ ? 1 : 0);
-    }
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
+    for (std::size_t j = 0; j < 3; ++j) static_cast<float*>(tensors[0].data)[j] = static_cast<float>(key.index);
+    *static_cast<std::int32_t*>(tensors[1].data) = static_cast<std::int32_t>(key.index) + (key.index == odd_ ? 1 : 0);
   }
 
  private:

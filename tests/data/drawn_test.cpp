@@ -13,6 +13,7 @@
 
 #include "base/hash.hpp"
 #include "data/expect_error.hpp"
+#include "data/read_samples.hpp"
 #include "data/synthetic.hpp"
 
 namespace lockstep::data {
@@ -39,7 +40,7 @@ std::vector<ReadTensor> read_first(const Dataset& data, std::int64_t count = dra
     memory.push_back(tensor.integers.empty() ? Buffer(std::span(tensor.reals)) : Buffer(std::span(tensor.integers)));
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
-  data.read(indices, memory);
+  read_samples(data, indices, memory);
   return tensors;
 }
 
@@ -91,7 +92,7 @@ TEST_P(DrawnTest, IsReadInEitherPrecisionAndAnyOrder) {
   }
   for (std::size_t i = 0; i < specs.size(); ++i)
     memory.push_back(specs[i].content == Content::real ? Buffer(std::span(reals[i])) : Buffer(std::span(integers[i])));
-  pair.train->read(std::vector<std::int64_t>{3}, memory);
+  pair.train->read({.index = 3}, memory);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     for (std::int64_t e = 0; e < specs[i].elements(); ++e) {
       const auto at = static_cast<std::size_t>(3 * specs[i].elements() + e);
@@ -103,10 +104,10 @@ TEST_P(DrawnTest, IsReadInEitherPrecisionAndAnyOrder) {
       }
     }
   }
-  expect_error([&] { pair.train->read(std::vector<std::int64_t>{5}, memory); }, ErrorCode::invalid_argument,
+  expect_error([&] { pair.train->read({.index = 5}, memory); }, ErrorCode::invalid_argument,
                {"sample 5 is not in the data set", "of 5"});
-  expect_error([&] { pair.train->read(std::vector<std::int64_t>{0}, std::span(memory).first(1)); },
-               ErrorCode::invalid_argument, {"memory is given for 1"});
+  expect_error([&] { pair.train->read({.index = 0}, std::span(memory).first(1)); }, ErrorCode::invalid_argument,
+               {"memory is given for 1"});
 }
 
 TEST_P(DrawnTest, RefusesToDrawNothing) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/expect_error.hpp"
+#include "data/read_samples.hpp"
 #include "data/small_dataset.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -29,7 +30,7 @@ void expect_normalized() {
   const std::array<std::int64_t, 3> indices = {4, 0, 8};
   std::vector<Real> images(3 * 24);
   std::vector<std::int32_t> labels(3);
-  dataset.read(indices, std::array<Buffer, 2>{std::span(images), std::span(labels)});
+  read_samples(dataset, indices, std::array<Buffer, 2>{std::span(images), std::span(labels)});
   EXPECT_EQ(labels, (std::vector<std::int32_t>{4, 0, 8}));
   for (std::size_t i = 0; i < images.size(); ++i) {
     const std::uint8_t byte = original.image(indices[i / 24])[i % 24];
@@ -55,11 +56,7 @@ TEST(ImageDataset, LeavesTheRestOfTheMemoryAlone) {
   std::vector<float> images(48, 99);
   std::vector<std::int32_t> labels(2, 99);
   const std::array<Buffer, 2> memory = {std::span(images), std::span(labels)};
-  dataset->read({}, memory);
-  EXPECT_EQ(images, std::vector<float>(48, 99));
-  EXPECT_EQ(labels, std::vector<std::int32_t>(2, 99));
-  const std::array<std::int64_t, 1> one = {1};
-  dataset->read(one, memory);
+  dataset->read({.index = 1}, memory);
   EXPECT_EQ(labels, (std::vector<std::int32_t>{1, 99}));
   EXPECT_NE(images[23], 99);
   EXPECT_EQ(images[24], 99);
@@ -67,18 +64,17 @@ TEST(ImageDataset, LeavesTheRestOfTheMemoryAlone) {
 
 class ImageDatasetMemory : public testing::Test {
  protected:
-  void read(const std::vector<std::int64_t>& indices, const std::vector<Buffer>& tensors) const {
-    dataset_->read(indices, tensors);
-  }
-  void expect_refused(const std::vector<std::int64_t>& indices, const std::vector<Buffer>& tensors,
-                      const std::string& message) const {
-    expect_error([&] { read(indices, tensors); }, ErrorCode::invalid_argument, {message});
+  void read(std::int64_t index, const std::vector<Buffer>& tensors) const { dataset_->read({.index = index}, tensors); }
+  void expect_refused(std::int64_t index, const std::vector<Buffer>& tensors, const std::string& message) const {
+    expect_error([&] { read(index, tensors); }, ErrorCode::invalid_argument, {message});
   }
   /// Returns the first elements of the memory for images; `labels` returns all of its own.
   [[nodiscard]] Buffer images(std::int64_t elements, DType dtype = DType::float32, MemoryKind kind = MemoryKind::host) {
     return {images_.data(), {elements}, dtype, kind};
   }
-  [[nodiscard]] Buffer labels(DType dtype = DType::int32) { return {labels_.data(), {2}, dtype}; }
+  [[nodiscard]] Buffer labels(DType dtype = DType::int32, std::int64_t elements = 1) {
+    return {labels_.data(), {elements}, dtype};
+  }
 
   std::shared_ptr<const ImageDataset> dataset_ = small_dataset(3);
   std::vector<double> images_ = std::vector<double>(48);
@@ -86,28 +82,27 @@ class ImageDatasetMemory : public testing::Test {
 };
 
 TEST_F(ImageDatasetMemory, RefusesIndicesOfNoSample) {
-  EXPECT_NO_THROW(read({0, 2}, {images(48), labels()}));
-  expect_refused({0, 3}, {images(48), labels()}, R"(sample 3 is not in the data set "small" of 3)");
-  expect_refused({-1}, {images(48), labels()}, R"(sample -1 is not in the data set "small" of 3)");
+  EXPECT_NO_THROW(read(2, {images(24), labels()}));
+  expect_refused(3, {images(24), labels()}, R"(sample 3 is not in the data set "small" of 3)");
+  expect_refused(-1, {images(24), labels()}, R"(sample -1 is not in the data set "small" of 3)");
 }
 
 TEST_F(ImageDatasetMemory, RefusesWhatIsTooSmall) {
-  expect_refused({0, 1}, {images(47), labels()},
-                 R"(the tensor "images" of the data set "small" takes 48 elements, more than the 47 that)");
-  expect_refused({0, 1, 2}, {images(72), labels()},
-                 R"(the tensor "labels" of the data set "small" takes 3 elements, more than the 2 that)");
+  expect_refused(0, {images(23), labels()},
+                 R"(the tensor "images" of the data set "small" takes 24 elements, more than the 23 that)");
+  expect_refused(0, {images(24), labels(DType::int32, 0)},
+                 R"(the tensor "labels" of the data set "small" takes 1 elements, more than the 0 that)");
 }
 
 TEST_F(ImageDatasetMemory, RefusesWhatIsOfAnotherKind) {
-  expect_refused({0}, {images(24, DType::int32), labels()},
+  expect_refused(0, {images(24, DType::int32), labels()},
                  R"(the tensor "images" of the data set "small" cannot be read as int32)");
-  expect_refused({0}, {images(24, DType::bfloat16), labels()}, "cannot be read as bfloat16");
-  expect_refused({0}, {images(24), labels(DType::int64)},
+  expect_refused(0, {images(24, DType::bfloat16), labels()}, "cannot be read as bfloat16");
+  expect_refused(0, {images(24), labels(DType::int64)},
                  R"(the tensor "labels" of the data set "small" cannot be read as int64)");
-  expect_refused({0}, {images(24, DType::float32, MemoryKind::device), labels()},
-                 "is read into the host's memory only");
-  expect_refused({0}, {images(24)}, "memory is given for 1");
-  expect_refused({0}, {images(24), labels(), labels()}, "memory is given for 3");
+  expect_refused(0, {images(24, DType::float32, MemoryKind::device), labels()}, "is read into the host's memory only");
+  expect_refused(0, {images(24)}, "memory is given for 1");
+  expect_refused(0, {images(24), labels(), labels()}, "memory is given for 3");
 }
 
 TEST(ImageDataset, RefusesANormalizationOfOtherChannels) {
@@ -147,8 +142,7 @@ TEST(Normalized, UsesTheTrainingImagesForBoth) {
   const DatasetPair pair = normalized(train, test);
   std::vector<double> images(2);
   std::vector<std::int32_t> labels(1);
-  const std::array<std::int64_t, 1> first = {0};
-  pair.test->read(first, std::array<Buffer, 2>{std::span(images), std::span(labels)});
+  pair.test->read({.index = 0}, std::array<Buffer, 2>{std::span(images), std::span(labels)});
   EXPECT_EQ(labels[0], 7);
   EXPECT_EQ(images,
             (std::vector<double>{converted<double>(200, normalization, 0), converted<double>(0, normalization, 1)}));

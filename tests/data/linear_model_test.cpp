@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/read_samples.hpp"
 #include "data/synthetic.hpp"
 #include "lockstep/data/images.hpp"
 #include "lockstep/data/sampler.hpp"
@@ -66,7 +67,7 @@ Prepared prepare(const Dataset& dataset, std::size_t inputs) {
   const auto samples = static_cast<std::size_t>(dataset.size());
   Prepared all{std::vector<float>(samples * inputs), std::vector<std::int32_t>(samples)};
   const DistributedSampler everything({.samples = {dataset.size()}, .batch = {dataset.size()}, .shuffle = false});
-  dataset.read(everything.indices(0), std::array<Buffer, 2>{std::span(all.images), std::span(all.labels)});
+  read_samples(dataset, everything.indices(0), std::array<Buffer, 2>{std::span(all.images), std::span(all.labels)});
   return all;
 }
 

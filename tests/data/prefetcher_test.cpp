@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "data/expect_error.hpp"
+#include "data/read_samples.hpp"
 #include "data/signals.hpp"
 #include "data/small_dataset.hpp"
 #include "lockstep/base/error.hpp"
@@ -42,10 +43,11 @@ class PrefetcherTest : public testing::TestWithParam<int> {
     const auto indices = sampler.indices(step);
     std::vector<float> images(indices.size() * 24);
     std::vector<std::int32_t> labels(indices.size());
-    dataset_->read(indices, std::array<Buffer, 2>{std::span(images), std::span(labels)});
+    read_samples(*dataset_, indices, std::array<Buffer, 2>{std::span(images), std::span(labels)});
     EXPECT_EQ(got.step, step);
     ASSERT_EQ(got.samples.value, static_cast<std::int64_t>(indices.size()));
     EXPECT_EQ(got.step_samples, sampler.step_samples(step));
+    EXPECT_TRUE(std::equal(got.ids.begin(), got.ids.end(), indices.begin(), indices.end()));
     ASSERT_EQ(got.tensors.size(), 2U);
     expect_elements<float>(images, got.tensors[0]);
     expect_elements<std::int32_t>(labels, got.tensors[1]);
@@ -77,6 +79,51 @@ TEST_P(PrefetcherTest, HandsOutTheSamplersBatchesInOrder) {
       EXPECT_EQ(prefetcher.next(), nullptr);
       EXPECT_EQ(prefetcher.next(), nullptr);
     }
+  }
+}
+
+/// Each sample is its key.
+class Keys final : public Dataset {
+ public:
+  [[nodiscard]] std::string name() const override { return "keys"; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override { return {{"key", {3, 1, 1}}}; }
+  [[nodiscard]] std::int64_t size() const override { return samples; }
+  [[nodiscard]] std::int64_t classes() const override { return 0; }
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
+    EXPECT_EQ(tensors[0].count, 3);
+    auto* out = static_cast<double*>(tensors[0].data);
+    out[0] = static_cast<double>(key.seed);
+    out[1] = static_cast<double>(key.epoch);
+    out[2] = static_cast<double>(key.index);
+  }
+};
+
+/// What augmentation may depend on is the same on any number of ranks, and if an epoch begins in its middle.
+TEST_P(PrefetcherTest, GivesEachSampleTheKeyOfItsSeedEpochAndIndex) {
+  for (const int ranks : {1, 3}) {
+    std::multiset<std::int64_t> seen;
+    for (int rank = 0; rank < ranks; ++rank) {
+      Prefetcher prefetcher(
+          std::make_shared<Keys>(), DType::float64,
+          DistributedSampler(
+              {.samples = {samples}, .batch = {batch}, .rank = {rank}, .ranks = ranks, .seed = 17, .shards = 5}),
+          options());
+      for (const std::int64_t epoch : {2, 5}) {
+        prefetcher.start_epoch(epoch, epoch == 2 ? 0 : 3);
+        while (const Batch* got = prefetcher.next()) {
+          ASSERT_EQ(got->ids.size(), static_cast<std::size_t>(got->samples.value));
+          const auto* key = static_cast<const double*>(got->tensors[0].data);
+          for (const std::int64_t id : got->ids) {
+            EXPECT_EQ(*key++, 17);
+            EXPECT_EQ(*key++, epoch);
+            EXPECT_EQ(*key++, id);
+            if (epoch == 2) seen.insert(id);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(seen.size(), static_cast<std::size_t>(samples));
+    for (std::int64_t id = 0; id < samples; ++id) EXPECT_EQ(seen.count(id), 1U) << id << " on " << ranks << " ranks";
   }
 }
 

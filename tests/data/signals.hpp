@@ -23,17 +23,12 @@ class Signals : public Dataset {
   [[nodiscard]] std::int64_t size() const override { return samples_; }
   [[nodiscard]] std::int64_t classes() const override { return class_count; }
 
-  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override {
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
     ++reads;
-    for (std::size_t i = 0; i < indices.size(); ++i) {
-      const std::int64_t sample = indices[i];
-      if (sample == unreadable) throw Error(ErrorCode::io, "sample " + std::to_string(sample) + " is unreadable");
-      for (std::size_t t = 0; t < specs.size(); ++t) {
-        const std::int64_t count = specs[t].elements();
-        for (std::int64_t element = 0; element < count; ++element)
-          put(tensors[t], static_cast<std::int64_t>(i) * count + element, value(t, sample, element));
-      }
-    }
+    if (key.index == unreadable) throw Error(ErrorCode::io, "sample " + std::to_string(key.index) + " is unreadable");
+    for (std::size_t t = 0; t < specs.size(); ++t)
+      for (std::int64_t element = 0; element < specs[t].elements(); ++element)
+        put(tensors[t], element, value(t, key.index, element));
   }
 
   /// Returns the value of an element in the tensor of that number.

@@ -11,6 +11,14 @@
 
 namespace lockstep::data {
 
+/// What a sample of an epoch may depend on. Random augmentation draws from all of it. So a sample is the same on any
+/// rank, in any thread, and in a run that is resumed.
+struct SampleKey {
+  std::uint64_t seed = 1;  ///< of the run
+  std::int64_t epoch = 1;  ///< from 1; evaluations have epoch 1
+  std::int64_t index = 0;  ///< of the sample in the data set
+};
+
 /// A set of samples, each of which is a slice of every named tensor. Derive from it for data of your own.
 class Dataset {
  public:
@@ -21,11 +29,11 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Number of classes of the labels; 0 if there are no labels.
   [[nodiscard]] virtual std::int64_t classes() const = 0;
-  /// Overwrites the first `indices.size()` samples of each tensor, in the order of `tensors()`, all row-major. Several
-  /// threads may call it at once. The result must depend on the indices only, so that runs can be repeated. The
-  /// function should not allocate.
-  /// @param indices  each in 0 … size() − 1
-  virtual void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const = 0;
+  /// Overwrites one sample of each tensor. Several threads may call it at once. The result must depend on the key
+  /// only, so that runs can be repeated. The function should not allocate.
+  /// @param key      its index is in 0 … size() − 1
+  /// @param tensors  in the order of `tensors()`, the elements of one sample each, row-major
+  virtual void read(const SampleKey& key, std::span<const Buffer> tensors) const = 0;
 };
 
 /// The training set and the test set. Both have the same tensors and number of classes.

@@ -54,14 +54,14 @@ class ImageDataset final : public Dataset {
   [[nodiscard]] std::int64_t classes() const override { return images_.classes; }
   /// Implements Dataset::read. Images become float32 or float64, according to the dtype of their tensor. It does not
   /// allocate.
-  /// @throws Error{invalid_argument} if an index is not in the data set, or the samples do not fit the tensors
-  void read(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const override;
+  /// @throws Error{invalid_argument} if the index is not in the data set, or the sample does not fit the tensors
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override;
 
   /// The images that the data set was made of.
   [[nodiscard]] const Images& images() const { return images_; }
 
  private:
-  void check(std::span<const std::int64_t> indices, std::span<const Buffer> tensors) const;
+  void check(std::int64_t index, std::span<const Buffer> tensors) const;
 
   Images images_;
   std::vector<double> table_;        ///< channels × 256

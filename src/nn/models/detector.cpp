@@ -23,8 +23,8 @@ int add_merge(Graph& graph, const std::string& name, int coarse, int fine, std::
   return add_conv_block(graph, name, 0, channels);
 }
 
-/// @param cells  the outputs for the cells of all scales
 void add_losses(Graph& graph, const DataSpec& data, int cells) {
+  graph.output("cells", cells);
   const int labels = graph.input(data.at("labels"));
   const int objects = graph.input(data.at("objects"));
   const int boxes = graph.input(data.at("boxes"));
@@ -58,9 +58,7 @@ Graph make_detector(const DataSpec& data) {
   const std::vector<int> scales{add_cells(graph, "head1", merged4, data.classes),
                                 add_cells(graph, "head2", merged8, data.classes),
                                 add_cells(graph, "head3", at16, data.classes)};
-  const int cells = graph.add("cells", Concat{.axis = Axis::width}, scales);
-  graph.output("cells", cells);
-  add_losses(graph, data, cells);
+  add_losses(graph, data, graph.add("cells", Concat{.axis = Axis::width}, scales));
   return graph;
 }
 
