@@ -103,6 +103,11 @@ std::string header_text(const Options& options, const RunDescription& run, const
   return text + '\n';
 }
 
+std::string evaluation_text(const trainer::Evaluation& evaluation, std::int64_t samples) {
+  return format("test accuracy %.2f %%, loss %.4f, over %s\n", 100 * evaluation.accuracy, evaluation.loss,
+                count_of(samples, "sample").c_str());
+}
+
 std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics) {
   const trainer::RunState& run = trainer.state();
   std::string text = "\n";

@@ -13,6 +13,7 @@
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/run_section.hpp"
+#include "trainer/weights.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -330,6 +331,10 @@ void Trainer::restore(const Snapshot& snapshot) {
   static_assert(std::is_trivially_copyable_v<RunState>);
   group_->control().broadcast(Buffer{&run, {sizeof run}, DType::uint8}, {0}, Queue::host(), "state of the run").wait();
   take_over(run);
+}
+
+LoadedWeights Trainer::load_weights(const std::filesystem::path& path, WeightsMatch match) {
+  return trainer::load_weights(*group_, path, replica_.store(), match);
 }
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
