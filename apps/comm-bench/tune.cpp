@@ -28,14 +28,14 @@ using collectives::SelectionTable;
 using collectives::ShapeSummary;
 
 /// A round of tuning: each contender's share of the options' seconds, and its warm-up and repetitions.
-struct Heat {
+struct Round {
   double share;
   int max_warmup;
   int min_repetitions;
 };
-constexpr Heat long_heat{0.5, 2, 5};
-constexpr Heat short_heat{0.1, 1, 2};  // for many contenders, to find those worth a closer look
-constexpr Heat final_heat{1, 2, 5};
+constexpr Round long_round{0.5, 2, 5};
+constexpr Round short_round{0.1, 1, 2};  // for many contenders, to find those worth a closer look
+constexpr Round final_round{1, 2, 5};
 
 /// The number of warm-up rounds for small buffers, until a new communicator has touched its memory and adapted its
 /// waiting. For large buffers, these rounds would take long and have no visible effect.
@@ -59,13 +59,13 @@ class Tuner {
     std::vector<Choice> usual;
     for (const auto& priced : priced_candidates(model_, kind, bytes())) usual.push_back(priced.choice);
     std::vector<Choice> settings;
-    for (const Timed& t : fastest(heat(usual, long_heat), 2, 1.5)) {
+    for (const Timed& t : fastest(measure_round(usual, long_round), 2, 1.5)) {
       const auto more = settings_of(kind, t.choice, cluster_, bytes());
       settings.insert(settings.end(), more.begin(), more.end());
     }
     std::vector<Choice> finalists;
-    for (const Timed& t : fastest(heat(settings, short_heat), 4, 1.5)) finalists.push_back(t.choice);
-    const std::vector<Timed> final = heat(finalists, final_heat);
+    for (const Timed& t : fastest(measure_round(settings, short_round), 4, 1.5)) finalists.push_back(t.choice);
+    const std::vector<Timed> final = measure_round(finalists, final_round);
     preferred_ = best_of(final, preferred_);
     for (const Timed& t : final) {
       if (t.choice == preferred_) return t;
@@ -77,16 +77,16 @@ class Tuner {
   [[nodiscard]] const ShapeSummary& cluster() const { return cluster_; }
 
  private:
-  std::vector<Timed> heat(std::span<const Choice> choices, const Heat& heat) {
+  std::vector<Timed> measure_round(std::span<const Choice> choices, const Round& round) {
     Contenders contenders;
     for (const Choice& choice : choices) {
       contenders.push_back(make_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
-    const Effort effort{.warmup = settling + std::min(heat.max_warmup, options_->warmup),
+    const Effort effort{.warmup = settling + std::min(round.max_warmup, options_->warmup),
                         .repetitions = options_->repetitions,
-                        .seconds = heat.share * options_->seconds,
-                        .min_repetitions = heat.min_repetitions};
+                        .seconds = round.share * options_->seconds,
+                        .min_repetitions = round.min_repetitions};
     std::optional<Workplaces> workplaces(std::in_place, contenders, shape_, options_->buffers);
     const std::vector<Measurement> measured = measure(ranks_, contenders, workplaces->exercises(shape_), effort);
     workplaces.reset();

@@ -89,13 +89,20 @@ void Reader::refuse_unknown(const std::string& name, const std::string& place) c
                    " --help lists all");
 }
 
+/// Returns what an option means without a value; empty if it needs one.
+std::string implied_value(const Domain& domain) {
+  const auto* word = std::get_if<Word>(&domain);
+  const auto* text = std::get_if<Text>(&domain);
+  if (std::holds_alternative<Switch>(domain)) return "yes";
+  return word != nullptr ? word->implied : text != nullptr ? text->implied : "";
+}
+
 void Reader::option(const std::string& name, const std::optional<std::string>& value, const std::string& place) {
   const ForeignOption meant = lookup(name);
   if (!meant.answer.empty()) throw UsageError(echo(name) + place + ": " + std::string(meant.answer));
   if (meant.alias.empty()) refuse_unknown(name, place);
   const Option& row = *find_option(program_, meant.alias);
-  const auto* word = std::get_if<Word>(&row.domain);
-  const std::string implied = std::holds_alternative<Switch>(row.domain) ? "yes" : word != nullptr ? word->implied : "";
+  const std::string implied = implied_value(row.domain);
   if (!value && implied.empty()) {
     throw UsageError("--" + row.name + " needs a value: " + range_text(row.domain) + "; --help explains it");
   }
@@ -126,6 +133,10 @@ std::vector<po::option> Reader::respell(std::vector<std::string>& words) const {
   if (!ours.empty()) word.replace(0, end, "--" + std::string(ours));
   // To Boost only what begins with "--" is an option. A "-" before a digit is a sign.
   if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0) word.insert(0, "--");
+  if (word.starts_with("--") && word.find('=') == word.size() - 1) {
+    word.pop_back();
+    words.insert(words.begin() + 1, "");  // Boost takes no empty value behind a '='
+  }
   return {};
 }
 
@@ -135,24 +146,20 @@ void Reader::command_line(int argc, const char* const* argv) {
   po::command_line_parser parser(argc, argv);
   parser.options(rows).style(style::allow_long | style::long_allow_adjacent | style::long_allow_next);
   parser.allow_unregistered().extra_style_parser([this](auto& words) { return respell(words); });
-  try {
-    bool is_right = true;
-    for (const po::option& given : parser.run().options) {
-      const std::optional value = given.value.empty() ? std::nullopt : std::optional(given.value.front());
-      if (given.string_key.empty() && !is_right) continue;  // the value of an option that is wrong
-      is_right = keep_mistake([&] {
-        if (given.string_key == "opts") {  // -o name=value name=value …
-          if (!value) throw UsageError("-o needs name=value, and more of them");
-          for (const std::string& one : given.value) keep_mistake([&] { line(one, ""); });
-        } else if (given.string_key.empty()) {
-          throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
-        } else {
-          option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
-        }
-      });
-    }
-  } catch (const po::error_with_option_name& error) {  // There is nothing behind the '=' of this option.
-    keep_mistake([&] { option(error.get_option_name(), "", ""); });
+  bool is_right = true;
+  for (const po::option& given : parser.run().options) {
+    const std::optional value = given.value.empty() ? std::nullopt : std::optional(given.value.front());
+    if (given.string_key.empty() && !is_right) continue;  // the value of an option that is wrong
+    is_right = keep_mistake([&] {
+      if (given.string_key == "opts") {  // -o name=value name=value …
+        if (!value) throw UsageError("-o needs name=value, and more of them");
+        for (const std::string& one : given.value) keep_mistake([&] { line(one, ""); });
+      } else if (given.string_key.empty()) {
+        throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
+      } else {
+        option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
+      }
+    });
   }
   report_mistakes();
 }

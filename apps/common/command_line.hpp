@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,9 +24,11 @@ namespace lockstep {
 
 /// A yes-or-no option; no value means yes.
 struct Switch {};
-/// Any text that is not empty.
+/// Any text that is not empty, unless the row allows that.
 struct Text {
-  std::string placeholder;  ///< its name in the help; FILE and DIR are completed as paths
+  std::string placeholder;   ///< its name in the help; FILE and DIR are completed as paths
+  std::string implied = {};  ///< what the option means without a value
+  bool may_be_empty = false;
 };
 /// An integer.
 struct Whole {
@@ -130,6 +133,10 @@ class OptionValues {
 
   /// Returns whether the user has given the option.
   [[nodiscard]] bool has(std::string_view name) const { return given_.find(name) != given_.end(); }
+  /// Returns whether the user has given the option outside a configuration file.
+  [[nodiscard]] bool is_on_command_line(std::string_view name) const {
+    return has(name) && from_file_.find(name) == from_file_.end();
+  }
   /// @tparam T  bool, int, std::int64_t, double or std::string, according to the row
   /// @return the default if it is not given; T() if there is none
   template <typename T>
@@ -149,8 +156,8 @@ class OptionValues {
 
   /// Sets a given value. @return false if there is one already
   bool give(const std::string& name, OptionValue value) { return given_.emplace(name, std::move(value)).second; }
-  /// Adds the values that only `others` was given.
-  void add(const OptionValues& others);
+  /// Adds the values that only a configuration file has.
+  void add(const OptionValues& file);
 
  private:
   [[nodiscard]] std::optional<OptionValue> find(std::string_view name) const;
@@ -160,6 +167,7 @@ class OptionValues {
   const Program* program_;
   std::map<std::string, OptionValue, std::less<>> given_;
   std::map<std::string, OptionValue, std::less<>> defaults_;
+  std::set<std::string, std::less<>> from_file_;
 };
 
 /// Returns the row of an option, or null.

@@ -20,7 +20,8 @@ constexpr std::string_view exit_codes =
 /// Returns the placeholder of the value: "N", "FILE", "cpu|cuda"; empty if no value is needed.
 std::string placeholder(const Option& option) {
   if (std::holds_alternative<Switch>(option.domain)) return option.otherwise == "no" ? "" : "yes|no";
-  if (const auto* text = std::get_if<Text>(&option.domain)) return text->placeholder;
+  if (const auto* text = std::get_if<Text>(&option.domain))
+    return text->implied.empty() ? text->placeholder : '[' + text->placeholder + ']';
   if (std::holds_alternative<Whole>(option.domain)) return "N";
   if (std::holds_alternative<Real>(option.domain)) return "X";
   if (std::holds_alternative<Duration>(option.domain)) return "TIME";

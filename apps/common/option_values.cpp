@@ -39,8 +39,8 @@ std::optional<OptionValue> parse(const Switch&, const std::string& text) {
   return std::nullopt;
 }
 
-std::optional<OptionValue> parse(const Text&, const std::string& text) {
-  if (text.empty()) return std::nullopt;
+std::optional<OptionValue> parse(const Text& domain, const std::string& text) {
+  if (text.empty() && !domain.may_be_empty) return std::nullopt;
   return text;
 }
 
@@ -132,7 +132,7 @@ std::string range_text(const Domain& domain) {
                                  return std::string(text.placeholder == "FILE"  ? "the name of a file"
                                                     : text.placeholder == "DIR" ? "the name of a folder"
                                                                                 : "a text") +
-                                        ", not empty";
+                                        (text.may_be_empty ? "" : ", not empty");
                                },
                                [](const Word& word) {
                                  return (word.several ? "one or more, with commas between, of " : "one of ") +
@@ -205,7 +205,10 @@ void OptionValues::store() const {
   if (!conflicts.empty()) throw UsageError(conflicts);
 }
 
-void OptionValues::add(const OptionValues& others) { given_.insert(others.given_.begin(), others.given_.end()); }
+void OptionValues::add(const OptionValues& file) {
+  for (const auto& [name, value] : file.given_)
+    if (give(name, value)) from_file_.insert(name);
+}
 
 namespace {
 
@@ -247,7 +250,7 @@ std::string OptionValues::as_configuration(const std::vector<std::string_view>& 
     const std::optional<OptionValue> value = find(option.name);
     const bool is_wanted = std::find(except.begin(), except.end(), option.name) == except.end();
     if (value && is_wanted && is_valid(option, *value)) all.give(option.name, *value);
-    if (!is_wanted) all.given_.erase(option.name);
+    if (!is_wanted || (value && text_of(*value).empty())) all.given_.erase(option.name);  // a file has no empty values
   });
   for (bool is_settled = false; !is_settled;) {
     is_settled = true;

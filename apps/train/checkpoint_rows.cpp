@@ -1,12 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of checkpoints.
+#include <vector>
+
 #include "apps/train/option_rows.hpp"
 
 namespace lockstep::train {
+namespace {
+
+std::string conflict_of_eval_only(const Options& o, const OptionValues& given) {
+  if (!o.eval_only) return "";
+  if (o.weights.empty() == (o.resume.empty() || o.resume == "auto"))
+    return "--eval-only needs weights: give either --weights FILE, or --resume last, best or PATH";
+  if (o.partial_weights) return "--eval-only beside --partial-weights would evaluate weights that were not trained";
+  Options scratch;
+  std::vector<Option> rows = optimizer_options(scratch).options;
+  for (const OptionGroup& group : {learning_rate_options(scratch), training_options(scratch)})
+    rows.insert(rows.end(), group.options.begin(), group.options.end());
+  std::string unused;
+  for (const Option& row : rows) {
+    const bool changes_evaluation =
+        row.name == "batch" || row.name == "batch-per-rank" || row.name == "label-smoothing";
+    if (given.is_on_command_line(row.name) && !changes_evaluation)
+      unused += (unused.empty() ? "--" : ", --") + row.name;
+  }
+  return unused.empty() ? ""
+                        : "--eval-only trains nothing, so leave out " + unused + "; in a --config file they may stay";
+}
+
+}  // namespace
 
 OptionGroup checkpoint_options(Options& o) {
   return {
-      "Checkpoints",
+      "Checkpoints and weights",
       {{.name = "save-dir",
         .domain = Text{"DIR"},
         .help = "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; "
@@ -40,17 +65,47 @@ OptionGroup checkpoint_options(Options& o) {
         .otherwise = "3",
         .store = into(o.checkpoints.keep)},
        {.name = "resume",
-        .domain = Text{"WHICH"},
-        .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of "
-                "--save-dir, or the path of a checkpoint or of a run; any number of ranks may continue",
+        .domain = Text{"WHICH", "last"},
+        .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "
+                "or the path of a checkpoint or of a run; without a value: last. Any number of ranks may continue",
         .store = into(o.resume),
-        .conflict = [&o](const OptionValues&) {
-          return o.save_dir == no_save_dir && continues_in_folder(o)
-                     ? "--resume " + o.resume +
-                           " means a checkpoint of --save-dir, which is none: name it, or "
-                           "give --resume the path of a checkpoint"
-                     : "";
-        }}}};
+        .conflict =
+            [&o](const OptionValues&) {
+              return o.save_dir == no_save_dir && continues_in_folder(o)
+                         ? "--resume " + o.resume +
+                               " means a checkpoint of --save-dir, which is none: name it, or "
+                               "give --resume the path of a checkpoint"
+                         : "";
+            }},
+       {.name = "weights",
+        .domain = Text{.placeholder = "FILE", .may_be_empty = true},
+        .help = "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
+                "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
+        .store = into(o.weights),
+        .conflict =
+            [&o](const OptionValues&) {
+              return o.weights.empty() || o.resume.empty() || o.resume == "auto"
+                         ? ""
+                         : "--weights beside --resume " + o.resume +
+                               ", which continues with the weights of the checkpoint: leave one of the two out (beside "
+                               "--resume auto, --weights is for the fresh start)";
+            }},
+       {.name = "partial-weights",
+        .domain = Switch{},
+        .help = "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
+                "and draw the others",
+        .otherwise = "no",
+        .store = into(o.partial_weights),
+        .conflict =
+            [&o](const OptionValues& given) {
+              return o.partial_weights && !given.has("weights") ? "--partial-weights needs --weights FILE" : "";
+            }},
+       {.name = "eval-only",
+        .domain = Switch{},
+        .help = "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved",
+        .otherwise = "no",
+        .store = into(o.eval_only),
+        .conflict = [&o](const OptionValues& given) { return conflict_of_eval_only(o, given); }}}};
 }
 
 }  // namespace lockstep::train

@@ -11,9 +11,8 @@ constexpr std::string_view save_steps_answer = "use --save-steps N for steps, or
 constexpr std::string_view save_best_answer =
     "leave it out: the checkpoint with the best accuracy is kept, and named best; --best METRIC chooses another metric";
 constexpr std::string_view weights_answer =
-    "lockstep has no pretrained weights yet: training starts from new weights, drawn by --seed, or from a checkpoint "
-    "of "
-    "the same model, with --resume PATH";
+    "use --weights FILE, a safetensors file with the model's names for its tensors; lockstep downloads no pretrained "
+    "weights";
 constexpr std::string_view launch_answer =
     "processes are started by mpirun or srun, whose options stand before the program: mpirun -np 4 -H host1:2,host2:2 "
     "train ...";
@@ -30,7 +29,9 @@ constexpr std::string_view gpus_answer =
     "lockstep trains on CPUs only so far; its communication runs on GPUs (comm-bench --device cuda). Choose the number "
     "of ranks by mpirun -np N";
 constexpr std::string_view evaluates_answer =
-    "leave it out: train evaluates on the test set by itself, and reports loss and accuracy";
+    "leave it out: train evaluates on the test set by itself, and reports loss and accuracy. --eval-only with "
+    "--weights "
+    "or --resume evaluates without training";
 constexpr std::string_view noeval_answer =
     "use --eval-interval never, or --eval-interval N to evaluate after every Nth epoch";
 constexpr std::string_view plots_answer =
@@ -235,16 +236,15 @@ constexpr ForeignOption rows[] = {
     {"save-best", {}, save_best_answer},
     {"checkpoint-interval", {}, save_steps_answer},
     {"ckpt-interval", {}, save_steps_answer},
-    {"weights", {}, weights_answer},
     {"pretrained", {}, weights_answer},
-    {"pretrain-weights", {}, weights_answer},
-    {"pretrained-model", {}, weights_answer},
+    {"pretrain-weights", "weights", {}},
+    {"pretrained-model", "weights", {}},
     {"load", {}, weights_answer},
-    {"load-from", {}, weights_answer},
-    {"init-from", {}, weights_answer},
+    {"load-from", "weights", {}},
+    {"init-from", "weights", {}},
     {"finetune", {}, weights_answer},
     {"model-path", {}, weights_answer},
-    {"init-checkpoint", {}, weights_answer},
+    {"init-checkpoint", "weights", {}},
     {"checkpoints-path", {}, weights_answer},
     {"np", {}, launch_answer},
     {"-np", {}, launch_answer},
@@ -369,7 +369,7 @@ constexpr ForeignOption rows[] = {
     {"do-eval", {}, evaluates_answer},
     {"val", {}, evaluates_answer},
     {"validate", {}, evaluates_answer},
-    {"evaluate", {}, evaluates_answer},
+    {"evaluate", "eval-only", {}},
     {"test", {}, evaluates_answer},
     {"do-val", {}, evaluates_answer},
     {"eval-during-train", {}, evaluates_answer},

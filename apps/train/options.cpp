@@ -95,7 +95,10 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   options.trainer.precision = options.precision.reals;
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.settings = settings_to_compare(values);
-  options.configuration = values.as_configuration({"config", "save-dir", "resume", "metrics", "trace"});
+  std::vector<std::string_view> left_out = {"config", "save-dir", "resume", "metrics", "trace", "eval-only"};
+  if (!options.warmup_given)
+    left_out.insert(left_out.end(), {"warmup", "warmup-steps"});  // follows from the run's length
+  options.configuration = values.as_configuration(left_out);
   return line;
 }
 

@@ -56,6 +56,9 @@ struct Options {
   int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string save_dir;       ///< folder of the run, or `no_save_dir`
   std::string resume;         ///< --resume; empty: a fresh start
+  std::string weights;        ///< file of initial weights; empty: drawn
+  bool partial_weights = false;
+  bool eval_only = false;
   trainer::CheckpointOptions checkpoints;
   double max_seconds = 0;  ///< ends the run after this time; 0: no limit
   std::string metrics;

@@ -2,6 +2,7 @@
 #include "apps/train/run_folder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -13,12 +14,17 @@
 #include "platform/mpi/phase.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/file.hpp"
+#include "state/verify.hpp"
 
 namespace lockstep::train {
 namespace {
 
 /// Makes the folder of the run, on rank 0. If the default folder cannot be made, nothing is saved.
 void make_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
+  if (options.eval_only) {
+    options.checkpoints.folder = std::exchange(options.save_dir, no_save_dir);
+    return;
+  }
   if (options.save_dir == no_save_dir) return;
   const Phase phase(world.group(), "making the folder of the run", Phase::Kind::work);
   std::string folder = options.save_dir;
@@ -55,6 +61,49 @@ void write_options(const World& world, const Options& options) {
     file << "# Repeats the run: " << options.program << " --config FILE\n" << options.configuration;
     if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
   });
+}
+
+std::string text_of(const std::optional<std::vector<std::int64_t>>& extents) {
+  if (!extents) return "-";
+  std::string text;
+  for (const std::int64_t extent : *extents) text += (text.empty() ? "" : ",") + std::to_string(extent);
+  return '[' + text + ']';
+}
+
+/// Returns a line about the file, and a table of the tensors where not all were loaded: loaded ones are counted by the
+/// first part of their names.
+std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights) {
+  std::vector<std::pair<std::string, int>> parts;  // loaded tensors of each part of the model
+  std::vector<std::array<std::string, 4>> rows = {{"tensor", "in the file", "in the model", ""}};
+  int loaded = 0;
+  int of_model = 0;
+  for (const trainer::LoadedWeights::Tensor& tensor : weights.tensors) {
+    of_model += tensor.in_model ? 1 : 0;
+    if (tensor.is_loaded()) {
+      ++loaded;
+      const std::string part = tensor.name.substr(0, tensor.name.find('.'));
+      auto known = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == part; });
+      if (known == parts.end()) known = parts.insert(known, {part, 0});
+      ++known->second;
+    } else {
+      rows.push_back({tensor.name, text_of(tensor.in_file), text_of(tensor.in_model),
+                      tensor.in_model ? "drawn by --seed" : "not used"});
+    }
+  }
+  std::string text = "weights from " + path.string() + ": " + std::to_string(loaded) + " of the model's " +
+                     std::to_string(of_model) + " tensors\n";
+  if (rows.size() == 1) return text + '\n';
+  std::array<std::size_t, 4> widths{};
+  for (const auto& row : rows)
+    for (std::size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size() + 2);
+  for (auto row : rows) {
+    for (std::size_t column = 0; column + 1 < row.size(); ++column) row[column].resize(widths[column], ' ');
+    text += "  " + row[0] + row[1] + row[2] + row[3] + '\n';
+  }
+  text += "  loaded:";
+  for (const auto& [part, count] : parts) text += ' ' + part + " (" + std::to_string(count) + ')';
+  return text + "\n\n";
 }
 
 }  // namespace
@@ -98,6 +147,7 @@ trainer::CheckpointOptions checkpoint_options(const Options& options, const ops:
 }
 
 std::string resume(trainer::Trainer& trainer, const Options& options) {
+  if (options.resume.empty()) return {};
   const trainer::Trainer::Resumed resumed = trainer.resume(options.resume, options.checkpoints.folder);
   std::string text;
   for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
@@ -106,6 +156,22 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
          std::to_string(trainer.total_steps()) + " steps done\n\n";
+}
+
+std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options) {
+  if (trainer.state().global_step > 0) return {};  // the checkpoint of --resume auto has its own
+  std::filesystem::path path = options.weights;
+  if (options.eval_only && !options.resume.empty()) {
+    const Phase phase(world.group(), "looking for the checkpoint", Phase::Kind::work);
+    agree_on_rank_zero(world.group(), [&] {
+      path = state::find_checkpoint(options.resume, options.checkpoints.folder).path.value() / "model.safetensors";
+    });
+  } else if (options.weights.empty()) {
+    return {};
+  }
+  const Phase phase(world.group(), "loading weights", Phase::Kind::work);
+  return table_of(path, trainer.load_weights(path, options.partial_weights ? trainer::WeightsMatch::partial
+                                                                           : trainer::WeightsMatch::strict));
 }
 
 }  // namespace lockstep::train

@@ -37,7 +37,12 @@ RunFiles open_run_folder(const World& world, Options& options, const std::functi
 trainer::CheckpointOptions checkpoint_options(const Options& options, const ops::Ops& ops);
 
 /// Continues from the checkpoint that --resume means. Collective.
-/// @return on rank 0, lines that say from which one, and why newer ones were refused
+/// @return on rank 0, lines that say from which one, and why newer ones were refused; empty without --resume
 std::string resume(trainer::Trainer& trainer, const Options& options);
+
+/// Loads the weights that --weights, or with --eval-only --resume, means, unless the run has been resumed. Collective.
+/// @return on rank 0, lines that say which tensors were loaded; empty if none were
+/// @throws as Trainer::load_weights
+std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options);
 
 }  // namespace lockstep::train

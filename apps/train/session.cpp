@@ -307,6 +307,22 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
   }
 }
 
+/// Evaluates the weights, and reports the result as a run does that has trained no step. @return the exit code
+int evaluate_only(trainer::Trainer& trainer, ProcessGroup& group, std::int64_t samples, Voice& voice) {
+  const Clock::time_point begin = Clock::now();
+  Reporter* reporter = voice.reporter();
+  const std::vector<observe::MetricValue> found = trainer.evaluate();
+  if (reporter != nullptr) {
+    const std::string weights = weights_sha256(trainer.replica());
+    observe::EndEvent event = end_event(trainer, weights, std::chrono::duration<double>(Clock::now() - begin).count());
+    event.best = event.last = found;
+    reporter->end(event);
+    reporter->print(evaluation_text(found, samples) + "weights sha256 " + weights + '\n');
+  }
+  group.close();
+  return exit_success;
+}
+
 }  // namespace
 
 int run_session(World& world, const Options& given, const Registry& registry) {
@@ -320,7 +336,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const data::DatasetPair data = load_data(world, options, registry.datasets, voice);
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const observe::RunLength run = length_of(options.trainer, *data.train);
-  options.trainer.schedule.warmup_steps = warmup_of(options, run);
+  if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);
   const int threads = threads_of_this_rank(options, world, node);
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;
@@ -366,14 +382,13 @@ int run_session(World& world, const Options& given, const Registry& registry) {
     trainer.stop_at(begin +
                     std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
   if (options.save_dir != no_save_dir) trainer.save_checkpoints(checkpoint_options(options, *ops));
-  if (!options.resume.empty()) {
-    voice.phase("resuming");
-    voice.print(resume(trainer, options));
-  }
+  if (!options.eval_only) voice.print(resume(trainer, options));
+  voice.print(load_weights(world, trainer, options));
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
-  const StopSignals signals;
   if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
+  if (options.eval_only) return evaluate_only(trainer, group, data.test->size(), voice);
+  const StopSignals signals;
   const trainer::RunState result = run_to_end(trainer, group, voice, options);
   group.close();
   write_trace(world, options, files, observer, voice);

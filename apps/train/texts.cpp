@@ -103,6 +103,13 @@ std::string header_text(const Options& options, const RunDescription& run, const
   return text + '\n';
 }
 
+std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples) {
+  std::stable_partition(values.begin(), values.end(), [](const auto& value) { return value.is_fraction; });
+  std::string text = "test";
+  for (const observe::MetricValue& value : values) text += " " + value.name + " " + value.text() + ",";
+  return text + " over " + count_of(samples, "sample") + '\n';
+}
+
 std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics) {
   const trainer::RunState& run = trainer.state();
   std::string text = "\n";

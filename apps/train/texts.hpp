@@ -27,6 +27,9 @@ struct RunDescription {
 std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
                         const nn::Graph& graph, std::size_t columns);
 
+/// The result of an evaluation of this many samples.
+std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples);
+
 /// Summarizes a run, whether or not it was stopped.
 /// @param lost_metrics  whether the metrics file lacks events
 std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics);

@@ -50,14 +50,14 @@ struct NcclGroup {
 };
 
 struct NcclOptions {
-  /// The algorithm of all_reduce; the same on all ranks. In tree order `Work::then` waits until the stream has the last
-  /// part of the operation, which takes longer for a long buffer.
+  /// The algorithm of all_reduce; the same on all ranks. In tree order `Work::order_before` waits until the stream has
+  /// the last part of the operation, which takes longer for a long buffer.
   NcclAlgorithm algorithm = NcclAlgorithm::automatic;
   /// An operation that could run and makes no progress for this time fails with Error{timeout}; so does the start.
   std::chrono::duration<double> deadline = std::chrono::seconds(300);
   /// The exchange by which all ranks compare their calls before each operation, to fail with Error{mismatch} before
   /// data are touched; null: they do not compare. It has the same ranks in the same order. With it an operation reaches
-  /// its stream when all ranks have submitted it, and `Work::then` waits for that on the host.
+  /// its stream when all ranks have submitted it, and `Work::order_before` waits for that on the host.
   std::shared_ptr<Exchange> check = nullptr;
   /// The channel by which ranks report failures to each other, so that none waits for the deadline; null: they do not
   /// report them. It belongs to this communicator alone, and is closed with it.
@@ -67,14 +67,14 @@ struct NcclOptions {
 };
 
 /// Makes a communicator over GPU memory. Operations run on a stream of its own, each after the work that its caller's
-/// queue holds at submission; a host queue holds none. `Work::then` orders a stream after the result without the host
-/// waiting.
+/// queue holds at submission; a host queue holds none. `Work::order_before` orders a stream after the result without
+/// the host waiting.
 ///
 /// An operation whose queue is captured is in the graph when its submission returns. The submission waits for those of
-/// the other ranks if NCCL has yet to make connections, or if ranks compare. Its Work serves `then` only, which must be
-/// called before the capture ends. Error{invalid_argument} refuses an operation for a graph while another one is under
-/// way, and one whose queue is not captured while the communicator's stream is. The submission throws any other
-/// failure; the capture must then be given up. docs/gpus.md has the rules for graphs.
+/// the other ranks if NCCL has yet to make connections, or if ranks compare. Its Work serves `order_before` only, which
+/// must be called before the capture ends. Error{invalid_argument} refuses an operation for a graph while another one
+/// is under way, and one whose queue is not captured while the communicator's stream is. The submission throws any
+/// other failure; the capture must then be given up. docs/gpus.md has the rules for graphs.
 ///
 /// Collective. Selects the GPU for the calling thread, which is the one that uses the communicator, and for the
 /// progress thread if there is one. NCCL is loaded at the first call in a process (docs/gpus.md says from where). @pre

@@ -16,7 +16,7 @@ namespace lockstep::backends {
 inline void close_when_all_have_left(const std::shared_ptr<ControlChannel>& control, Progress& progress,
                                      std::chrono::milliseconds at_most = std::chrono::milliseconds(100)) {
   if (progress.wait_until([&control] { return control->close(); }, progress.now() + at_most)) return;
-  progress.leave_behind([control] {
+  progress.defer([control] {
     try {
       return control->close();
     } catch (const std::exception&) {  // nobody can handle this error

@@ -75,7 +75,7 @@ void HostCommunicator::close() {
     closed_ = true;
     return;
   }
-  options_.control->tend();
+  options_.control->poll_messages();
   std::optional<Error> difference = first_difference(submitted_);
   if (!difference) difference = options_.control->uneven_close(submitted_);
   if (difference) {

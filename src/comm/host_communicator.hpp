@@ -84,10 +84,10 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   class Kept;
 
   bool progress() noexcept override;
-  bool look_round(Clock::time_point now) noexcept override;
+  bool on_tick(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
-  void heed(Clock::time_point now);
+  void poll_control(Clock::time_point now);
   void tell_now() noexcept;
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
   [[nodiscard]] std::optional<CallSignature> own_call(std::uint64_t number) const;
@@ -155,7 +155,7 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   std::array<CallSignature, remembered> calls_{};
   std::uint64_t published_ = 0;  // how many of these calls other ranks can see
   std::uint64_t chain_ = 0;      // hash of the last call
-  Clock::time_point last_heed_;
+  Clock::time_point last_poll_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;
   Blame blame_;

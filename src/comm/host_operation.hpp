@@ -78,7 +78,7 @@ class HostOperation : public Operation {
     }
     return now - last_advance_;
   }
-  /// Returns whether it has not advanced since `then`, as far as silence() has seen.
+  /// Returns whether it has not advanced since `order_before`, as far as silence() has seen.
   [[nodiscard]] bool is_silent_since(Clock::time_point then) const { return !has_advanced_ && last_advance_ < then; }
   /// Returns whether it has not advanced since the last call of this function.
   [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }

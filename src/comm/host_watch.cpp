@@ -59,8 +59,8 @@ void HostCommunicator::check_usable(std::string_view operation) {
   }
   constexpr std::chrono::milliseconds between_messages{5};
   if (options_.control && !poison_) {
-    if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_heed_ > between_messages))
-      look_round(progress_->now());
+    if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_poll_ > between_messages))
+      on_tick(progress_->now());
   }
   if (!poison_) return;
   progress_->report(poison_);
@@ -71,10 +71,10 @@ void HostCommunicator::check_usable(std::string_view operation) {
   }
 }
 
-bool HostCommunicator::look_round(Clock::time_point now) noexcept {
+bool HostCommunicator::on_tick(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
-    heed(now);
+    poll_control(now);
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
@@ -84,10 +84,10 @@ bool HostCommunicator::look_round(Clock::time_point now) noexcept {
 }
 
 /// Exchanges control messages with the other ranks. @throws Error if one of them ends this communicator
-void HostCommunicator::heed(Clock::time_point now) {
+void HostCommunicator::poll_control(Clock::time_point now) {
   if (!options_.control) return;
-  last_heed_ = now;
-  options_.control->tend();
+  last_poll_ = now;
+  options_.control->poll_messages();
   if (poison_) return;
   std::optional<Error> alarm = options_.control->heard();
   if (!alarm && options_.control->has_somebody_left()) {
@@ -214,7 +214,7 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
     try {
       check_peers();
     } catch (const Error&) {
-      heed(now);  // a rank that leaves has raised an alarm before, which holds the cause
+      poll_control(now);  // a rank that leaves has raised an alarm before, which holds the cause
       throw;
     }
   }

@@ -18,7 +18,7 @@ class Operation {
   enum class State { pending, done, failed };
 
   virtual ~Operation() = default;
-  /// Makes `queue` wait for the result, if the operation runs on its own queue. `Work::then` calls it.
+  /// Makes `queue` wait for the result, if the operation runs on its own queue. `Work::order_before` calls it.
   /// @return false if the host has to wait instead
   virtual bool order_after(Queue queue) = 0;
   /// Advances this operation, if that is possible without polling the rank's other operations; failures are kept in it.

@@ -33,7 +33,7 @@ WaitPolicy make_wait_policy(std::string_view name, int spins_advised) {
   return {.spins_before_yield = spins_advised};
 }
 
-void Progress::leave_behind(std::function<bool()> done) {
+void Progress::defer(std::function<bool()> done) {
   const Exclusive exclusive(*this);
   left_behind_.push_back(std::move(done));
 }
@@ -68,15 +68,15 @@ bool Progress::poll_sources() {
   // moves something.
   constexpr unsigned polls_between_looks = 256;
   if (moved && ++polls_ % polls_between_looks != 0) return true;
-  return look_round() || moved;
+  return on_tick() || moved;
 }
 
-bool Progress::look_round() {
+bool Progress::on_tick() {
   const Clock::time_point time = now();
   if (time - last_look_ < between_looks) return false;
   last_look_ = time;
   bool moved = false;
-  for (ProgressSource* source : sources_) moved |= source->look_round(time);
+  for (ProgressSource* source : sources_) moved |= source->on_tick(time);
   std::erase_if(left_behind_, [](const auto& done) { return done(); });
   return moved;
 }

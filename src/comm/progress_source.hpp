@@ -17,7 +17,7 @@ class ProgressSource {
   /// Called about every millisecond while operations are waited for, also if this source is idle. It checks for events
   /// that no operation waits for: deadlines, peers that have gone, messages of other ranks. @return whether anything
   /// advanced
-  virtual bool look_round(Clock::time_point /*now*/) noexcept { return false; }
+  virtual bool on_tick(Clock::time_point /*now*/) noexcept { return false; }
   /// Whether no operation is under way. A progress thread sleeps while all sources are idle.
   [[nodiscard]] virtual bool idle() const noexcept = 0;
   /// Sleeps for at most `at_most`, until a peer that it waits for has advanced; advances operations as `progress` does.

@@ -70,7 +70,7 @@ bool Work::order_after(Queue queue) {
   return operation_->order_after(queue);
 }
 
-void Work::then(Queue queue) {
+void Work::order_before(Queue queue) {
   if (queue.is_host() || !order_after(queue)) wait();
 }
 

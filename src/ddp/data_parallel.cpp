@@ -2,7 +2,6 @@
 #include "lockstep/ddp/data_parallel.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "ddp/data_parallel_state.hpp"
@@ -10,29 +9,6 @@
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
-namespace {
-
-/// Gives the group's operations to the calling thread, one thread at a time.
-class Turn {
- public:
-  /// @throws Error{unsupported} if this is not the group's thread and MPI may not be called on another one
-  Turn(std::mutex& mutex, const ProcessGroup& group) : lock_(mutex), progress_(checked(group)) {}
-
- private:
-  static Progress& checked(const ProcessGroup& group) {
-    Progress& progress = group.progress();
-    if (progress.is_known_to_be_of_this_thread() || provided_thread_level() >= ThreadLevel::serialized) return progress;
-    throw Error(ErrorCode::unsupported,
-                "a DataParallel is called on another thread than the one that made its group, for which MPI has to be "
-                "initialized with MPI_THREAD_SERIALIZED at least: ask for that level, or call it on that thread",
-                {.rank = group.rank().value, .host = group.host()});
-  }
-
-  std::scoped_lock<std::mutex> lock_;
-  Progress::Turn progress_;
-};
-
-}  // namespace
 
 DataParallel::DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options)
     : state_(std::make_unique<State>(group, ddp::Tensors(std::move(layout), dtype, group, std::max(1, options.places)),
@@ -62,26 +38,26 @@ Buffer DataParallel::gradient_places() const {
 }
 
 void DataParallel::synchronize() {
-  const Turn turn(state_->turn, *state_->group);
+  const auto turn = state_->group->take_turn();
   ddp::synchronize(*state_->group, state_->tensors.value_buffers(), state_->options.initial);
   state_->synchronized = true;
 }
 
 void DataParallel::ready(int parameter, Queue queue) {
-  const Turn turn(state_->turn, *state_->group);
+  const auto turn = state_->group->take_turn();
   state_->check_synchronized();
   state_->make_ready(parameter, queue);
 }
 
 void DataParallel::ready(int parameter, const Buffer& gradient, Queue queue) {
-  const Turn turn(state_->turn, *state_->group);
+  const auto turn = state_->group->take_turn();
   state_->check_synchronized();
   state_->move_gradient(parameter, gradient);
   state_->make_ready(parameter, queue);
 }
 
 void DataParallel::progress() {
-  const Turn turn(state_->turn, *state_->group);
+  const auto turn = state_->group->take_turn();
   // A round may enable the next round to take a message that has already arrived.
   while (state_->group->progress().poll()) {
   }
@@ -89,7 +65,7 @@ void DataParallel::progress() {
 
 DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
   State& state = *state_;
-  const Turn turn(state.turn, *state.group);
+  const auto turn = state.group->take_turn();
   state.check_synchronized();
   if (!(weight >= 0)) {
     throw state.refusal("the weight " + std::to_string(weight) + ": it must be a number that is not negative");
@@ -111,10 +87,10 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
 
 void DataParallel::finish_on(Queue queue) {
   State& state = *state_;
-  const Turn turn(state.turn, *state.group);
+  const auto turn = state.group->take_turn();
   state.check_synchronized();
   state.check_complete();
-  state.reducer->then(queue);
+  state.reducer->order_before(queue);
   state.tensors.distribute(queue);
   state.tally.begin_anew();
   state.end_step();
@@ -125,13 +101,13 @@ const std::vector<LayoutPart>& DataParallel::summed() const { return state_->red
 
 void DataParallel::gather(const Buffer& flat) {
   State& state = *state_;
-  const Turn turn(state.turn, *state.group);
+  const auto turn = state.group->take_turn();
   if (state.within_a_step()) throw state.refusal("parts are gathered between steps: call finish() first");
   if (flat.count != layout().count()) {
     throw state.refusal("a buffer of " + std::to_string(flat.count.value) + " elements, where the layout has " +
                         std::to_string(layout().count().value));
   }
-  if (state.options.share_update) state.reducer->gather(flat);
+  if (state.options.shard_optimizer) state.reducer->gather(flat);
 }
 
 DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on}; }

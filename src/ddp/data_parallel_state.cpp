@@ -35,13 +35,13 @@ void DataParallel::State::join(ProcessGroup& other) {
     throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
                 {.rank = group->rank().value, .host = group->host()});
   }
-  if (options.share_update) check_sharing();
+  if (options.shard_optimizer) check_sharing();
   if (options.shards != 0) check_sharding();
   (void)group->control();  // created here, because creating it is collective
   reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                   ddp::BucketOptions{.size = options.bucket,
                                      .first = first_bucket(options.bucket),
-                                     .parts = options.share_update ? group->size() : 0},
+                                     .parts = options.shard_optimizer ? group->size() : 0},
                   Leaves{options.shards, tensors.layout().count()}, options.observer,
                   std::vector<std::int64_t>{options.compare_every, options.allow_unused ? 1 : 0});
   values.begin_anew();
@@ -56,7 +56,7 @@ void DataParallel::State::check_sharing() const {
   if (!on_gpu && !tensors.are_the_programs()) return;
   throw Error(ErrorCode::unsupported,
               std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
-                  ": their update is not shared, leave share_update false" +
+                  ": their update is not shared, leave shard_optimizer false" +
                   (on_gpu ? "" : ", or let DataParallel have memory of its own"),
               {.rank = group->rank().value, .host = group->host()});
 }
@@ -123,10 +123,10 @@ void DataParallel::State::check_parameter(int parameter) const {
 
 void DataParallel::State::move_gradient(int parameter, const Buffer& gradient) {
   check_parameter(parameter);
-  if ((options.shards != 0 || options.share_update) && !tensors.is_in_flat_memory(parameter, gradient)) {
+  if ((options.shards != 0 || options.shard_optimizer) && !tensors.is_in_flat_memory(parameter, gradient)) {
     const std::string& name = tensors.layout().at(parameter).name;
     throw refusal("the gradient of '" + name +
-                      "' is given in other memory than gradient() says: with shards or share_update it stays there",
+                      "' is given in other memory than gradient() says: with shards or shard_optimizer it stays there",
                   name);
   }
   try {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +37,6 @@ struct DataParallel::State {
   void end_step();
   Step take(std::span<double> sums);
 
-  std::mutex turn;  // held by the thread that is in a call
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
   ddp::Tensors tensors;

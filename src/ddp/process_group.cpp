@@ -2,6 +2,7 @@
 #include "lockstep/ddp/process_group.hpp"
 
 #include <exception>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -32,6 +33,7 @@ struct Engine {
   }
   Progress progress;
   std::optional<ProgressThread> thread;
+  std::recursive_mutex turn;  // held by the thread whose turn it is
 };
 
 /// Returns the options that all communicators of a group share, without those of its first communicator only.
@@ -198,6 +200,16 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
   auto state = std::make_unique<State>(std::move(part), options, state_->open_groups, state_->engine);
   state_->reach->add(state->reach);
   return ProcessGroup(std::move(state));
+}
+
+ProcessGroup::Turn ProcessGroup::take_turn() const {
+  Progress& owned = progress();
+  if (!owned.is_known_to_be_of_this_thread() && provided_thread_level() < ThreadLevel::serialized)
+    throw Error(ErrorCode::unsupported,
+                "a group is used on another thread than the one that made it, for which MPI has to be initialized with "
+                "MPI_THREAD_SERIALIZED at least: ask for that level, or use it on that thread",
+                {.rank = rank().value, .host = host()});
+  return {state_->engine->turn, owned};
 }
 
 void ProcessGroup::abort(std::string_view why) noexcept { state_->reach->abort(why); }

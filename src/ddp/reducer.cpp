@@ -106,11 +106,11 @@ void Reducer::finish() {
 
 /// Orders the queue after all buckets. Operations that a graph has captured have ended for the host and have no result
 /// of their own.
-void Reducer::then(Queue queue) {
+void Reducer::order_before(Queue queue) {
   if (queue.is_host()) return finish();
   while (!behind_.empty() && behind_.front().test()) wait_for_first_behind();
   for (Pending& pending : pending_) {
-    pending.work->then(queue);
+    pending.work->order_before(queue);
     if (state_of(*pending.work) == Operation::State::pending) behind_.push_back(std::move(*pending.work));
     pending.work.reset();
   }

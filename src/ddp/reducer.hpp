@@ -40,8 +40,8 @@ class Reducer {
   void finish();
   /// Does the same as finish(), but makes `queue` wait. The host waits only if the queue is the host's or the
   /// operations run on the host. The next call, or the communicator, throws later failures.
-  void then(Queue queue);
-  /// Waits for the operations that `then` has left pending, and ignores their failures.
+  void order_before(Queue queue);
+  /// Waits for the operations that `order_before` has left pending, and ignores their failures.
   void settle() noexcept;
   /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks.
   /// Collective.
@@ -57,8 +57,8 @@ class Reducer {
   [[nodiscard]] bool scatters() const {
     return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.total == 0;
   }
-  /// Returns the time that this thread has spent waiting for communication in `finish`, `then` and `gather`, since
-  /// construction.
+  /// Returns the time that this thread has spent waiting for communication in `finish`, `order_before` and `gather`,
+  /// since construction.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
  private:

@@ -112,7 +112,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
                       .initial = options.initial,
-                      .share_update = options.zero,
+                      .shard_optimizer = options.zero,
                       .shards = options.shards,
                       .places = model_.gradient_places(),
                       .compare_every = options.compare_every,
@@ -143,18 +143,18 @@ Communicator& Replica::communicator(Queue queue) {
 }
 
 void Replica::sum(const Buffer& numbers, Queue queue) {
-  communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step").then(queue);
+  communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step").order_before(queue);
 }
 
 void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
   if (shards_ == 0) {
-    communicator(queue).all_gather(own, all, queue, "batch norm").then(queue);
+    communicator(queue).all_gather(own, all, queue, "batch norm").order_before(queue);
     return;
   }
   const std::int64_t each = own.count.value / own_shards_.count;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
     counts_[rank].value = each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm").then(queue);
+  communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm").order_before(queue);
 }
 
 void Replica::finish(const Buffer& numbers, Queue queue) {

@@ -13,6 +13,7 @@
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/run_section.hpp"
+#include "trainer/weights.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -379,6 +380,11 @@ std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t 
     values.insert(values.end(), of_metric.begin(), of_metric.end());
   }
   return values;
+}
+
+LoadedWeights Trainer::load_weights(const std::filesystem::path& path, WeightsMatch match) {
+  require_host_memory();
+  return trainer::load_weights(*group_, path, replica_.store(), match);
 }
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {

@@ -92,7 +92,7 @@ std::optional<Error> error_of(Communicator& c, const Call& call, const Buffer& b
 
 /// Ends a test in which the ranks have failed, so that no rank leaves while another one's messages are under way.
 template <typename... Things>
-void leave_behind(World& world, std::unique_ptr<Communicator> c, Things... things) {
+void defer(World& world, std::unique_ptr<Communicator> c, Things... things) {
   EXPECT_THROW((void)c->barrier(), Error) << "the ranks no longer agree about what has been done";
   barrier(world.group());
   keep(std::move(c));
@@ -138,7 +138,7 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   expect_to_name(error, odd, world.rank().value);
   barrier(world.group());
   EXPECT_FALSE(is_mixed(data, world.rank().value, odd)) << "data of different operations met";
-  leave_behind(world, std::move(c), std::move(progress), std::move(data));
+  defer(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, Mismatch,
@@ -202,7 +202,7 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const int other = world.rank() == 0 ? last : 0;
   EXPECT_TRUE(std::find(peers.begin(), peers.end(), other) != peers.end()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), 1.0F), static_cast<std::ptrdiff_t>(data.size()));
-  leave_behind(world, std::move(c), std::move(progress), std::move(data));
+  defer(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
@@ -257,7 +257,7 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   if (transport == Transport::mpi_native) {  // these are compared before anything is sent
     EXPECT_EQ(std::count(out.begin(), out.end(), 0.0F), whole);
   }
-  leave_behind(world, std::move(c), std::move(progress), std::move(in), std::move(out));
+  defer(world, std::move(c), std::move(progress), std::move(in), std::move(out));
 }
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedCounts,
@@ -286,7 +286,7 @@ TEST_P(ComparedMismatch, IsFoundByEveryRankBeforeDataAreTouched) {
   }
   EXPECT_FALSE(error->context().operation.empty()) << error->what();
   EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(world.rank().value)), count);
-  leave_behind(world, std::move(c), std::move(progress), std::move(data));
+  defer(world, std::move(c), std::move(progress), std::move(data));
 }
 
 INSTANTIATE_TEST_SUITE_P(, ComparedMismatch, testing::ValuesIn(differences),

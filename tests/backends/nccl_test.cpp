@@ -202,7 +202,7 @@ TEST_F(Nccl, AStreamIsOrderedBeforeAndAfterTheOperation) {
   // The host waits only at the end: copy in → all_reduce → copy out.
   copy_bytes(in.buffer().data, host.data(), {count}, stream.queue());
   Work work = communicator().all_reduce(in.buffer(), out.buffer(), ReduceOp::max, stream.queue());
-  work.then(stream.queue());
+  work.order_before(stream.queue());
   copy_bytes(result.data(), out.buffer().data, {count}, stream.queue());
   stream.synchronize();
   EXPECT_EQ(std::memcmp(result.data(), host.data(), count), 0);

@@ -152,7 +152,8 @@ TEST(GradientMemory, IsRefusedWithTheNameOfTheTensorTheRankAndTheHost) {
 
 TEST(GradientMemory, StaysWhereUpdatesAreShared) {
   on_every_rank([](ProcessGroup& group) {
-    DataParallel model(group, layout(), DType::float32, {.bucket = {256}, .share_update = true, .allow_unused = true});
+    DataParallel model(group, layout(), DType::float32,
+                       {.bucket = {256}, .shard_optimizer = true, .allow_unused = true});
     model.synchronize();
     std::vector<float> other(40);
     EXPECT_NE(message_of([&] { model.ready(0, view(other)); }).find("'conv.weight' is given in other memory"),

@@ -79,7 +79,7 @@ class QueuedReducer : public testing::Test {
 
   void step() {
     for (const int tensor : {2, 1, 0}) reducer().ready(tensor, queue());
-    reducer().then(queue());
+    reducer().order_before(queue());
   }
 
  private:
@@ -146,7 +146,7 @@ TEST_F(QueuedReducer, HasNothingToWaitForOfACapturedStep) {
   for (const int tensor : {2, 1, 0}) reducer().ready(tensor, queue());
   for (const auto& operation : communicator().operations)
     operation->end_by(Error(ErrorCode::invalid_argument, "in a graph"));
-  reducer().then(queue());
+  reducer().order_before(queue());
   EXPECT_EQ(communicator().held_back, static_cast<int>(communicator().operations.size()));
   communicator().is_let_go = true;
   step();

@@ -16,7 +16,7 @@ namespace {
 using namespace testing_support;
 
 constexpr DataParallelOptions scattered{
-    .bucket = {256}, .check_finite = true, .share_update = true, .allow_unused = true};
+    .bucket = {256}, .check_finite = true, .shard_optimizer = true, .allow_unused = true};
 
 void scattered_backward(DataParallel& model, int rank) {
   for (int parameter = parameters - 1; parameter >= 0; --parameter) {
@@ -54,7 +54,7 @@ TEST(Scatter, EveryElementHasOneOwnerAndRankZeroHasMost) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
       DataParallel model(group, layout(), DType::float32,
-                         {.bucket = {bytes}, .share_update = true, .allow_unused = true});
+                         {.bucket = {bytes}, .shard_optimizer = true, .allow_unused = true});
       std::int64_t end = -1;
       for (const LayoutPart& part : model.owned()) {
         EXPECT_GT(part.offset.value, end) << "ascending, with something between";
@@ -77,7 +77,7 @@ TEST(Scatter, SumsWhatARankOwnsAndGathersTheRestStepAfterStep) {
   on_every_rank([](ProcessGroup& group) {
     for (const std::int64_t bytes : bucket_bytes) {
       DataParallel model(group, layout(), DType::float32,
-                         {.bucket = {bytes}, .check_finite = true, .share_update = true, .allow_unused = true});
+                         {.bucket = {bytes}, .check_finite = true, .shard_optimizer = true, .allow_unused = true});
       model.synchronize();
       for (int step = 0; step < 3; ++step) {
         scattered_backward(model, group.rank().value);
@@ -124,7 +124,7 @@ TEST(Scatter, TheSummedPartsOfAllRanksAreAllGradients) {
     for (const bool shared : {false, true}) {
       for (const int shards : {0, group.size()}) {
         DataParallelOptions options = scattered;
-        options.share_update = shared;
+        options.shard_optimizer = shared;
         options.shards = shards;
         DataParallel model(group, layout(), DType::float32, options);
         model.synchronize();
@@ -209,7 +209,7 @@ TEST(Scatter, IsTheSameOnAllRanks) {
   on_every_rank([](ProcessGroup& group) {
     if (group.size() == 1) return;
     DataParallelOptions options = small_buckets;
-    options.share_update = group.rank().value == group.size() - 1;
+    options.shard_optimizer = group.rank().value == group.size() - 1;
     try {
       const DataParallel odd(group, layout(), DType::float32, options);
       ADD_FAILURE() << "rank " << group.rank().value << " saw no difference";

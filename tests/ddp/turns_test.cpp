@@ -2,6 +2,7 @@
 // Tests that several threads of a program call a DataParallel, as those of autograd do.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -76,6 +77,34 @@ TEST(Turns, LeaveTheGroupToItsThreadAlone) {
       (void)model.finish(1);
       EXPECT_NE(message_of([&] { (void)group.communicator().barrier(); }).find("another thread"), std::string::npos);
     });
+  });
+}
+
+/// Threads of a rank hand the group to each other, in an order that is the same on all ranks.
+TEST(Turns, AreTakenForTheProgramsOwnOperations) {
+  on_every_rank([](ProcessGroup& group) {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    model.synchronize();
+    constexpr int rounds = 20;
+    std::atomic<int> next = 0;
+    double sum = 0;
+    const auto body = [&](int me) {
+      for (int round = me; round < rounds; round += 2) {
+        while (next.load() != round) std::this_thread::yield();
+        const auto turn = group.take_turn();
+        double mine = round + group.rank().value;
+        group.communicator().all_reduce(Buffer(mine), Buffer(mine), ReduceOp::sum).wait();
+        sum += mine;
+        model.progress();  // a thread that has the turn takes it again
+        next = round + 1;
+      }
+    };
+    std::thread even([&] { body(0); });
+    std::thread odd([&] { body(1); });
+    even.join();
+    odd.join();
+    const double ranks = group.size();
+    EXPECT_EQ(sum, ranks * rounds * (rounds - 1) / 2 + rounds * ranks * (ranks - 1) / 2);
   });
 }
 

@@ -144,7 +144,7 @@ TEST(ValueCheck, BeginsAnewWithAnotherGroup) {
 TEST(ValueCheck, ComparesWhatAllRanksHaveGatheredWhereUpdatesAreShared) {
   on_every_rank([](ProcessGroup& group) {
     DataParallel model(group, layout(), DType::float32,
-                       {.bucket = {256}, .share_update = true, .compare_every = 1, .allow_unused = true});
+                       {.bucket = {256}, .shard_optimizer = true, .compare_every = 1, .allow_unused = true});
     model.synchronize();
     for (int i = 0; i < 3; ++i) {
       for (int parameter = 0; parameter < parameters; ++parameter) model.ready(parameter);

@@ -32,10 +32,10 @@ void keep(std::shared_ptr<ControlChannel> channel) {
 std::optional<Error> hear(ControlChannel& channel) {
   const auto begin = std::chrono::steady_clock::now();
   while (!channel.heard() && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30)) {
-    channel.tend();
+    channel.poll_messages();
     std::this_thread::yield();
   }
-  channel.tend();
+  channel.poll_messages();
   return channel.heard();
 }
 
@@ -86,7 +86,7 @@ TEST_P(ControlChannelOverMpi, NamesWhoClosedBeforeTheOthersWereDone) {
   if (is_odd) channel->leave(3);
   std::optional<Error> early;
   EXPECT_TRUE(comes([&] {
-    channel->tend();
+    channel->poll_messages();
     return (early = channel->early_close(4)).has_value();
   }));
   ASSERT_TRUE(early);
@@ -121,7 +121,7 @@ TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
   };
   if (me != asks && (me == awaited || is_on_node_of(asks))) {
     EXPECT_TRUE(comes([&] {
-      channel->tend();
+      channel->poll_messages();
       return !channel->questions().empty() && channel->questions().front().call.number == 17;
     }));
     ASSERT_EQ(channel->questions().size(), 1U);
@@ -131,7 +131,7 @@ TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
     EXPECT_EQ(question.call.hash, 19U);
   }
   barrier(world.group());
-  channel->tend();
+  channel->poll_messages();
   if (me == asks || (me != awaited && !is_on_node_of(asks))) {
     EXPECT_TRUE(channel->questions().empty());
   }
@@ -161,7 +161,7 @@ TEST(ControlChannelRaise, OfAConsequenceIsNotNews) {
   World world;
   const auto channel = make_control_channel(world.group(), nodes_of(world.size(), 1));
   channel->raise(std::make_exception_ptr(Error(ErrorCode::transport, "rank 9 has given up").as_consequence()));
-  channel->tend();
+  channel->poll_messages();
   EXPECT_FALSE(channel->heard());
   channel->leave(0);
   while (!channel->close()) {

@@ -42,9 +42,9 @@ class [[nodiscard]] Prepared {
   [[nodiscard]] bool wait(std::chrono::duration<double> at_most) {
     return started_ == nullptr || started_->wait(at_most);
   }
-  /// Orders the queue's later work after the last start, as Work::then does.
-  void then(Queue queue) {
-    if (started_ != nullptr) started_->then(queue);
+  /// Orders the queue's later work after the last start, as Work::order_before does.
+  void order_before(Queue queue) {
+    if (started_ != nullptr) started_->order_before(queue);
   }
 
  private:

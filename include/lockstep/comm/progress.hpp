@@ -136,7 +136,7 @@ class Progress {
   [[nodiscard]] Clock::time_point now() { return time_ == nullptr ? Clock::now() : time_->now(); }
   /// Calls `done` from time to time while this rank waits, until it returns true. A closed communicator leaves its
   /// remaining work here.
-  void leave_behind(std::function<bool()> done);
+  void defer(std::function<bool()> done);
   /// Passes a text to the notice. It drops exceptions of the notice, because destructors call it.
   void say(std::string_view text) const noexcept;
   /// For back ends: keeps an error of one of this rank's communicators until the program has received it. A rank that
@@ -161,7 +161,7 @@ class Progress {
   void enter();
   void leave();
   bool poll_sources();
-  bool look_round();
+  bool on_tick();
   void yield();
   bool sleep(Clock::time_point until);
   void adapt(bool in_vain);

@@ -38,7 +38,7 @@ class [[nodiscard]] Work {
   /// Orders later work of `queue` after the operation. The host waits only if the operation runs on the host. If the
   /// operation was captured into a graph, `queue` becomes part of the graph as well.
   /// @throws as wait()
-  void then(Queue queue);
+  void order_before(Queue queue);
 
  private:
   friend const Operation& operation_of(const Work& work);  // for back ends

@@ -42,7 +42,7 @@ struct DataParallelOptions {
   /// of that part only. `gather(values())` then brings the other parts. Buckets are reduce-scattered. With shards they
   /// are all-reduced instead, because only an all-reduce keeps the canonical order.
   /// @source Rajbhandari et al.: ZeRO, SC 2020, stage 1
-  bool share_update = false;
+  bool shard_optimizer = false;
   /// Number of shards of a step, over all ranks. Their gradients are added in the canonical order, so that the bits do
   /// not depend on the number of ranks. Rank r of p has the shards `share_of(shards, r, p)` and writes the sums of
   /// their gradients, `tree_nodes`, to the first of `gradient_places()`. 0: no shards; each rank contributes one
@@ -82,13 +82,13 @@ class DataParallel {
   /// @param group  must outlive this object, or live until the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or `places`
-  ///         is smaller than the number of sums; Error{unsupported} for `check_finite`, `shards` or `share_update` with
-  ///         gradients in GPU memory, and for `shards` if the group's method cannot add the leaves of a tree;
+  ///         is smaller than the number of sums; Error{unsupported} for `check_finite`, `shards` or `shard_optimizer`
+  ///         with gradients in GPU memory, and for `shards` if the group's method cannot add the leaves of a tree;
   ///         std::bad_alloc
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// Uses the program's own tensors and synchronizes their values at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not match; Error{unsupported} for
-  ///         `share_update` and `shards`
+  ///         `shard_optimizer` and `shards`
   /// @cost  gradients in the program's memory are copied once in `ready` and once in `finish`; gradients that
   ///        `Parameter` leaves empty are not copied
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
@@ -130,7 +130,8 @@ class DataParallel {
   /// sum to it, also in later steps in which the parameter is not made ready, until another call passes another buffer.
   /// @param gradient  has the parameter's number of elements and dtype; may be `gradient(parameter)`
   /// @throws also Error{invalid_argument} that names the parameter if the buffer is null, has another count or dtype,
-  ///         or, with `shards` or `share_update`, is other memory than `gradient(parameter)`; nothing has changed then
+  ///         or, with `shards` or `shard_optimizer`, is other memory than `gradient(parameter)`; nothing has changed
+  ///         then
   /// @cost  one copy here and one back in `finish`, unless the buffer is the DataParallel's own memory
   void ready(int parameter, const Buffer& gradient, Queue queue = Queue::host());
   /// Advances the operations that are under way, without waiting. Call it now and then during backward, unless a
@@ -178,14 +179,14 @@ class DataParallel {
   ///         Error{transport | timeout | mismatch}, also of previous steps
   void finish_on(Queue queue);
 
-  /// The parts of flat allocations that this rank updates, ascending and disjoint. With `share_update`, the parts of
+  /// The parts of flat allocations that this rank updates, ascending and disjoint. With `shard_optimizer`, the parts of
   /// all ranks together are the layout, and no rank has more elements than rank 0. Without it, the only part is the
   /// whole layout. Valid until the next rebind(), which may change it.
   [[nodiscard]] const std::vector<LayoutPart>& owned() const;
   /// The parts whose gradients are summed on this rank: `owned()`, or the whole layout if there are shards.
   [[nodiscard]] const std::vector<LayoutPart>& summed() const;
   /// Overwrites the parts that other ranks own with their values: of `values()` after an update, or of any flat buffer
-  /// of the layout that has one dtype on all ranks. Does nothing without `share_update`. Collective, between steps.
+  /// of the layout that has one dtype on all ranks. Does nothing without `shard_optimizer`. Collective, between steps.
   /// @throws Error{invalid_argument} for another count or within a step; Error{transport | timeout | mismatch}
   void gather(const Buffer& flat);
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -77,8 +78,9 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// it at a step boundary and make another one.
 ///
 /// One thread uses a group, with all its communicators and all groups that were split from it; they share one
-/// `Progress`. It is the first thread that submits an operation; operations of another one are refused, except for
-/// those of a `DataParallel`. Only `abort` may be called from any thread.
+/// `Progress`. It is the first thread that submits an operation; operations of another one are refused, unless it has
+/// the turn (`take_turn`), as a thread has in the calls of a `DataParallel`. Only `abort` may be called from any
+/// thread.
 ///
 /// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
 /// and during stack unwinding, it does not wait for other ranks, and their operations fail.
@@ -178,6 +180,27 @@ class ProcessGroup {
   /// Allocates zeroed memory where the group's operations are fastest, on its device.
   /// @throws std::bad_alloc; Error{device}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
+
+  /// The right of a thread to use the group.
+  class [[nodiscard]] Turn {
+   public:
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() = default;
+
+   private:
+    friend class ProcessGroup;
+    Turn(std::recursive_mutex& mutex, Progress& progress) : lock_(mutex), turn_(progress) {}
+    std::scoped_lock<std::recursive_mutex> lock_;
+    Progress::Turn turn_;
+  };
+  /// `const auto turn = group.take_turn();` gives this group, and the groups split from it, to the calling thread while
+  /// the result exists. Other threads wait in take_turn(), and in the calls of a `DataParallel`, which take the turn,
+  /// too. A thread may take it several times. For programs whose threads submit in turn, such as those of autograd; all
+  /// ranks still submit the same operations in the same order.
+  /// @throws Error{unsupported} on another thread than the group's if MPI was initialized with less than
+  ///         MPI_THREAD_SERIALIZED
+  Turn take_turn() const;
 
   /// Makes the operations of all ranks fail with this reason and this rank's name: on `communicator()`, `control()` and
   /// communicators of `new_communicator()`, and on those of groups that were split from this one. The group from which

@@ -20,6 +20,25 @@ namespace lockstep::trainer {
 
 class Checkpoints;
 
+/// How a file of weights and a model must fit.
+enum class WeightsMatch {
+  strict,   ///< both have the same tensors with the same extents
+  partial,  ///< tensors that both have with the same extents are loaded; there must be one
+};
+
+/// What became of the tensors of a file of weights and of the model.
+struct LoadedWeights {
+  /// A tensor of the file, of the model, or of both.
+  struct Tensor {
+    std::string name;
+    std::optional<std::vector<std::int64_t>> in_file;   ///< its extents there; none: the file lacks it
+    std::optional<std::vector<std::int64_t>> in_model;  ///< its extents there; none: the model lacks it
+    /// Returns whether the model has the file's numbers now.
+    [[nodiscard]] bool is_loaded() const { return in_model.has_value() && in_file == in_model; }
+  };
+  std::vector<Tensor> tensors;  ///< on rank 0: those of the model in its order, then the others of the file
+};
+
 /// The training loop: epochs of steps, with evaluations between them.
 class Trainer {
  public:
@@ -67,6 +86,16 @@ class Trainer {
   ///         anything is changed, that names the ranks whose model, precision, data, batch or seed are not those of the
   ///         checkpoint, and the first of these
   Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
+
+  /// Overwrites the parameters and running statistics with the tensors of a file in the format safetensors, which rank
+  /// 0 reads. EMA weights begin with the new parameters. Real numbers of another dtype are converted, and tensors
+  /// "num_batches_tracked", which PyTorch adds, are ignored. Call it before the first step. Collective.
+  /// @param path  of `model.safetensors` of a checkpoint, or a file of PyTorch's `model.state_dict()` with the same
+  /// names
+  /// @return on rank 0, what became of each tensor; nothing on the other ranks
+  /// @throws Error{io}, Error{corrupt} or Error{unsupported} on every rank if rank 0 cannot read the file;
+  ///         Error{mismatch} on every rank, before anything is changed, that names the tensors that do not fit
+  LoadedWeights load_weights(const std::filesystem::path& path, WeightsMatch match = WeightsMatch::strict);
 
   /// Trains to the end: all epochs, or `steps`, or until it is stopped or stops early. Collective.
   /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; as Replica::step

@@ -52,7 +52,7 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
     start(group, id);
   } catch (...) {  // the other ranks may be waiting for this one
     give_up();
-    leave_behind();
+    defer();
     std::rethrow_exception(poison_);
   }
   progress_->add(*this);
@@ -84,11 +84,11 @@ NcclCommunicator::~NcclCommunicator() {
   const Error error(ErrorCode::transport, "the communicator was destroyed before close()",
                     {.rank = rank().value, .host = options_.hostname});
   if (!poison_) abandon_all(std::make_exception_ptr(error));
-  leave_behind();
+  defer();
 }
 
 /// Leaks the resources that the GPU and other ranks may still be using.
-void NcclCommunicator::leave_behind() {
+void NcclCommunicator::defer() {
   if (!resources_) return;
   {
     const Progress::Exclusive exclusive(*progress_);
@@ -117,7 +117,7 @@ Allocation NcclCommunicator::allocate(Bytes bytes) {
 void NcclCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
-  look_round(progress_->now());
+  on_tick(progress_->now());
   progress();  // operations that only a stream has waited for may have ended without the host's knowledge
   if (poison_) std::rethrow_exception(poison_);
   if (!under_way_.empty()) {
@@ -150,10 +150,10 @@ bool NcclCommunicator::progress() noexcept {
   return true;
 }
 
-bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
+bool NcclCommunicator::on_tick(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
-    heed();
+    poll_control();
     if (communicator_ != nullptr) check_health();  // a replayed graph can fail while no operation is under way here
     if (!idle()) check_deadline(now);
     return false;
@@ -164,10 +164,10 @@ bool NcclCommunicator::look_round(Clock::time_point now) noexcept {
 }
 
 /// Polls the control channel. @throws Error if another rank's message ends this communicator
-void NcclCommunicator::heed() {
-  last_heed_ = progress_->now();
+void NcclCommunicator::poll_control() {
+  last_poll_ = progress_->now();
   if (!options_.control) return;
-  options_.control->tend();
+  options_.control->poll_messages();
   if (poison_) return;
   const ErrorContext what = under_way_.empty() ? ErrorContext() : under_way_.front()->context();
   if (const auto alarm = options_.control->heard()) throw alarm->of_operation(what);
@@ -229,7 +229,7 @@ void NcclCommunicator::check_health() {
   if (!has_failed()) return;
   const Clock::time_point now = progress_->now();
   if (!failed_since_) failed_since_ = now;
-  heed();
+  poll_control();
   check_peers(now);
   if (options_.control && now - *failed_since_ < for_news) return;
   if (has_failed()) throw_nccl_error(asynchronous_state(), "ncclCommGetAsyncError", communicator_);
@@ -287,7 +287,7 @@ void NcclCommunicator::wait_until_idle(const char* doing) {
     if (poison_) std::rethrow_exception(poison_);  // a poll while it waited has ended the communicator
     check_health();
     if (options_.control) {
-      options_.control->tend();  // nobody else polls for a communicator that is still being made
+      options_.control->poll_messages();  // nobody else polls for a communicator that is still being made
       if (const auto alarm = options_.control->heard()) throw Error(*alarm);
     }
     return !failed_since_ && !busy();
@@ -327,7 +327,7 @@ void NcclCommunicator::give_up() noexcept {
 void NcclCommunicator::wait_for_news() {
   const Clock::time_point until = Clock::now() + for_news;
   while (options_.control && Clock::now() < until) {
-    heed();
+    poll_control();
     check_peers(Clock::now());
     std::this_thread::yield();
   }

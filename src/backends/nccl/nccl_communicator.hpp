@@ -50,11 +50,11 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   };
 
   bool progress() noexcept override;
-  bool look_round(Clock::time_point now) noexcept override;
+  bool on_tick(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override { return under_way_.empty() || poison_ != nullptr; }
 
   void start(const NcclGroup& group, const ncclUniqueId& id);
-  void leave_behind();
+  void defer();
   void look_before_submission();
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
@@ -69,7 +69,7 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   bool compare_up_to(std::size_t end);
   bool compare(NcclOperation& next);
   void check_health();
-  void heed();
+  void poll_control();
   void check_peers(Clock::time_point now);
   void check_deadline(Clock::time_point now);
   void say_that_it_waits();
@@ -111,7 +111,7 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   std::optional<Clock::time_point> failed_since_;  // when NCCL reported a failure
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
-  Clock::time_point last_heed_;
+  Clock::time_point last_poll_;
   Clock::time_point last_look_at_peers_;
   std::exception_ptr poison_;
   bool closed_ = false;

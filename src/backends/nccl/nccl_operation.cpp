@@ -205,7 +205,7 @@ bool NcclOperation::check_finished() {
     fail(std::make_exception_ptr(
         Error(ErrorCode::invalid_argument,
               "the operation is in a graph, so its Work cannot be waited for: order the captured stream after it by "
-              "then(), and wait for the stream that the graph is launched on",
+              "order_before(), and wait for the stream that the graph is launched on",
               context())));
     return true;
   }

@@ -129,8 +129,8 @@ void NcclCommunicator::look_before_submission() {
   if (!options_.control || poison_) return;
   constexpr std::chrono::milliseconds between_messages{5};
   const Clock::time_point now = progress_->now();
-  const bool asks_for_messages = options_.control->has_post() && now - last_heed_ > between_messages;
-  if (options_.control->heard() || asks_for_messages) look_round(now);
+  const bool asks_for_messages = options_.control->has_post() && now - last_poll_ > between_messages;
+  if (options_.control->heard() || asks_for_messages) on_tick(now);
 }
 
 bool NcclCommunicator::launch_next() {

@@ -27,7 +27,7 @@ class MpiPost final : public ControlChannel::Post {
   /// Does nothing if MPI has ended, because destructors call this.
   void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) override {
     if (mpi_has_ended()) return;
-    drop_what_has_left();
+    release_sent();
     Sent& sent = sent_->emplace_back(Sent{text, delivery, {}});
     const auto start = delivery == Delivery::acknowledged ? MPI_Issend : MPI_Isend;
     for (const int rank : ranks) {
@@ -38,7 +38,7 @@ class MpiPost final : public ControlChannel::Post {
   }
 
   bool is_acknowledged() override {
-    drop_what_has_left();
+    release_sent();
     return std::none_of(sent_->begin(), sent_->end(),
                         [](const Sent& sent) { return sent.delivery == Delivery::acknowledged; });
   }
@@ -48,7 +48,7 @@ class MpiPost final : public ControlChannel::Post {
   void push() override {
     constexpr std::chrono::milliseconds at_most{20};
     const auto begin = std::chrono::steady_clock::now();
-    while (!mpi_has_ended() && !drop_what_has_left() && std::chrono::steady_clock::now() - begin < at_most)
+    while (!mpi_has_ended() && !release_sent() && std::chrono::steady_clock::now() - begin < at_most)
       std::this_thread::yield();
   }
 
@@ -66,7 +66,7 @@ class MpiPost final : public ControlChannel::Post {
   }
 
   void close() override {
-    drop_what_has_left();
+    release_sent();
     group_.close();
   }
 
@@ -78,7 +78,7 @@ class MpiPost final : public ControlChannel::Post {
   };
 
   /// @return whether no message is left
-  bool drop_what_has_left() {
+  bool release_sent() {
     sent_->remove_if([](Sent& sent) {
       int done = 0;
       LOCKSTEP_MPI(

@@ -103,11 +103,11 @@ class Wait {
       std::string text(static_cast<std::size_t>(length), ' ');
       LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, place_.tag(), place_.communicator(),
                             MPI_STATUS_IGNORE));
-      if (const auto message = rendezvous_message_from(text)) heed(status.MPI_SOURCE, *message);
+      if (const auto message = rendezvous_message_from(text)) handle(status.MPI_SOURCE, *message);
     }
   }
 
-  void heed(int from, const RendezvousMessage& message) {
+  void handle(int from, const RendezvousMessage& message) {
     const bool is_of_this_group = message.meeting == meeting_;
     switch (message.kind) {
       case MessageKind::question:

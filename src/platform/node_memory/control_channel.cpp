@@ -71,7 +71,7 @@ void ControlChannel::raise(const std::exception_ptr& error) noexcept {
 void ControlChannel::tell_now() noexcept {
   if (post_ == nullptr) return;
   try {
-    tend();
+    poll_messages();
     post_->push();
   } catch (const std::exception&) {  // nobody can be notified then
   }
@@ -242,7 +242,7 @@ void ControlChannel::read(const std::string& text) {
              message_from(text));
 }
 
-void ControlChannel::tend() {
+void ControlChannel::poll_messages() {
   if (has_told_) return;
   read_boards();
   if (post_ == nullptr) return;

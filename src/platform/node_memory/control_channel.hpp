@@ -31,8 +31,8 @@ struct ControlBoard;
 /// there.
 ///
 ///   raise() ─► the node's word ─► heard() on each rank of the node
-///                  ▲       └─ tend() ─► messages ─┐
-///                  └────────── tend() ◄───────────┘ on each rank of another node
+///                  ▲       └─ poll_messages() ─► messages ─┐
+///                  └────────── poll_messages() ◄───────────┘ on each rank of another node
 class ControlChannel {
  public:
   /// Sends texts to the ranks that share no memory with this one. It is used by one thread at a time.
@@ -106,8 +106,8 @@ class ControlChannel {
   void raise(ErrorCode code, std::string_view reason, const std::vector<int>& peers) noexcept;
   /// Raises the alarm for an error of this rank. Does nothing if the error is a consequence of another rank's alarm.
   void raise(const std::exception_ptr& error) noexcept;
-  /// Sends the alarm now, for a rank that may never call tend() again. It takes at most 20 ms and does not wait for
-  /// other ranks. Does nothing if all ranks share the word, or MPI has ended.
+  /// Sends the alarm now, for a rank that may never call poll_messages() again. It takes at most 20 ms and does not
+  /// wait for other ranks. Does nothing if all ranks share the word, or MPI has ended.
   void tell_now() noexcept;
 
   /// The alarm, if this rank knows of one, as the error with which its operations end. It names the rank, host and
@@ -137,9 +137,9 @@ class ControlChannel {
 
   /// Asks another rank which ranks it waits for. @throws Error{transport}
   void inquire(int rank);
-  /// The answer of that rank to the last inquiry of this one; empty until tend() knows of it.
+  /// The answer of that rank to the last inquiry of this one; empty until poll_messages() knows of it.
   [[nodiscard]] std::optional<Standing> answer_of(int rank) const;
-  /// Whether an inquiry of another rank has to be answered, as far as the last tend() knows.
+  /// Whether an inquiry of another rank has to be answered, as far as the last poll_messages() knows.
   [[nodiscard]] bool is_inquired() const;
   /// Answers all ranks that have inquired. @throws Error{transport}
   void answer(const Standing& standing);
@@ -147,8 +147,8 @@ class ControlChannel {
   /// Asks whether others call the same: all ranks of this node, and those of other nodes that are awaited. A rank asks
   /// one question at a time. A rank that finds a different call raises the alarm. @throws Error{transport}
   void ask(const Call& mine, const std::vector<int>& awaited);
-  /// Questions of other ranks, at most one of each, as far as the last tend() knows. The caller erases them after
-  /// comparing.
+  /// Questions of other ranks, at most one of each, as far as the last poll_messages() knows. The caller erases them
+  /// after comparing.
   [[nodiscard]] std::vector<Question>& questions() { return questions_; }
 
   /// Whether a rank is known to have closed the communicator. It costs one load.
@@ -156,7 +156,7 @@ class ControlChannel {
 
   /// Sends and receives pending messages. Call it every few milliseconds, on the thread that owns the communicator or
   /// on its progress thread. @throws Error{transport}
-  void tend();
+  void poll_messages();
   /// Whether there are ranks that can be reached by messages only.
   [[nodiscard]] bool has_post() const { return post_ != nullptr; }
   /// The ranks that can be reached by messages only.

@@ -150,7 +150,7 @@ TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {
     fs::remove_all(folder());
     const std::string stopped = interrupt(3, options(optimizer, 20), SIGTERM, milliseconds(20));
     EXPECT_EQ(occurrences(stopped, "stopped by SIGTERM"), 1) << stopped;
-    const auto resumed = run_train(1, options(optimizer, 20) + " --resume last --zero --save-dir " + folder());
+    const auto resumed = run_train(1, options(optimizer, 20) + " --resume --zero --save-dir " + folder());
     EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder()), 1) << resumed.output;
     EXPECT_EQ(result_of(resumed.output), whole);
   }

@@ -476,7 +476,11 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   EXPECT_FALSE(parse("--use-sync-bn no --nesterov").options.trainer.sync_batch_norm);
   EXPECT_EQ(parse("--metrics=-m -o seed=4 epoch=2 --iters 9").options.trainer.epochs, 2);
   expect_mistake("--auto_resume", {"--auto_resume: use --resume auto"});
-  expect_mistake("--weights=", {"--weights: lockstep has no pretrained weights"});
+  EXPECT_EQ(parse("--pretrain_weights x.safetensors").options.weights, "x.safetensors");
+  EXPECT_EQ(parse("--weights= --seed 4").options.weights, "") << "as with YOLOv5, there are none then";
+  EXPECT_EQ(parse("--weights= --seed 4").options.trainer.seed, 4U);
+  EXPECT_EQ(parse("--weights= --seed 4").options.configuration.find("\nweights ="), std::string::npos);
+  expect_mistake("--pretrained", {"--pretrained: use --weights FILE"});
   EXPECT_EQ(parse("--save_dir out").options.save_dir, "out");
   expect_mistake("--batch-size 64", {"use --batch N, the global batch"});
   expect_mistake("--do_eval", {"--do_eval: leave it out: train evaluates"});

@@ -99,7 +99,7 @@ class Capture : public testing::TestWithParam<cudaStreamCaptureMode> {
 
 TEST_P(Capture, RunsWhenTheGraphDoesAndAsOften) {
   begin();
-  submit(queue()).then(queue());
+  submit(queue()).order_before(queue());
   end();
   for (const std::int32_t value : {7, 8, 9}) {
     write(value);
@@ -115,8 +115,8 @@ TEST_P(Capture, TakesSeveralOperationsAndGroups) {
   const std::array<Collective, 2> members = {
       all_reduce(queue()), {CollectiveKind::broadcast, out(), out(), ReduceOp::sum, {0}, queue(), {}}};
   std::vector<Work> group = communicator().group(members);
-  first.then(queue());
-  for (Work& work : group) work.then(queue());
+  first.order_before(queue());
+  for (Work& work : group) work.order_before(queue());
   end();
   write(5);
   replay();
@@ -128,7 +128,7 @@ TEST_P(Capture, HasNoWorkToWaitFor) {
   Work work = submit(queue());
   EXPECT_TRUE(work.test());
   EXPECT_NE(thrown_by([&] { work.wait(); }).find("in a graph"), std::string::npos);
-  work.then(queue());
+  work.order_before(queue());
   end();
   replay();
 }
@@ -140,7 +140,7 @@ TEST_P(Capture, RefusesAnOperationBesideIt) {
   for (const Queue queue : {Queue::host(), other.queue()})
     EXPECT_NE(thrown_by([&] { (void)submit(queue); }).find("is captured"), std::string::npos);
   EXPECT_NE(thrown_by([&] { (void)communicator().barrier(); }).find("is captured"), std::string::npos);
-  work.then(queue());
+  work.order_before(queue());
   end();
   replay();
   communicator().barrier().wait();
@@ -152,17 +152,17 @@ TEST_P(Capture, RefusesAGroupOfBothKinds) {
   begin();
   const std::array<Collective, 2> members = {all_reduce(queue()), all_reduce(other.queue())};
   EXPECT_NE(thrown_by([&] { (void)communicator().group(members); }).find("some are not"), std::string::npos);
-  submit(queue()).then(queue());
+  submit(queue()).order_before(queue());
   end();
   replay();
 }
 
 TEST_P(Capture, TakesNoteOfWhatOnlyAStreamHasWaitedFor) {
   Work work = submit(queue());
-  work.then(queue());
+  work.order_before(queue());
   ASSERT_EQ(cudaStreamSynchronize(stream()), cudaSuccess);
   begin();
-  submit(queue()).then(queue());
+  submit(queue()).order_before(queue());
   end();
   replay();
   work.wait();
@@ -172,11 +172,11 @@ TEST_P(Capture, OrdersNoCapturedStreamAfterWhatIsNotCaptured) {
   Work eager = submit(Queue::host());
   begin();
   if (!eager.test()) {
-    EXPECT_NE(thrown_by([&] { eager.then(queue()); }).find("wait for the operation before"), std::string::npos);
+    EXPECT_NE(thrown_by([&] { eager.order_before(queue()); }).find("wait for the operation before"), std::string::npos);
   }
   eager.wait();
-  eager.then(queue());
-  submit(queue()).then(queue());
+  eager.order_before(queue());
+  submit(queue()).order_before(queue());
   end();
   replay();
 }
@@ -191,7 +191,7 @@ TEST_P(Capture, AnotherCommunicatorGoesOnMeanwhile) {
   other->barrier().wait();
   memory = allocate_device({64});
   memory = {};
-  captured.then(queue());
+  captured.order_before(queue());
   end();
   write(3);
   replay();

@@ -45,7 +45,7 @@ class Job {
     communicator_->all_reduce(a, a, ReduceOp::sum).wait();
     copy_bytes(b.data, a.data, a.bytes(), stream_->queue());
     works_.push_back(communicator_->all_reduce(b, b, ReduceOp::sum, stream_->queue()));
-    works_.back().then(stream_->queue());
+    works_.back().order_before(stream_->queue());
     copy_bytes(a.data, b.data, a.bytes(), stream_->queue());
     works_.push_back(communicator_->broadcast(a, {0}, stream_->queue()));
     for (Work& work : communicator_->group(

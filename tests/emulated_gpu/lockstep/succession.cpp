@@ -36,8 +36,8 @@ class Submitted {
     if (!has_been_waited_for_) work_ ? work_->wait() : prepared_->wait();
     has_been_waited_for_ = true;
   }
-  void then(Queue queue) {
-    if (!has_been_waited_for_) work_ ? work_->then(queue) : prepared_->then(queue);
+  void order_before(Queue queue) {
+    if (!has_been_waited_for_) work_ ? work_->order_before(queue) : prepared_->order_before(queue);
   }
 
  private:
@@ -134,7 +134,7 @@ class Program {
       if (by_host) {
         wait_on_host(access);
       } else if (access.operation) {
-        access.operation->then(queue(stream));
+        access.operation->order_before(queue(stream));
       } else if (access.stream != stream) {
         access.event->hold_back(queue(stream));
       }
@@ -222,7 +222,7 @@ class Program {
     std::vector<std::size_t> mine;
     const auto come_after_other_communicators = [&](int stream) {
       if (!last_ || last_group_ == group) return;
-      stream < 0 ? last_->wait() : last_->then(queue(stream));
+      stream < 0 ? last_->wait() : last_->order_before(queue(stream));
     };
     for (const std::size_t number : numbers) {
       const DrawnOperation& d = history_[number].second;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests Work::then: copy in → all_reduce → copy out, repeatedly, while the host waits for nothing. Ranks are threads.
+// Tests Work::order_before: copy in → all_reduce → copy out, repeatedly, while the host waits for nothing. Ranks are
+// threads.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -52,7 +53,7 @@ class Chain {
       copy_bytes(in_.data(), values_[static_cast<std::size_t>(round)].data(), bytes, queue);
       works_.push_back(
           communicator_->all_reduce(in_.as(DType::float32), out_.as(DType::float32), ReduceOp::sum, queue));
-      works_.back().then(queue);
+      works_.back().order_before(queue);
       copy_bytes(results_[static_cast<std::size_t>(round)].data(), out_.data(), bytes, queue);
       free[number].record(queue);
     }
@@ -96,7 +97,7 @@ class Then : public testing::TestWithParam<NcclAlgorithm> {
 TEST_P(Then, OrdersOneStreamAfterEachResult) { run(1); }
 TEST_P(Then, OrdersStreamsThatTakeTurns) { run(2); }
 
-/// Work that another stream gets before then() does not wait for the result; later work does.
+/// Work that another stream gets before order_before() does not wait for the result; later work does.
 TEST_P(Then, OrdersAnotherStreamThanTheOperationCameFrom) {
   on_threads(ranks, [&](Ranks& all) {
     Progress progress({.spins_before_yield = 0});
@@ -110,12 +111,12 @@ TEST_P(Then, OrdersAnotherStreamThanTheOperationCameFrom) {
     Stream after;
     copy_bytes(memory.data(), host.data(), bytes, before.queue());
     Work work = c->all_reduce(memory.as(DType::float32), memory.as(DType::float32), ReduceOp::sum, before.queue());
-    work.then(after.queue());
+    work.order_before(after.queue());
     copy_bytes(result.data(), memory.data(), bytes, after.queue());
     after.synchronize();
     for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(floats(result)[i], sum_of(0, i)) << "element " << i;
     before.synchronize();
-    work.then(before.queue());  // the operation has ended
+    work.order_before(before.queue());  // the operation has ended
     work.wait();
     c->close();
   });

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests runs that begin with the weights of a file, and evaluations of weights without training.
+#include <filesystem>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "apps/common/exit_codes.hpp"
+#include "apps/train/metrics_lines.hpp"
+#include "apps/train/train_program.hpp"
+#include "state/safetensors_file.hpp"
+
+namespace lockstep::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Returns the accuracy and the loss in the output of --eval-only, or the accuracy of a run.
+std::string line_with(const std::string& output, const std::string& pattern) {
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(output, found, std::regex(pattern))) << pattern << '\n' << output;
+  return found.str();
+}
+
+/// A tensor in a file that a test writes.
+struct NamedFloats {
+  std::string name;
+  std::vector<std::int64_t> extents;
+  std::vector<float> values;
+};
+
+std::vector<NamedFloats> tensors_of(const fs::path& path) {
+  const state::SafetensorsReader reader(path);
+  std::vector<NamedFloats> tensors;
+  for (const state::StoredTensor& tensor : reader.header().tensors()) {
+    NamedFloats& read = tensors.emplace_back(NamedFloats{tensor.name, tensor.extents, {}});
+    read.values.resize(static_cast<std::size_t>(tensor.count().value));
+    reader.read(reader.index_of(tensor.name), {0}, Buffer(read.values));
+  }
+  return tensors;
+}
+
+void write_tensors(const fs::path& path, std::vector<NamedFloats> tensors) {
+  std::vector<state::StoredTensor> stored;
+  for (NamedFloats& tensor : tensors)
+    stored.push_back({.name = tensor.name, .dtype = DType::float32, .extents = tensor.extents});
+  const auto header = state::SafetensorsHeader::of(stored);
+  state::SafetensorsWriter::create(path, header);
+  const state::SafetensorsWriter writer(path, header);
+  for (NamedFloats& tensor : tensors) (void)writer.write(header.index_of(tensor.name), {0}, Buffer(tensor.values));
+}
+
+class Weights : public testing::Test {
+ protected:
+  /// Trains one epoch with batch norm and EMA. @return the output
+  std::string train(const std::string& arguments = {}) {
+    fs::remove_all(digits_.file("run"));
+    const auto result = run_train(2, options() + " --ema 0.5 --save-dir " + folder() + arguments);
+    EXPECT_EQ(result.exit_code, exit_success) << result.output;
+    return result.output;
+  }
+  [[nodiscard]] std::string options() const { return digits_.arguments() + " --model resnet20 --batch 12 --epochs 1"; }
+  /// Options of an evaluation.
+  [[nodiscard]] std::string evaluation() const {
+    return digits_.arguments() + " --model resnet20 --batch 12 --eval-only";
+  }
+  [[nodiscard]] std::string folder() const { return digits_.path("run"); }
+  [[nodiscard]] fs::path model() const { return digits_.file("run") / "checkpoints/last/model.safetensors"; }
+
+  SmallDigits digits_;
+};
+
+TEST_F(Weights, AreEvaluatedOnAnyNumberOfRanksAsTheRunEvaluatedThem) {
+  const std::string accuracy = line_with(train(), "test accuracy [0-9.]+ %");
+  const auto before = fs::last_write_time(digits_.file("run") / "checkpoints");
+  std::vector<std::string> results;
+  for (const std::string& weights : {"--weights " + model().string(), "--resume last --save-dir " + folder(),
+                                     "--config " + folder() + "/options.conf --resume " + folder()}) {
+    for (const int ranks : {1, 3}) {
+      const auto result =
+          run_train(ranks, evaluation() + " --metrics " + digits_.path("evaluation.jsonl") + ' ' + weights);
+      EXPECT_EQ(result.exit_code, exit_success) << result.output;
+      results.push_back(line_with(result.output, "test accuracy .*"));
+      EXPECT_EQ(results.back(), results.front());
+      EXPECT_NE(results.back().find(accuracy), std::string::npos) << results.back() << " is not " << accuracy;
+      EXPECT_EQ(occurrences(result.output, "weights from "), 1) << result.output;
+      EXPECT_EQ(read_metrics(digits_.path("evaluation.jsonl")).back().at("steps"), 0);
+    }
+  }
+  EXPECT_EQ(fs::last_write_time(digits_.file("run") / "checkpoints"), before) << "nothing is written there";
+}
+
+TEST_F(Weights, ATrainingRunBeginsWithThemAndFrozenOnesStay) {
+  train();
+  const fs::path first = digits_.file("first.safetensors");
+  fs::copy_file(model(), first);
+  const std::string arguments =
+      options() + " --seed 9 --weights " + first.string() + " --freeze conv1,layer1.0 --save-dir " + folder();
+  fs::remove_all(digits_.file("run"));
+  const auto result = run_train(3, arguments);
+  EXPECT_EQ(result.exit_code, exit_success) << result.output;
+  const auto before = tensors_of(first);
+  const auto after = tensors_of(model());
+  ASSERT_EQ(before.size(), after.size());
+  int frozen = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool is_frozen = (before[i].name == "conv1.weight" || before[i].name.starts_with("layer1.0.")) &&
+                           before[i].name.find("running") == std::string::npos;
+    frozen += is_frozen ? 1 : 0;
+    EXPECT_EQ(before[i].values == after[i].values, is_frozen) << before[i].name;
+  }
+  EXPECT_EQ(frozen, 7);
+}
+
+TEST_F(Weights, ThatDoNotFitAreRefusedByNameAndThoseThatFitAreLoadedIfAsked) {
+  train();
+  std::vector<NamedFloats> tensors = tensors_of(model());
+  for (NamedFloats& tensor : tensors) {
+    if (!tensor.name.starts_with("fc.")) continue;
+    tensor.extents[0] = 100;
+    tensor.values.resize(tensor.values.size() * 10);
+  }
+  tensors.push_back({"bn1.num_batches_tracked", {}, {7}});
+  tensors.push_back({"head.weight", {2, 3}, std::vector<float>(6)});
+  const std::string path = digits_.path("other.safetensors");
+  write_tensors(path, tensors);
+  expect_refused(run_train(3, options() + " --weights " + path), exit_error,
+                 {"'" + path + "' do not fit the model resnet20", "its 'fc.weight' is [100, 64], the model's [10, 64]",
+                  "its 'fc.bias' is [100], the model's [10]", "its 'head.weight' [2, 3] is not in the model",
+                  "--partial-weights"});
+  const auto partial = run_train(2, options() + " --partial-weights --weights " + path);
+  EXPECT_EQ(partial.exit_code, exit_success) << partial.output;
+  const std::string text = testing_support::in_one_line(partial.output);
+  const std::string of_all =
+      std::to_string(tensors.size() - 4) + " of the model's " + std::to_string(tensors.size() - 2);
+  for (const std::string& part :
+       {"weights from " + path + ": " + of_all + " tensors", std::string("fc.weight [100,64] [10,64] drawn by --seed"),
+        std::string("fc.bias [100] [10] drawn by --seed"), std::string("head.weight [2,3] - not used"),
+        std::string("loaded: conv1 (1) bn1 (4) layer1 (30) layer2 (35) layer3 (35)")})
+    EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << partial.output;
+}
+
+TEST_F(Weights, FromAnotherModelOrNoFileOfTensorsAreRefused) {
+  train();
+  expect_refused(
+      run_train(2, digits_.arguments() + " --model lenet --epochs 1 --batch 12 --partial-weights --weights " +
+                       model().string()),
+      exit_error,
+      {"do not fit the model lenet, not even one tensor: its 'conv1.weight' is [16, 1, 3, 3]",
+       "it lacks 'conv1.bias' [32]", "and 104 more"});
+  expect_refused(run_train(2, options() + " --weights " + digits_.path("none")), exit_error,
+                 {"'" + digits_.path("none") + "'", "No such file"});
+  expect_refused(run_train(2, options() + " --weights " + digits_.path("t10k-labels-idx1-ubyte")), exit_error,
+                 {digits_.path("t10k-labels-idx1-ubyte")});
+}
+
+TEST_F(Weights, BesideOptionsThatContradictThemAreRefused) {
+  const std::string weights = " --weights x.safetensors";
+  expect_refused(run_train(1, options() + weights + " --resume last"), exit_usage, {"--weights beside --resume last"});
+  expect_refused(run_train(1, options() + " --partial-weights"), exit_usage,
+                 {"--partial-weights needs --weights FILE"});
+  expect_refused(run_train(1, evaluation()), exit_usage, {"--eval-only needs weights"});
+  expect_refused(run_train(1, evaluation() + weights + " --lr 0.1 --epochs 3"), exit_usage,
+                 {"--eval-only trains nothing, so leave out --lr, --epochs"});
+}
+
+TEST_F(Weights, AreForTheFreshStartOfARunThatResumesByItself) {
+  train();
+  const fs::path first = digits_.file("first.safetensors");
+  fs::rename(model(), first);
+  fs::remove_all(digits_.file("run"));
+  const std::string arguments = options() + " --resume auto --save-dir " + folder() + " --weights " + first.string();
+  const auto fresh = run_train(2, arguments);
+  EXPECT_EQ(occurrences(fresh.output, "a fresh start"), 1) << fresh.output;
+  EXPECT_EQ(occurrences(fresh.output, "weights from " + first.string()), 1) << fresh.output;
+  fs::remove(first);
+  const auto resumed = run_train(1, arguments);
+  EXPECT_EQ(resumed.exit_code, exit_success) << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "resumed from "), 1) << resumed.output;
+}
+
+}  // namespace
+}  // namespace lockstep::train

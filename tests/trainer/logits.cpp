@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT evaluates a classifier in float64. WEIGHTS is a file for
+// `train --weights`, IMAGES a safetensors file with a float64 tensor "images" of samples, channels, height and width.
+// RESULT receives the logarithms of the classes' probabilities, "log_probabilities", of samples × classes: the losses
+// that cross-entropy has with each class for the label, negated. mpi-scripts/logits.sh compares them with PyTorch's.
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "lockstep/trainer/replica.hpp"
+#include "state/safetensors_file.hpp"
+#include "trainer/weights.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+void evaluate(const std::string& model, std::int64_t classes, const std::string& weights, const std::string& images,
+              const std::string& result) {
+  const state::SafetensorsReader reader(images);
+  const int index = reader.index_of("images");
+  const state::StoredTensor& all = reader.header().tensors()[static_cast<std::size_t>(index)];
+  const std::vector<std::int64_t>& extents = all.extents;  // samples, channels, height, width
+  const auto data = nn::DataSpec::of_images(extents.at(1), extents.at(2), extents.at(3), classes);
+  const nn::Graph graph = nn::make_model(model, data);
+  const auto ops = ops::make_reference_ops();
+  std::vector<ProcessGroup> group = ProcessGroup::of_threads(1);
+  TrainerOptions options;
+  options.precision = DType::float64;
+  Replica replica(group[0], *ops, graph, data.tensors, options, nullptr);
+  (void)load_weights(group[0], weights, replica.store(), WeightsMatch::strict);
+
+  const std::int64_t elements = all.count().value / extents[0];
+  std::vector<double> image(static_cast<std::size_t>(elements));
+  std::vector<double> found;
+  for (std::int64_t sample = 0; sample < extents[0]; ++sample) {
+    reader.read(index, {sample * elements}, Buffer(image));
+    for (std::int32_t label = 0; label < classes; ++label) {
+      std::vector<Buffer> tensors;
+      for (const TensorSpec& spec : data.tensors)
+        tensors.push_back(spec.content == Content::real ? Buffer(image) : Buffer(label));
+      found.push_back(-replica.evaluate({.samples = {1}, .step_samples = {1}, .tensors = tensors}).front().loss);
+    }
+  }
+  const auto header = state::SafetensorsHeader::of(
+      {{.name = "log_probabilities", .dtype = DType::float64, .extents = {extents[0], classes}}});
+  state::SafetensorsWriter::create(result, header);
+  (void)state::SafetensorsWriter(result, header).write(0, {0}, Buffer(found));
+  group[0].close();
+}
+
+}  // namespace
+}  // namespace lockstep::trainer
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::cerr << "usage: trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT\n";
+    return 2;
+  }
+  try {
+    lockstep::trainer::evaluate(argv[1], std::stoll(argv[2]), argv[3], argv[4], argv[5]);
+  } catch (const std::exception& error) {
+    std::cerr << "trainer_logits: " << error.what() << '\n';
+    return 1;
+  }
+  return 0;
+}
