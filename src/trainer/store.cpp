@@ -2,7 +2,6 @@
 #include "lockstep/trainer/store.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 
@@ -11,10 +10,6 @@
 
 namespace lockstep::trainer {
 namespace {
-
-void overwrite(const Buffer& to, const Buffer& from) {
-  if (to.count.value > 0) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
-}
 
 std::int64_t total_of(std::span<const Count> counts) {
   std::int64_t total = 0;
