@@ -11,11 +11,12 @@
 #include "nn/fill.hpp"
 
 namespace lockstep::trainer {
-namespace {
 
 void overwrite(const Buffer& to, const Buffer& from) {
-  std::memmove(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
+  if (to.count.value > 0) std::memmove(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
 }
+
+namespace {
 
 std::int64_t sum_over_ranks(std::int64_t number, Communicator& communicator) {
   communicator.all_reduce(std::span(&number, 1), std::span(&number, 1), ReduceOp::sum, Queue::host(), "samples").wait();

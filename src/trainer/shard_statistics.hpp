@@ -10,6 +10,9 @@
 
 namespace lockstep::trainer {
 
+/// Overwrites elements with as many others; the memory may overlap.
+void overwrite(const Buffer& to, const Buffer& from);
+
 /// Overwrites each shard's running statistics with the average over the shards of all ranks, weighted by the samples
 /// that each shard has seen, and added in the canonical order. If the total is 0, they keep their values. Collective.
 /// @param states   running statistics of this rank's shards, one after the other
