@@ -38,17 +38,24 @@ std::vector<Setting> from_text(const std::string& text) {
   return settings;
 }
 
-/// Describes the first setting that differs; empty if none does.
+/// Describes the settings that differ; empty if none does. Hashes and lengths, which follow from others, are named only
+/// if nothing else differs.
 std::string difference(const std::vector<Setting>& snapshot, const std::vector<Setting>& own) {
   const auto value = [](const std::vector<Setting>& of, const std::string& name) {
     const auto found = std::find_if(of.begin(), of.end(), [&](const Setting& s) { return s.name == name; });
     return found == of.end() ? "nothing" : found->value;
   };
+  std::string differences;
+  std::string derived;
   for (const Setting& setting : own) {
     const std::string other = value(snapshot, setting.name);
-    if (other != setting.value) return setting.name + " " + other + ", this run " + setting.value;
+    if (other == setting.value) continue;
+    const bool is_derived =
+        setting.name == "parameters" || setting.name == "statistics" || setting.name.starts_with("bytes of");
+    std::string& text = is_derived ? derived : differences;
+    text += (text.empty() ? "" : "; ") + setting.name + " " + other + ", this run " + setting.value;
   }
-  return {};
+  return differences.empty() ? derived : differences;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace lockstep::trainer {
 
 /// Checks that all ranks can resume from rank 0's snapshot: each compares its settings with its own. Collective.
 /// @param own  this rank's settings, which include the lengths that the snapshot must have
-/// @throws Error{mismatch} on every rank that names the ranks that cannot, and the first setting that differs there
+/// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
 void require_same_run(ProcessGroup& group, const std::vector<Snapshot::Setting>& rank_zeros,
                       const std::vector<Snapshot::Setting>& own);
 

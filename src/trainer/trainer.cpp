@@ -308,6 +308,7 @@ Evaluation Trainer::evaluation_of(std::span<const ops::LossSums> figures, double
 std::vector<Snapshot::Setting> Trainer::settings() const {
   std::vector<Snapshot::Setting> settings = replica_.settings();
   settings.push_back({"training samples", std::to_string(data_.train->size())});
+  if (!options_.data_fingerprint.empty()) settings.push_back({"data set", options_.data_fingerprint});
   settings.push_back({"batch", std::to_string(options_.batch.value)});
   settings.push_back({"drop-last", options_.drop_last ? "yes" : "no"});
   settings.push_back({"seed", std::to_string(options_.seed)});
@@ -345,6 +346,10 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
   if (const auto section = opened->file.sections.find("settings"); section != opened->file.sections.end()) {
     for (const auto& [name, value] : section->second)
       if (const auto* text = std::get_if<std::string>(&value)) saved.push_back({name, *text});
+  }
+  for (const auto& [section, values] : opened->file.sections) {
+    for (const auto& [name, value] : values)
+      if (const auto* text = std::get_if<std::string>(&value)) resumed.notes[section][name] = *text;
   }
   const RunState run = run_state_of(opened->file);
   require_same_run(*group_, saved, settings());

@@ -94,6 +94,10 @@ TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
   const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
   EXPECT_EQ(state.at("sections").at("run").at("global_step"), 16);
   EXPECT_EQ(state.at("sections").at("options").at("--batch"), "12");
+  EXPECT_EQ(state.at("sections").at("settings").at("data set").get<std::string>().size(), 16U);
+  EXPECT_NE(state.at("sections").at("program").at("arithmetic").get<std::string>().find("isa"), std::string::npos);
+  for (const char* library : {"MPI", "oneDNN", "zlib", "compiler"})
+    EXPECT_NE(state.at("sections").at("libraries").at(library), "") << library;
   EXPECT_EQ(run(2, "--config " + folder() + "/options.conf --save-dir " + folder()), first);
   EXPECT_TRUE(fs::exists(folder() + "-2/checkpoints/last")) << "a run has a folder of its own";
 }
@@ -183,13 +187,32 @@ TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
   const std::string path = (checkpoints() / "step-00000008").string();
   expect_refused(run_train(2, options("adamw", 1) + " --resume " + path), exit_error,
                  {"has optimizer SGD, this run AdamW", "Nothing was changed"});
-  expect_refused(run_train(2, options("sgd", 1) + " --seed 2 --resume " + path), exit_error,
-                 {"has seed 1, this run 2"});
+  expect_refused(
+      run_train(2, options("adamw", 1) + " --seed 2 --precision bf16 --drop-last --resume " + path), exit_error,
+      {"has optimizer SGD, this run AdamW; precision float32, this run bfloat16; drop-last no, this run yes; "
+       "seed 1, this run 2."});
+  const SmallDigits other;
+  other.write_images("train", SmallDigits::train_size, 3);
+  const auto with_other_data =
+      run_train(2, other.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --epochs 1 --resume " + path);
+  expect_refused(with_other_data, exit_error, {"has data set "});
   expect_refused(run_train(1, options("sgd", 1) + " --resume " + folder() + "x"), exit_error, {folder() + "x"});
   expect_refused(run_train(1, options("sgd", 1) + " --resume last --save-dir " + folder() + "x"), exit_error,
                  {"there is no folder '" + folder() + "x'"});
   expect_refused(run_train(1, options("sgd", 1) + " --resume best --save-dir none"), exit_usage,
                  {"--resume best means a checkpoint of --save-dir, which is none"});
+}
+
+TEST_F(Checkpoint, OptionsThatMayChangeAreReportedWithBothValues) {
+  (void)run(1, options("sgd", 1) + " --save-dir " + folder());
+  const auto resumed = run_train(
+      2, digits_.arguments() +
+             " --batch 12 --shards 4 --ema 0.9 --optimizer sgd --epochs 2 --lr 0.02 --keep 2 --resume --save-dir " +
+             folder());
+  for (const char* part : {"changed since: --lr 0.01, now 0.02\n", "changed since: --epochs 1, now 2\n",
+                           "changed since: --keep 3, now 2\n"})
+    EXPECT_EQ(occurrences(resumed.output, part), 1) << part << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "changed since: "), 3) << resumed.output;
 }
 
 TEST_F(Checkpoint, ARunWhoseFolderCannotBeWrittenSaysSoAtTheStart) {
