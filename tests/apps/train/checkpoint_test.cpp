@@ -15,6 +15,7 @@
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 #include "support/background_job.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -213,6 +214,45 @@ TEST_F(Checkpoint, OptionsThatMayChangeAreReportedWithBothValues) {
                            "changed since: --keep 3, now 2\n"})
     EXPECT_EQ(occurrences(resumed.output, part), 1) << part << resumed.output;
   EXPECT_EQ(occurrences(resumed.output, "changed since: "), 3) << resumed.output;
+}
+
+/// Runs on a file system of this size that only the command sees, in the folder `small`.
+ProgramResult run_on_small(const fs::path& folder, std::int64_t kib, const std::string& command) {
+  fs::create_directory(folder / "small");
+  return testing_support::run_program(
+      "unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=" + std::to_string(kib) + "k tmpfs " +
+      (folder / "small").string() + " || exit 77; " + command + "' 2>&1");
+}
+
+TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
+  const std::string arguments = options("adamw", 2) + " --zero";
+  const std::string whole = run(2, arguments + " --save-dir " + folder());
+  const auto kib = [](const fs::path& file) {
+    return (static_cast<std::int64_t>(fs::file_size(file)) + 4095) / 4096 * 4;
+  };
+  const std::int64_t beginning =
+      kib(digits_.file("run") / "options.conf") + kib(checkpoints() / "last/model.safetensors");
+  const std::int64_t all_but_state = beginning + kib(checkpoints() / "last/optimizer.safetensors");
+  for (const std::int64_t room : {beginning, all_but_state}) {
+    const std::string fallback = digits_.path("fallback" + std::to_string(room));
+    const std::string metrics = digits_.path("fallback" + std::to_string(room) + ".jsonl");
+    const auto result = run_on_small(digits_.file(""), room,
+                                     train_command(2, arguments + " --save-dir " + digits_.path("small/run") +
+                                                          " --save-fallback " + fallback + " --metrics " + metrics));
+    if (result.exit_code == 77) LOCKSTEP_SKIP(namespaces) << "no file system can be mounted here: " << result.output;
+    EXPECT_EQ(result.exit_code, exit_success) << result.output;
+    EXPECT_EQ(result_of(result.output), whole) << "the run goes on";
+    EXPECT_EQ(occurrences(result.output, "No space left on device"), 2) << result.output;
+    const std::string unwritten = room == beginning ? "/optimizer.safetensors'" : "/state.json'";
+    EXPECT_EQ(occurrences(result.output, unwritten), 2) << result.output;
+    std::vector<std::string> paths;
+    for (const auto& line : read_metrics(metrics))
+      if (line.at("event") == "checkpoint") paths.push_back(line.at("path").is_null() ? "" : line.at("path"));
+    EXPECT_EQ(paths, (std::vector<std::string>{"", fallback + "/checkpoints/step-00000008", "",
+                                               fallback + "/checkpoints/step-00000016"}));
+    const auto resumed = run_train(3, arguments + " --resume " + fallback + "/checkpoints/step-00000008");
+    EXPECT_EQ(result_of(resumed.output), whole);
+  }
 }
 
 TEST_F(Checkpoint, ARunWhoseFolderCannotBeWrittenSaysSoAtTheStart) {
