@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares logarithms of probabilities that lockstep and PyTorch compute in float64 from the same files of weights.
+"""Compares logits that lockstep and PyTorch compute in float64 from the same files of weights.
 
   logits-pytorch.py TRAIN TRAINER_LOGITS [MODEL...]
 
-From lockstep to PyTorch: `train` takes two steps on small images and saves; the module of torch_models.py, which has
+From lockstep to PyTorch: `train` takes some steps on small images and saves; the module of torch_models.py, which has
 torchvision's names and lockstep's first layers for small images, loads the file strictly. Back: torchvision's own model, with
 random batch norms, is saved; trainer_logits loads it strictly, and a second file of the small module, too, which
 `train --weights --eval-only` accepts. Exit code 0 if all agree within 1e-9, 1 otherwise.
@@ -49,9 +49,9 @@ def difference(module, weights, images, program, name, folder):
     save_file({"images": images}, images_file)
     result_file.unlink(missing_ok=True)
     run(program, name, CLASSES, weights, images_file, result_file)
-    ours = load_file(result_file)["log_probabilities"]
+    ours = load_file(result_file)["logits"]
     with torch.no_grad():
-        theirs = torch.log_softmax(module.double().eval()(images), 1)
+        theirs = module.double().eval()(images)
     for what, spread in (("classes", theirs.std(1).min()), ("images", (theirs[0] - theirs[1]).abs().max())):
         if float(spread) < 1e-6:
             sys.exit(f"{name}: all {what} are alike, so that nothing is compared")
@@ -60,7 +60,7 @@ def difference(module, weights, images, program, name, folder):
 
 def compare(train, program, name, folder):
     small, large = torch.randn(2, 3, 32, 32, dtype=torch.float64), torch.randn(2, 3, 64, 64, dtype=torch.float64)
-    run(train, "--model", name, "--dataset", "synthetic-cifar", "--batch", 8, "--steps", 2, "--eval-interval", "never",
+    run(train, "--model", name, "--dataset", "synthetic-cifar", "--batch", 8, "--steps", 30, "--eval-interval", "never",
         "--lr", 0.001, "--ema", 0.5, "--save-dir", folder / name)
     weights = folder / name / "checkpoints/last/model.safetensors"
     module = torch_models.MODELS[name]({"images": (3, 32, 32)}, CLASSES)

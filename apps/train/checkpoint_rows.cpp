@@ -64,6 +64,17 @@ OptionGroup checkpoint_options(Options& o) {
         .help = "keep the newest N checkpoints, beside the best one",
         .otherwise = "3",
         .store = into(o.checkpoints.keep)},
+       {.name = "save-fallback",
+        .domain = Text{"DIR"},
+        .help = "another folder of a run, which gets a checkpoint that cannot be written into --save-dir, for example "
+                "because the disk is full; --resume DIR continues from there",
+        .store = [&o](const OptionValue& folder) { o.checkpoints.fallback = std::get<std::string>(folder); },
+        .conflict =
+            [&o](const OptionValues&) {
+              return o.save_dir == no_save_dir && !o.checkpoints.fallback.empty()
+                         ? "--save-fallback has no meaning with --save-dir none: leave one of the two out"
+                         : "";
+            }},
        {.name = "resume",
         .domain = Text{"WHICH", "last"},
         .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "

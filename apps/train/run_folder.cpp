@@ -5,6 +5,8 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -106,6 +108,23 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
   return text + "\n\n";
 }
 
+/// Describes the options of which the checkpoint's run had other values; one that must not differ was refused before.
+std::string changes_since(const std::map<std::string, std::map<std::string, std::string>>& notes,
+                          const Options& options) {
+  const auto before = notes.find("options");
+  if (before == notes.end()) return {};
+  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
+                                             "--weights",  "--partial-weights", "--max-time"};
+  std::string text;
+  for (const Setting& setting : options.settings) {
+    const auto value = before->second.find(setting.name);
+    if (value == before->second.end() || value->second == setting.value) continue;
+    if (std::find(std::begin(of_one_run), std::end(of_one_run), setting.name) != std::end(of_one_run)) continue;
+    text += "changed since: " + setting.name + ' ' + value->second + ", now " + setting.value + '\n';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
@@ -142,6 +161,7 @@ RunFiles open_run_folder(const World& world, Options& options, const std::functi
 trainer::CheckpointOptions checkpoint_options(const Options& options, const ops::Ops& ops) {
   trainer::CheckpointOptions checkpoints = options.checkpoints;
   checkpoints.notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
+  for (const auto& [library, version] : library_versions()) checkpoints.notes["libraries"][library] = version;
   for (const auto& [name, value] : options.settings) checkpoints.notes["options"][name] = value;
   return checkpoints;
 }
@@ -155,7 +175,7 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
   if (run.global_step == 0) return text + "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n";
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
-         std::to_string(trainer.total_steps()) + " steps done\n\n";
+         std::to_string(trainer.total_steps()) + " steps done\n" + changes_since(resumed.notes, options) + '\n';
 }
 
 std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options) {
@@ -170,8 +190,13 @@ std::string load_weights(const World& world, trainer::Trainer& trainer, const Op
     return {};
   }
   const Phase phase(world.group(), "loading weights", Phase::Kind::work);
-  return table_of(path, trainer.load_weights(path, options.partial_weights ? trainer::WeightsMatch::partial
-                                                                           : trainer::WeightsMatch::strict));
+  if (options.partial_weights) return table_of(path, trainer.load_weights(path, trainer::WeightsMatch::partial));
+  try {
+    return table_of(path, trainer.load_weights(path));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch) throw;
+    throw Error(error.code(), error.message() + " (--partial-weights)", error.context()).on_every_rank();
+  }
 }
 
 }  // namespace lockstep::train

@@ -19,12 +19,12 @@
 #include "apps/train/checksum.hpp"
 #include "apps/train/graph_for_data.hpp"
 #include "apps/train/kernel_choices.hpp"
+#include "apps/train/load_data.hpp"
 #include "apps/train/reporter.hpp"
 #include "apps/train/run_folder.hpp"
 #include "apps/train/stop_signals.hpp"
 #include "apps/train/texts.hpp"
 #include "base/wrapped.hpp"
-#include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
@@ -36,7 +36,6 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -128,58 +127,6 @@ NodeView show_cluster(const World& world, const Options& options, Voice& voice) 
   const auto cluster = gather_cluster(world, topology, node);
   if (cluster) voice.print(format_table(*cluster, table_columns()) + "\n");
   return node;
-}
-
-/// Returns "'mnist' from 'DIR'". The folder may differ between ranks.
-std::string name_of_data(const World& world, const Options& options) {
-  const Phase phase(world.group(), "comparing --data-dir");
-  const std::vector<std::string> all = all_gather_strings(world.group(), options.data_dir);
-  const bool differ = std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end();
-  const std::string folder = differ ? " from its --data-dir" : " from '" + options.data_dir + "'";
-  return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
-}
-
-/// Describes the properties of a part of the data set that must be the same on all ranks. Synthetic data follow from
-/// the seed and take longer to generate than files take to read, so only a few of their samples are compared.
-void describe_part(const data::Dataset& part, const std::string& name, bool is_read, std::vector<Setting>& settings) {
-  constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
-  std::int64_t sample_bytes = 1;
-  for (const TensorSpec& tensor : part.tensors()) sample_bytes += 4 * tensor.elements();
-  settings.push_back({name + " samples", std::to_string(part.size())});
-  settings.push_back({name + " classes", std::to_string(part.classes())});
-  const std::int64_t most = is_read ? std::max<std::int64_t>(1, most_bytes / sample_bytes) : 64;
-  for (const auto& [tensor, hash] : data::fingerprint(part, most)) {
-    char digits[17];
-    std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-    settings.push_back({name + ' ' + tensor + " with hash", digits});
-  }
-}
-
-/// @throws on every rank Error{mismatch} that names the ranks whose data differ, and what differs
-void require_equal_data(const World& world, const data::DatasetPair& data, bool is_read) {
-  if (world.size() == 1) return;
-  std::vector<Setting> settings;
-  agree(world.group(), [&] {
-    describe_part(*data.train, "training", is_read, settings);
-    describe_part(*data.test, "test", is_read, settings);
-  });
-  try {
-    require_equal(world.group(), settings);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::mismatch) throw;
-    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
-        .on_every_rank();
-  }
-}
-
-data::DatasetPair load_data(const World& world, const Options& options, const data::Datasets& datasets, Voice& voice) {
-  voice.phase("loading " + options.dataset);
-  data::DatasetPair data;
-  const Phase phase(world.group(), "loading the data set " + name_of_data(world, options), Phase::Kind::work);
-  agree(world.group(),
-        [&] { data = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed}); });
-  require_equal_data(world, data, datasets.directory(options.dataset) == data::Directory::required);
-  return data;
 }
 
 /// @throws UsageError on every rank if one has it
@@ -333,7 +280,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   options.metrics = agreed_path(world, "--metrics", given.metrics);
   Voice voice(world);
   const NodeView node = show_cluster(world, options, voice);
-  const data::DatasetPair data = load_data(world, options, registry.datasets, voice);
+  voice.phase("loading " + options.dataset);
+  const auto [data, fingerprint] = load_data(world, options, registry.datasets);
+  options.trainer.data_fingerprint = fingerprint;
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const observe::RunLength run = length_of(options.trainer, *data.train);
   if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);

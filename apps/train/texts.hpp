@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/train/options.hpp"
 #include "lockstep/data/datasets.hpp"

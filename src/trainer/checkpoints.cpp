@@ -46,8 +46,8 @@ using PartHead = std::array<std::int64_t, 4>;
 
 /// A checkpoint while it is written.
 struct Checkpoints::Job {
-  Job(state::CheckpointFolder& folder, std::int64_t step_in, CheckpointLayout layout_in)
-      : checkpoint(folder, step_in), layout(std::move(layout_in)), step(step_in) {
+  Job(state::CheckpointFolder& folder_in, std::int64_t step_in, CheckpointLayout layout_in)
+      : folder(&folder_in), checkpoint(folder_in, step_in), layout(std::move(layout_in)), step(step_in) {
     for (const CheckpointFile file : {CheckpointFile::model, CheckpointFile::optimizer}) {
       const auto path = checkpoint.path() / checkpoint_files[static_cast<std::size_t>(file)];
       state::SafetensorsWriter::create(path, layout.header(file));
@@ -58,11 +58,32 @@ struct Checkpoints::Job {
     const auto i = static_cast<std::size_t>(part.file);
     written[i].push_back(writers[i].write(part.tensor, part.first, part.elements));
   }
+  /// Writes a part of another rank.
+  void write_received(StoredPart part) {
+    write(part);
+    part.elements.data = nullptr;
+    received.push_back(part);
+  }
+  /// Writes the parts of other ranks that are in the files of a job that failed.
+  void copy_received(const Job& failed) {
+    std::vector<std::byte> memory;
+    for (StoredPart part : failed.received) {
+      const auto file = static_cast<std::size_t>(part.file);
+      const state::SafetensorsReader from(failed.checkpoint.path() / checkpoint_files[file]);
+      memory.resize(static_cast<std::size_t>(part.elements.bytes().value));
+      part.elements.data = memory.data();
+      from.read(from.index_of(layout.header(part.file).tensors()[static_cast<std::size_t>(part.tensor)].name),
+                part.first, part.elements);
+      write_received(part);
+    }
+  }
 
+  state::CheckpointFolder* folder;
   state::NewCheckpoint checkpoint;
   CheckpointLayout layout;
   std::vector<state::SafetensorsWriter> writers;
   std::array<std::vector<state::WrittenPart>, 2> written;
+  std::vector<StoredPart> received;  // of other ranks; their elements are in the files only
   std::optional<StagedParts> staged;
   state::StateFile content;  // of state.json
   std::int64_t step;
@@ -78,7 +99,10 @@ Checkpoints::Checkpoints(ProcessGroup& group, CheckpointOptions options, Listene
                                                  " stay: give intervals that are not negative, and keep at least 1")
         .on_every_rank();
   }
-  on_rank_zero(group, [&] { folder_.emplace(options_.folder); });
+  on_rank_zero(group, [&] {
+    folder_.emplace(options_.folder);
+    if (!options_.fallback.empty()) fallback_.emplace(options_.fallback);
+  });
 }
 
 Checkpoints::~Checkpoints() {
@@ -95,18 +119,10 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   for (const auto& [section, texts] : options_.notes)
     for (const auto& [name, text] : texts) file.sections[section][name] = text;
   add_run(run, file);
-  observe::CheckpointEvent event{.epoch = run.epoch, .step = run.global_step};
-  std::unique_ptr<Job> job;
-  try {
-    job = std::make_unique<Job>(*folder_, run.global_step, layout);
-  } catch (const Error& error) {
-    event.error = error.message();
-  }
-  if (store.is_sharded()) event.error += receive(job.get(), layout);
-  if (!event.error.empty()) {
-    if (listener_ != nullptr) listener_->checkpoint(event);
-    return;
-  }
+  const observe::CheckpointEvent event{.epoch = run.epoch, .step = run.global_step};
+  std::unique_ptr<Job> job = new_job(event, layout);
+  if (store.is_sharded()) receive(event, job, layout);
+  if (!job) return;
   std::vector<StoredPart> parts = layout.parts_of(store, false);
   const std::vector<StoredPart> statistics = layout.parts_of(store, all);
   parts.insert(parts.end(), statistics.begin(), statistics.end());
@@ -118,25 +134,81 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   job->staged.emplace(parts);
   job->content = std::move(file);
   job->is_best = is_best;
-  event.stall_seconds = seconds_between(begin, Clock::now());
-  writing_ = std::async(std::launch::async, [this, event, job = std::move(job)]() mutable {
-    const Clock::time_point writing = Clock::now();
+  writing_ =
+      std::async(std::launch::async, [this, event, stall = seconds_between(begin, Clock::now()),
+                                      job = std::move(job)]() mutable { return write(event, stall, std::move(job)); });
+}
+
+/// Begins a checkpoint in the run's folder or, if that fails, in the other one. Reports what fails.
+/// @return null if there is none
+std::unique_ptr<Checkpoints::Job> Checkpoints::new_job(const observe::CheckpointEvent& event,
+                                                       const CheckpointLayout& layout) {
+  for (std::optional<state::CheckpointFolder>* folder : {&folder_, &fallback_}) {
+    if (!*folder) continue;
     try {
-      event.path = write(*job, *folder_, options_.keep).string();
-      for (const auto& [name, record] : job->content.files) event.bytes += record.whole.bytes.value;
+      return std::make_unique<Job>(**folder, event.step, layout);
     } catch (const Error& error) {
-      event.error = error.message();
-    } catch (const std::exception& error) {
-      event.error = error.what();
+      report(failed(event, error.message()));
     }
-    job.reset();
-    event.write_seconds = seconds_between(writing, Clock::now());
-    return event;
-  });
+  }
+  return nullptr;
+}
+
+/// Begins a checkpoint anew in the other folder, with what a job that failed had been sent by other ranks.
+/// @return null if there is no other folder. @throws Error
+std::unique_ptr<Checkpoints::Job> Checkpoints::moved(const Job& failed) {
+  if (!fallback_ || failed.folder == &*fallback_) return nullptr;
+  auto job = std::make_unique<Job>(*fallback_, failed.step, failed.layout);
+  job->copy_received(failed);
+  return job;
+}
+
+observe::CheckpointEvent Checkpoints::failed(observe::CheckpointEvent event, const std::string& why) {
+  event.error = why;
+  return event;
+}
+
+void Checkpoints::report(const observe::CheckpointEvent& event) {
+  if (listener_ != nullptr) listener_->checkpoint(event);
+}
+
+/// Runs on a thread of its own. @return the events, in their order
+std::vector<observe::CheckpointEvent> Checkpoints::write(const observe::CheckpointEvent& begun, double stall,
+                                                         std::unique_ptr<Job> job) {
+  std::vector<observe::CheckpointEvent> events;
+  while (job) {
+    const Clock::time_point begin = Clock::now();
+    observe::CheckpointEvent event = begun;
+    event.stall_seconds = stall;
+    try {
+      event.path = write(*job, options_.keep).string();
+      for (const auto& [name, record] : job->content.files) event.bytes += record.whole.bytes.value;
+    } catch (const std::exception& error) {
+      const auto* known = dynamic_cast<const Error*>(&error);
+      event.error = known != nullptr ? known->message() : error.what();
+    }
+    event.write_seconds = seconds_between(begin, Clock::now());
+    events.push_back(event);
+    if (event.error.empty()) break;
+    try {
+      std::unique_ptr<Job> next = moved(*job);
+      if (next) {
+        next->staged = std::move(job->staged);
+        next->content = std::move(job->content);
+        next->content.files.clear();
+        next->is_best = job->is_best;
+      }
+      job = std::move(next);
+    } catch (const Error& error) {
+      events.push_back(failed(begun, error.message()));
+      break;
+    }
+  }
+  return events;
 }
 
 /// @return the path of the checkpoint
-std::filesystem::path Checkpoints::write(Job& job, state::CheckpointFolder& folder, int keep) {
+std::filesystem::path Checkpoints::write(Job& job, int keep) {
   for (const StoredPart& part : job.staged->parts) job.write(part);
   for (const CheckpointFile file : {CheckpointFile::model, CheckpointFile::optimizer}) {
     const auto i = static_cast<std::size_t>(file);
@@ -148,8 +220,8 @@ std::filesystem::path Checkpoints::write(Job& job, state::CheckpointFolder& fold
     job.content.files[checkpoint_files[i]] = std::move(record);
   }
   std::filesystem::path path = job.checkpoint.commit(job.content);
-  if (job.is_best) folder.link_best(job.step);
-  folder.remove_all_but(keep);
+  if (job.is_best) job.folder->link_best(job.step);
+  job.folder->remove_all_but(keep);
   return path;
 }
 
@@ -166,11 +238,26 @@ void Checkpoints::send(const Store& store, const CheckpointLayout& layout) {
 }
 
 /// Writes the parts of the other ranks, in their order, and receives them even if there is trouble.
-/// @param job  null if nothing is to be written. @return what is wrong; empty: nothing
-std::string Checkpoints::receive(Job* job, const CheckpointLayout& layout) {
+/// @param job  null if nothing is to be written; it becomes another one, or null, if writing fails
+void Checkpoints::receive(const observe::CheckpointEvent& event, std::unique_ptr<Job>& job,
+                          const CheckpointLayout& layout) {
   Communicator& communicator = group_->control();
-  std::string trouble;
   std::vector<std::byte> memory;
+  const auto write = [&](const StoredPart& part) {
+    while (job) {
+      try {
+        return job->write_received(part);
+      } catch (const Error& error) {
+        report(failed(event, error.message()));
+      }
+      try {
+        job = moved(*job);
+      } catch (const Error& error) {
+        report(failed(event, error.message()));
+        job = nullptr;
+      }
+    }
+  };
   for (int rank = 1; rank < group_->size(); ++rank) {
     PartHead head{};
     while (communicator.recv(Buffer(head), {rank}, Queue::host(), "checkpoint").wait(), head[0] >= 0) {
@@ -179,15 +266,9 @@ std::string Checkpoints::receive(Job* job, const CheckpointLayout& layout) {
       memory.resize(static_cast<std::size_t>(head[3] * size_of(dtype)));
       part.elements = {memory.data(), {head[3]}, dtype};
       communicator.recv(part.elements, {rank}, Queue::host(), "checkpoint").wait();
-      if (job == nullptr || !trouble.empty()) continue;
-      try {
-        job->write(part);
-      } catch (const Error& error) {
-        trouble = error.message();
-      }
+      write(part);
     }
   }
-  return trouble;
 }
 
 void Checkpoints::poll() {
@@ -196,8 +277,7 @@ void Checkpoints::poll() {
 
 void Checkpoints::finish() {
   if (!writing_.valid()) return;
-  const observe::CheckpointEvent event = writing_.get();
-  if (listener_ != nullptr) listener_->checkpoint(event);
+  for (const observe::CheckpointEvent& event : writing_.get()) report(event);
 }
 
 void Checkpoints::continue_from(const std::filesystem::path& checkpoint, std::int64_t step) {

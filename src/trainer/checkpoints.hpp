@@ -38,7 +38,7 @@ class Checkpoints {
   /// Returns the step of the last call of save(); −1: none.
   [[nodiscard]] std::int64_t last_step() const { return last_step_; }
 
-  /// Saves a checkpoint. Trouble with files is an event; the run goes on. Collective.
+  /// Saves a checkpoint. Trouble with files is an event, the other folder is tried, and the run goes on. Collective.
   /// @param file     its sections; this call adds the files
   /// @param is_best  whether it becomes the best one
   void save(Store& store, const RunState& run, state::StateFile file, bool is_best);
@@ -52,14 +52,21 @@ class Checkpoints {
  private:
   struct Job;
   void send(const Store& store, const CheckpointLayout& layout);
-  std::string receive(Job* job, const CheckpointLayout& layout);
-  static std::filesystem::path write(Job& job, state::CheckpointFolder& folder, int keep);
+  void receive(const observe::CheckpointEvent& event, std::unique_ptr<Job>& job, const CheckpointLayout& layout);
+  std::unique_ptr<Job> new_job(const observe::CheckpointEvent& event, const CheckpointLayout& layout);
+  std::unique_ptr<Job> moved(const Job& failed);
+  std::vector<observe::CheckpointEvent> write(const observe::CheckpointEvent& begun, double stall,
+                                              std::unique_ptr<Job> job);
+  static std::filesystem::path write(Job& job, int keep);
+  static observe::CheckpointEvent failed(observe::CheckpointEvent event, const std::string& why);
+  void report(const observe::CheckpointEvent& event);
 
   ProcessGroup* group_;
   CheckpointOptions options_;
   Listener* listener_;
-  std::optional<state::CheckpointFolder> folder_;  // on rank 0
-  std::future<observe::CheckpointEvent> writing_;
+  std::optional<state::CheckpointFolder> folder_;    // on rank 0
+  std::optional<state::CheckpointFolder> fallback_;  // on rank 0, for what cannot be written there
+  std::future<std::vector<observe::CheckpointEvent>> writing_;
   std::int64_t last_step_ = -1;
 };
 

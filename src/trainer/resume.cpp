@@ -28,15 +28,20 @@ std::string hexadecimal(std::uint64_t number) {
   return text.str();
 }
 
-/// Describes the first setting that differs; empty if none does.
+/// Describes the settings that differ; empty if none does. Hashes, which follow from others, are named only if nothing
+/// else differs.
 std::string difference(const state::StateFile::Section& saved, const std::vector<Setting>& own) {
+  std::string differences;
+  std::string derived;
   for (const auto& [name, value] : own) {
     const auto found = saved.find(name);
     const std::string* text = found == saved.end() ? nullptr : std::get_if<std::string>(&found->second);
     const std::string other = text == nullptr ? "nothing" : *text;
-    if (other != value) return name + " " + other + ", this run " + value;
+    if (other == value) continue;
+    std::string& list = name == "parameters" || name == "statistics" ? derived : differences;
+    list += (list.empty() ? "" : "; ") + name + " " + other + ", this run " + value;
   }
-  return {};
+  return differences.empty() ? derived : differences;
 }
 
 }  // namespace
@@ -44,17 +49,19 @@ std::string difference(const state::StateFile::Section& saved, const std::vector
 std::vector<Setting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
   const nn::Model& model = store.model();
   const auto yes_or_no = [](bool is_so) { return is_so ? "yes" : "no"; };
-  return {{"model", model.graph().name()},
-          {"optimizer", std::string(nn::name(store.rule()))},
-          {"precision", std::string(name(model.values()))},
-          {"parameters", hexadecimal(model.parameters().hash())},
-          {"statistics", hexadecimal(model.state().hash())},
-          {"ema", yes_or_no(store.has_averages())},
-          {"training samples", std::to_string(training_samples)},
-          {"batch", std::to_string(options.batch.value)},
-          {"drop-last", yes_or_no(options.drop_last)},
-          {"seed", std::to_string(options.seed)},
-          {"shards", std::to_string(options.shards)}};
+  std::vector<Setting> settings{{"model", model.graph().name()},
+                                {"optimizer", std::string(nn::name(store.rule()))},
+                                {"precision", std::string(name(model.values()))},
+                                {"parameters", hexadecimal(model.parameters().hash())},
+                                {"statistics", hexadecimal(model.state().hash())},
+                                {"ema", yes_or_no(store.has_averages())},
+                                {"training samples", std::to_string(training_samples)},
+                                {"batch", std::to_string(options.batch.value)},
+                                {"drop-last", yes_or_no(options.drop_last)},
+                                {"seed", std::to_string(options.seed)},
+                                {"shards", std::to_string(options.shards)}};
+  if (!options.data_fingerprint.empty()) settings.push_back({"data set", options.data_fingerprint});
+  return settings;
 }
 
 void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own) {

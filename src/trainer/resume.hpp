@@ -26,7 +26,7 @@ std::vector<Setting> settings_of(const Store& store, const TrainerOptions& optio
 
 /// Checks that all ranks can resume from a checkpoint: each compares its settings with the checkpoint's. Collective.
 /// @param checkpoint  the same on all ranks. @param own  this rank's settings
-/// @throws Error{mismatch} on every rank that names the ranks that cannot, and the first setting that differs there
+/// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
 void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own);
 
 /// Returns rank 0's text on every rank. Collective.

@@ -393,6 +393,10 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
   const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
   if (!opened) return resumed;
   RunState run = run_state_of(opened->file);
+  for (const auto& [section, values] : opened->file.sections) {
+    for (const auto& [name, value] : values)
+      if (const auto* text = std::get_if<std::string>(&value)) resumed.notes[section][name] = *text;
+  }
   require_same_run(*group_, opened->file, settings_of(replica_.store(), options_, data_.train->size()));
   replica_.compute_as(opened->file.words("kernels", "choices"));
   load_tensors(*group_, opened->path, replica_.store());

@@ -84,9 +84,8 @@ void require_fit(const LoadedWeights& found, const std::string& path, const std:
     throw Error(ErrorCode::mismatch, head + ", not even one tensor: " + differences +
                                          ". Give a file with the names that the model's own files have");
   if (match == WeightsMatch::strict && others > 0)
-    throw Error(ErrorCode::mismatch, head + ": " + differences +
-                                         ". Give weights of this model, or load only the tensors that fit "
-                                         "(train --partial-weights)");
+    throw Error(ErrorCode::mismatch,
+                head + ": " + differences + ". Give weights of this model, or load only the tensors that fit");
 }
 
 /// Reads elements as numbers of another dtype. @param memory  scratch

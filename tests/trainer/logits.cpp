@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT evaluates a classifier in float64. WEIGHTS is a file for
 // `train --weights`, IMAGES a safetensors file with a float64 tensor "images" of samples, channels, height and width.
-// RESULT receives the logarithms of the classes' probabilities, "log_probabilities", of samples × classes: the losses
-// that cross-entropy has with each class for the label, negated. mpi-scripts/logits.sh compares them with PyTorch's.
+// RESULT receives "logits", of samples × classes. mpi-scripts/logits.sh compares them with PyTorch's.
 #include <cstdint>
 #include <exception>
 #include <iostream>
@@ -38,15 +37,16 @@ void evaluate(const std::string& model, std::int64_t classes, const std::string&
   std::vector<double> found;
   for (std::int64_t sample = 0; sample < extents[0]; ++sample) {
     reader.read(index, {sample * elements}, Buffer(image));
-    for (std::int32_t label = 0; label < classes; ++label) {
-      std::vector<Buffer> tensors;
-      for (const TensorSpec& spec : data.tensors)
-        tensors.push_back(spec.content == Content::real ? Buffer(image) : Buffer(label));
-      found.push_back(-replica.evaluate({.samples = {1}, .step_samples = {1}, .tensors = tensors}).front().loss);
-    }
+    std::int32_t label = 0;  // only the loss reads it
+    std::vector<Buffer> tensors;
+    for (const TensorSpec& spec : data.tensors)
+      tensors.push_back(spec.content == Content::real ? Buffer(image) : Buffer(label));
+    const Buffer logits = replica.predict({.samples = {1}, .step_samples = {1}, .tensors = tensors}).outputs.front();
+    const auto* first = static_cast<const double*>(logits.data);
+    found.insert(found.end(), first, first + logits.count.value);
   }
-  const auto header = state::SafetensorsHeader::of(
-      {{.name = "log_probabilities", .dtype = DType::float64, .extents = {extents[0], classes}}});
+  const auto header =
+      state::SafetensorsHeader::of({{.name = "logits", .dtype = DType::float64, .extents = {extents[0], classes}}});
   state::SafetensorsWriter::create(result, header);
   (void)state::SafetensorsWriter(result, header).write(0, {0}, Buffer(found));
   group[0].close();

@@ -53,6 +53,8 @@ struct TrainerOptions {
   nn::Passes passes;
   std::uint64_t seed = 1;  ///< seed of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;
+  /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.
+  std::string data_fingerprint = {};
   int workers = 1;                   ///< threads of each rank that prepare batches
   Bytes bucket{4 << 20};             ///< size of a gradient bucket
   std::int64_t compare_every = 100;  ///< steps from one comparison of the ranks' weights to the next; 0: never

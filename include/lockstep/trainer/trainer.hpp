@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,8 @@ class Trainer {
   struct Resumed {
     std::filesystem::path path;        ///< of the checkpoint, on rank 0; empty: there is none
     std::vector<std::string> refused;  ///< on rank 0: why newer checkpoints were refused
+    /// The texts of its `state.json`, by section and name, with those of `CheckpointOptions::notes`.
+    std::map<std::string, std::map<std::string, std::string>> notes;
   };
   /// Continues from a checkpoint, which rank 0 reads: weights, optimizer, running statistics, the position in the epoch
   /// and all results so far. Values that a checkpoint does not hold, such as learning rates and the number of epochs,
@@ -84,7 +87,7 @@ class Trainer {
   ///         checkpoint or of another run
   /// @throws Error{io} or Error{corrupt} on every rank if it cannot be read; Error{mismatch} on every rank, before
   ///         anything is changed, that names the ranks whose model, precision, data, batch or seed are not those of the
-  ///         checkpoint, and the first of these
+  ///         checkpoint, and all that differ with both values
   Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
 
   /// Overwrites the parameters and running statistics with the tensors of a file in the format safetensors, which rank

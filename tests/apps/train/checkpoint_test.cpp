@@ -15,6 +15,7 @@
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 #include "support/background_job.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -95,6 +96,10 @@ TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
   const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
   EXPECT_EQ(state.at("sections").at("run").at("global_step"), 16);
   EXPECT_EQ(state.at("sections").at("options").at("--batch"), "12");
+  EXPECT_EQ(state.at("sections").at("settings").at("data set").get<std::string>().size(), 16U);
+  EXPECT_NE(state.at("sections").at("program").at("arithmetic").get<std::string>().find("isa"), std::string::npos);
+  for (const char* library : {"MPI", "oneDNN", "zlib", "compiler"})
+    EXPECT_NE(state.at("sections").at("libraries").at(library), "") << library;
   EXPECT_EQ(run(2, "--config " + folder() + "/options.conf --save-dir " + folder()), first);
   EXPECT_TRUE(fs::exists(folder() + "-2/checkpoints/last")) << "a run has a folder of its own";
 }
@@ -229,13 +234,71 @@ TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
   const std::string path = (checkpoints() / "step-00000008").string();
   expect_refused(run_train(2, options("adamw", 1) + " --resume " + path), exit_error,
                  {"has optimizer SGD, this run AdamW", "Nothing was changed"});
-  expect_refused(run_train(2, options("sgd", 1) + " --seed 2 --resume " + path), exit_error,
-                 {"has seed 1, this run 2"});
+  expect_refused(
+      run_train(2, options("adamw", 1) + " --seed 2 --precision bf16 --drop-last --resume " + path), exit_error,
+      {"has optimizer SGD, this run AdamW; precision float32, this run bfloat16; drop-last no, this run yes; "
+       "seed 1, this run 2."});
+  const SmallDigits other;
+  other.write_images("train", SmallDigits::train_size, 3);
+  const auto with_other_data =
+      run_train(2, other.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --epochs 1 --resume " + path);
+  expect_refused(with_other_data, exit_error, {"has data set "});
   expect_refused(run_train(1, options("sgd", 1) + " --resume " + folder() + "x"), exit_error, {folder() + "x"});
   expect_refused(run_train(1, options("sgd", 1) + " --resume last --save-dir " + folder() + "x"), exit_error,
                  {"there is no folder '" + folder() + "x'"});
   expect_refused(run_train(1, options("sgd", 1) + " --resume best --save-dir none"), exit_usage,
                  {"--resume best means a checkpoint of --save-dir, which is none"});
+}
+
+TEST_F(Checkpoint, OptionsThatMayChangeAreReportedWithBothValues) {
+  (void)run(1, options("sgd", 1) + " --save-dir " + folder());
+  const auto resumed = run_train(
+      2, digits_.arguments() +
+             " --batch 12 --shards 4 --ema 0.9 --optimizer sgd --epochs 2 --lr 0.02 --keep 2 --resume --save-dir " +
+             folder());
+  for (const char* part : {"changed since: --lr 0.01, now 0.02\n", "changed since: --epochs 1, now 2\n",
+                           "changed since: --keep 3, now 2\n"})
+    EXPECT_EQ(occurrences(resumed.output, part), 1) << part << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "changed since: "), 3) << resumed.output;
+}
+
+/// Runs on a file system of this size that only the command sees, in the folder `small`.
+ProgramResult run_on_small(const fs::path& folder, std::int64_t kib, const std::string& command) {
+  fs::create_directory(folder / "small");
+  return testing_support::run_program(
+      "unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=" + std::to_string(kib) + "k tmpfs " +
+      (folder / "small").string() + " || exit 77; " + command + "' 2>&1");
+}
+
+TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
+  const std::string arguments = options("adamw", 2) + " --zero";
+  const std::string whole = run(2, arguments + " --save-dir " + folder());
+  const auto kib = [](const fs::path& file) {
+    return (static_cast<std::int64_t>(fs::file_size(file)) + 4095) / 4096 * 4;
+  };
+  const std::int64_t beginning =
+      kib(digits_.file("run") / "options.conf") + kib(checkpoints() / "last/model.safetensors");
+  const std::int64_t all_but_state = beginning + kib(checkpoints() / "last/optimizer.safetensors");
+  for (const std::int64_t room : {beginning, all_but_state}) {
+    const std::string fallback = digits_.path("fallback" + std::to_string(room));
+    const std::string metrics = digits_.path("fallback" + std::to_string(room) + ".jsonl");
+    const auto result = run_on_small(digits_.file(""), room,
+                                     train_command(2, arguments + " --save-dir " + digits_.path("small/run") +
+                                                          " --save-fallback " + fallback + " --metrics " + metrics));
+    if (result.exit_code == 77) LOCKSTEP_SKIP(namespaces) << "no file system can be mounted here: " << result.output;
+    EXPECT_EQ(result.exit_code, exit_success) << result.output;
+    EXPECT_EQ(result_of(result.output), whole) << "the run goes on";
+    EXPECT_EQ(occurrences(result.output, "No space left on device"), 2) << result.output;
+    const std::string unwritten = room == beginning ? "/optimizer.safetensors'" : "/state.json'";
+    EXPECT_EQ(occurrences(result.output, unwritten), 2) << result.output;
+    std::vector<std::string> paths;
+    for (const auto& line : read_metrics(metrics))
+      if (line.at("event") == "checkpoint") paths.push_back(line.at("path").is_null() ? "" : line.at("path"));
+    EXPECT_EQ(paths, (std::vector<std::string>{"", fallback + "/checkpoints/step-00000008", "",
+                                               fallback + "/checkpoints/step-00000016"}));
+    const auto resumed = run_train(3, arguments + " --resume " + fallback + "/checkpoints/step-00000008");
+    EXPECT_EQ(result_of(resumed.output), whole);
+  }
 }
 
 TEST_F(Checkpoint, ARunWhoseFolderCannotBeWrittenSaysSoAtTheStart) {

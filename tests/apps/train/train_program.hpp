@@ -51,9 +51,9 @@ class SmallDigits {
   /// Returns the options that select these images.
   [[nodiscard]] std::string arguments() const { return " --dataset mnist --data-dir " + directory_.path().string(); }
 
-  void write_images(const std::string& part, std::uint32_t count) const {
+  void write_images(const std::string& part, std::uint32_t count, std::size_t factor = 1) const {
     std::string pixels(std::size_t{count} * side * side, '\0');
-    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>(i * i % 251);
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>(factor * i * i % 251);
     data::write_plain(file(part + "-images-idx3-ubyte"), data::idx_bytes({count, side, side}, pixels));
   }
   void write_labels(const std::string& part, std::uint32_t count) const {
