@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Compares what models compute in lockstep and in PyTorch from the same file of weights: `train` writes one that PyTorch loads,
-# and torchvision's models write one that `train --weights` loads. The logarithms of probabilities agree within 1e-9.
+# and torchvision's models write one that `train --weights` loads. The logits agree within 1e-9.
 #   logits.sh [MODEL...]   resnet18 resnet50 mobilenet-v2 vgg11-bn where none is named
 #   PYTHON  an interpreter with torch, torchvision, numpy and safetensors; without it torch-venv.sh makes one, and the other
 #           packages are installed there
