@@ -186,6 +186,7 @@ TEST(ArchitectureRules, FindsConditionalsOnCuda) {
   EXPECT_EQ(violations_of("src/comm/work.cpp", "#ifdef LOCKSTEP_CUDA\n#endif\n"), 1U);
   EXPECT_EQ(violations_of("apps/train/main.cpp", "#if defined(HAVE_NCCL)\n#endif\n"), 1U);
   EXPECT_EQ(violations_of("src/platform/gpu.cpp", "#if CUDART_VERSION > 12000 // CUDA\n#endif\n"), 0U);
+  EXPECT_EQ(violations_of("include/lockstep/comm/work.hpp", "#if defined(__CUDACC__)\n#endif\n"), 0U);
 }
 
 TEST(ArchitectureRules, FindsAnArrowThatGoesUpOrSideways) {

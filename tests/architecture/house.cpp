@@ -99,7 +99,9 @@ std::vector<Directive> directives(const std::string& text) {
   return found;
 }
 
+/// Whether a condition depends on CUDA, other than on which compiler reads the file.
 bool mentions_cuda(const std::string& condition) {
+  if (condition == "defined(__CUDACC__)") return false;
   return std::any_of(std::begin(cuda_words), std::end(cuda_words),
                      [&](const char* word) { return condition.find(word) != std::string::npos; });
 }
