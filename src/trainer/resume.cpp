@@ -65,24 +65,6 @@ void require_same_run(ProcessGroup& group, const std::vector<Setting>& rank_zero
   require_no_obstacle(group, different.empty() ? "" : "has " + different);
 }
 
-std::string rank_zeros_text(ProcessGroup& group, const std::string& text) {
-  return broadcast(group.control(), text, {0});
-}
-
-void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
-  std::optional<Error> failure;
-  try {
-    if (group.rank() == Rank{0}) work();
-  } catch (const Error& error) {
-    failure = error;
-  }
-  auto code = static_cast<std::int64_t>(failure ? static_cast<int>(failure->code()) : -1);
-  group.control().broadcast(std::span(&code, 1), {0}, Queue::host(), "result of rank 0").wait();
-  if (code < 0) return;
-  const std::string why = rank_zeros_text(group, failure ? failure->message() : "");
-  throw Error(static_cast<ErrorCode>(code), why, {.rank = group.rank().value, .host = group.host()}).on_every_rank();
-}
-
 void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   Communicator& communicator = group.control();
   std::uint8_t has_one = obstacle.empty() ? 0 : 1;

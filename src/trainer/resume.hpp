@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "ddp/rank_zero.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/trainer/snapshot.hpp"
 
@@ -15,12 +15,6 @@ namespace lockstep::trainer {
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
 void require_same_run(ProcessGroup& group, const std::vector<Snapshot::Setting>& rank_zeros,
                       const std::vector<Snapshot::Setting>& own);
-
-/// Returns rank 0's text on every rank. Collective.
-std::string rank_zeros_text(ProcessGroup& group, const std::string& text);
-
-/// Runs `work` on rank 0 only. Collective. @throws on every rank the Error that rank 0 throws
-void on_rank_zero(ProcessGroup& group, const std::function<void()>& work);
 
 /// Checks that no rank has an obstacle to resuming from rank 0's snapshot. Collective.
 /// @param obstacle  this rank's problem with the snapshot, to follow "rank 0's snapshot, which"; empty: none
