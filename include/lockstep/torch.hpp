@@ -151,6 +151,7 @@ class Replica {
     return step;
   }
 
+  /// Does what DistributedDataParallel::add_to does.
   void add_to(Checkpoint& checkpoint) {
     const auto add = [&](const std::string& name, const ::at::Tensor& tensor) {
       if (!tensor.is_contiguous())

@@ -51,7 +51,9 @@ class Checkpoint {
                   const std::optional<std::vector<std::int64_t>>& extents = std::nullopt);
   /// Adds a number. @throws Error{invalid_argument} if another one has its name
   Checkpoint& add(const std::string& name, std::int64_t& number);
+  /// The same.
   Checkpoint& add(const std::string& name, int& number);
+  /// The same.
   Checkpoint& add(const std::string& name, double& number);
 
   /// Saves everything that was added, and returns when it is on disk. An older checkpoint of the same step is replaced.
