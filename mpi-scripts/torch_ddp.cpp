@@ -3,9 +3,13 @@
 //   torch_ddp train MODEL FOLDER   50 steps on the batches in FOLDER; writes weights there
 //   torch_ddp speed MODEL          prints steps per second
 //   torch_ddp cases                what a program may do to it; prints a line for each case
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -354,6 +358,37 @@ void Cases::memory() {
       expect((text.find("on rank 1") != std::string::npos) == (step == 2), "in step " + std::to_string(step) + text);
       expect(net->weight[0][0].item<float>() == (step == 2 && rank() == 1 ? 7.5F : 7.0F), "the weight is another");
     }
+  });
+  check("a checkpoint brings parameters and buffers back", [&] {
+    const auto folder = std::filesystem::temp_directory_path() /
+                        ("lockstep-torch-" + std::to_string(group_.broadcast(static_cast<std::int64_t>(getpid()))));
+    std::vector<torch::Tensor> before;
+    {
+      Sequential net = make_model("cnn");
+      for (const torch::Tensor& parameter : net->parameters()) parameter.detach().fill_(0.5);
+      for (const torch::Tensor& buffer : net->buffers()) buffer.fill_(3);
+      DistributedDataParallel model(group_, net);
+      lockstep::Checkpoint checkpoint(group_, folder);
+      model.add_to(checkpoint);
+      checkpoint.save(7);
+      for (const auto& tensors : {net->parameters(), net->buffers()})
+        for (const torch::Tensor& tensor : tensors) before.push_back(tensor.detach().clone());
+    }
+    Sequential net = make_model("cnn");
+    DistributedDataParallel model(group_, net);
+    lockstep::Checkpoint checkpoint(group_, folder);
+    model.add_to(checkpoint);
+    expect(checkpoint.restore() == 7, "the step is another");
+    std::size_t compared = 0;
+    for (const auto& tensors : {net->parameters(), net->buffers()})
+      for (const torch::Tensor& tensor : tensors) expect(tensor.equal(before.at(compared++)), "a tensor is another");
+    expect(compared == 16, std::to_string(compared) + " tensors were compared");
+    if (rank() == 0) std::filesystem::remove_all(folder);
+    Conv2d other(Conv2dOptions(2, 3, 1));
+    other->weight.set_data(
+        other->weight.detach().contiguous(torch::MemoryFormat::ChannelsLast).as_strided({3, 2, 1, 1}, {1, 3, 3, 3}));
+    DistributedDataParallel strided(group_, other);
+    expect_message(message_of([&] { strided.add_to(checkpoint); }), {"'weight' is not row-major"});
   });
   check("gradients outlive the model", [&] {
     Linear net(LinearOptions(4, 1).bias(false));

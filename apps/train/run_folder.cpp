@@ -65,7 +65,7 @@ void write_options(const World& world, const Options& options) {
   });
 }
 
-std::string text_of(const std::optional<std::vector<std::int64_t>>& extents) {
+std::string extents_text(const std::optional<std::vector<std::int64_t>>& extents) {
   if (!extents) return "-";
   std::string text;
   for (const std::int64_t extent : *extents) text += (text.empty() ? "" : ",") + std::to_string(extent);
@@ -88,7 +88,7 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
       if (known == parts.end()) known = parts.insert(known, {part, 0});
       ++known->second;
     } else {
-      rows.push_back({tensor.name, text_of(tensor.in_file), text_of(tensor.in_model),
+      rows.push_back({tensor.name, extents_text(tensor.in_file), extents_text(tensor.in_model),
                       tensor.in_model ? "drawn by --seed" : "not used"});
     }
   }

@@ -10,6 +10,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/ddp/checkpoint.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"

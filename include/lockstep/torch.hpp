@@ -23,6 +23,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/observer.hpp"
+#include "lockstep/ddp/checkpoint.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
@@ -55,6 +56,22 @@ inline DType dtype_of(::at::ScalarType type) {
       throw Error(ErrorCode::unsupported, std::string(::c10::toString(type)) +
                                               " is no type whose gradients are reduced: use Float, Double, Half or "
                                               "BFloat16");
+  }
+}
+
+/// @throws Error{unsupported} for a type that checkpoints do not have
+inline DType stored_dtype_of(const std::string& name, ::at::ScalarType type) {
+  switch (type) {
+    case ::at::kLong: return DType::int64;
+    case ::at::kInt: return DType::int32;
+    case ::at::kByte: return DType::uint8;
+    case ::at::kFloat:
+    case ::at::kDouble:
+    case ::at::kHalf:
+    case ::at::kBFloat16: return dtype_of(type);
+    default:
+      throw Error(ErrorCode::unsupported, "'" + name + "' is of " + ::c10::toString(type) +
+                                              ", which checkpoints do not have: use another type");
   }
 }
 
@@ -132,6 +149,20 @@ class Replica {
     if (options_.broadcast_buffers) broadcast(buffers_);
     if (!options_.allow_unused && !step.unused.empty()) throw unused(step.unused);
     return step;
+  }
+
+  /// Does what DistributedDataParallel::add_to does.
+  void add_to(Checkpoint& checkpoint) {
+    const auto add = [&](const std::string& name, const ::at::Tensor& tensor) {
+      if (!tensor.is_contiguous())
+        throw refusal(ErrorCode::unsupported, "'" + name + "' is not row-major, as files of tensors are", name);
+      const auto sizes = tensor.sizes();
+      checkpoint.add_to_model(name, {tensor.data_ptr(), {tensor.numel()}, stored_dtype_of(name, tensor.scalar_type())},
+                              std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+    };
+    for (const Slot& slot : slots_) add(slot.name, slot.home);
+    for (const NamedTensor& item : frozen_) add(item.name, item.tensor);
+    for (const NamedTensor& item : buffers_) add(item.name, item.tensor);
   }
 
   /// While a NoSync exists, gradients are accumulated locally and not reduced.
@@ -408,6 +439,13 @@ class DistributedDataParallel {
   /// needed to accumulate weights and sums.
   /// @param on  false: the guard has no effect; the same on all ranks
   auto no_sync(bool on = true) { return replica_->no_sync(on); }
+
+  /// Lets a checkpoint save and restore the module's parameters and buffers, by the names of libtorch, as tensors of
+  /// `model.safetensors`, which Python loads with safetensors.torch.load_file. Call it once, after the constructor;
+  /// this object must outlive the checkpoint's use.
+  /// @throws Error{unsupported} that names a tensor that is not contiguous, or whose type checkpoints do not have; as
+  ///         Checkpoint::add
+  void add_to(Checkpoint& checkpoint) { replica_->add_to(checkpoint); }
 
   /// The module that was passed to the constructor.
   [[nodiscard]] Module& module() { return module_; }

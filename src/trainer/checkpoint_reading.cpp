@@ -100,7 +100,7 @@ std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::
     opened.path = *found.path;
     text = state::verify_checkpoint(*found.path, state::Check::sizes).text();
   });
-  text = rank_zeros_text(group, text);
+  text = text_of_rank(group, text);
   if (text.empty()) return std::nullopt;
   opened.file = state::StateFile::parse(text, "state.json");
   return opened;

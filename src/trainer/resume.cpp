@@ -14,14 +14,6 @@
 namespace lockstep::trainer {
 namespace {
 
-std::string broadcast(Communicator& communicator, std::string text, Rank root) {
-  auto length = static_cast<std::int64_t>(text.size());
-  communicator.broadcast(std::span(&length, 1), root, Queue::host(), "checkpoint").wait();
-  text.resize(static_cast<std::size_t>(length));
-  communicator.broadcast(Buffer{text.data(), {length}, DType::uint8}, root, Queue::host(), "checkpoint").wait();
-  return text;
-}
-
 std::string hexadecimal(std::uint64_t number) {
   std::ostringstream text;
   text << std::hex << number;
@@ -71,34 +63,15 @@ void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, c
   require_no_obstacle(group, different.empty() ? "" : "has " + different);
 }
 
-std::string rank_zeros_text(ProcessGroup& group, const std::string& text) {
-  return broadcast(group.control(), text, {0});
-}
-
-void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
-  std::optional<Error> failure;
-  try {
-    if (group.rank() == Rank{0}) work();
-  } catch (const Error& error) {
-    failure = error;
-  }
-  auto code = static_cast<std::int64_t>(failure ? static_cast<int>(failure->code()) : -1);
-  group.control().broadcast(std::span(&code, 1), {0}, Queue::host(), "result of rank 0").wait();
-  if (code < 0) return;
-  const std::string why = rank_zeros_text(group, failure ? failure->message() : "");
-  throw Error(static_cast<ErrorCode>(code), why, {.rank = group.rank().value, .host = group.host()}).on_every_rank();
-}
-
 void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
-  Communicator& communicator = group.control();
   std::uint8_t has_one = obstacle.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group.size()));
-  communicator.all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "checkpoint").wait();
+  group.control().all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "checkpoint").wait();
   std::vector<int> others;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != 0) others.push_back(static_cast<int>(rank));
   if (others.empty()) return;
-  const std::string why = broadcast(communicator, obstacle, {others.front()});
+  const std::string why = text_of_rank(group, obstacle, {others.front()});
   throw Error(ErrorCode::mismatch,
               "the ranks named here cannot go on from rank 0's checkpoint, which " + why + ". Nothing was changed",
               {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})

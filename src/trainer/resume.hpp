@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
+#include "ddp/rank_zero.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/store.hpp"
@@ -28,12 +28,6 @@ std::vector<Setting> settings_of(const Store& store, const TrainerOptions& optio
 /// @param checkpoint  the same on all ranks. @param own  this rank's settings
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
 void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own);
-
-/// Returns rank 0's text on every rank. Collective.
-std::string rank_zeros_text(ProcessGroup& group, const std::string& text);
-
-/// Runs `work` on rank 0 only. Collective. @throws on every rank the Error that rank 0 throws
-void on_rank_zero(ProcessGroup& group, const std::function<void()>& work);
 
 /// Checks that no rank has an obstacle to resuming from a checkpoint. Collective.
 /// @param obstacle  this rank's problem with the checkpoint, to follow "rank 0's checkpoint, which"; empty: none

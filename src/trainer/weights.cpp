@@ -37,7 +37,7 @@ bool is_real(DType dtype) {
 /// PyTorch counts batches in a tensor of each batch norm. Nothing reads the count unless its momentum is None.
 bool is_batch_count(const std::string& name) { return name.ends_with("num_batches_tracked"); }
 
-std::string text_of(const std::vector<std::int64_t>& extents) {
+std::string extents_text(const std::vector<std::int64_t>& extents) {
   std::string text;
   for (const std::int64_t extent : extents) text += (text.empty() ? "" : ", ") + std::to_string(extent);
   return '[' + text + ']';
@@ -73,10 +73,10 @@ void require_fit(const LoadedWeights& found, const std::string& path, const std:
     if (tensor.is_loaded() || ++others > most) continue;
     const std::string name = "'" + echo(tensor.name) + "'";
     differences += (differences.empty() ? "" : "; ") +
-                   (!tensor.in_file    ? "it lacks " + name + ' ' + text_of(*tensor.in_model)
-                    : !tensor.in_model ? "its " + name + ' ' + text_of(*tensor.in_file) + " is not in the model"
-                                       : "its " + name + " is " + text_of(*tensor.in_file) + ", the model's " +
-                                             text_of(*tensor.in_model));
+                   (!tensor.in_file    ? "it lacks " + name + ' ' + extents_text(*tensor.in_model)
+                    : !tensor.in_model ? "its " + name + ' ' + extents_text(*tensor.in_file) + " is not in the model"
+                                       : "its " + name + " is " + extents_text(*tensor.in_file) + ", the model's " +
+                                             extents_text(*tensor.in_model));
   }
   if (others > most) differences += "; and " + std::to_string(others - most) + " more";
   const std::string head = "the weights in '" + echo(path, 400) + "' do not fit the model " + model;
