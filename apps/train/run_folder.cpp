@@ -65,6 +65,23 @@ void write_options(const World& world, const Options& options) {
   });
 }
 
+/// Says which hosts do not see the folder that rank 0 has made. Nothing else depends on it, because rank 0 writes and
+/// reads all files.
+void notice_hosts_without(const World& world, const std::string& folder,
+                          const std::function<void(std::string_view)>& notice) {
+  const Phase phase(world.group(), "looking for the folder of the run");
+  const std::vector<std::int64_t> seen =
+      all_gather_numbers(world.group(), std::filesystem::is_directory(folder) ? 1 : 0);
+  std::string hosts;
+  for (std::size_t rank = 0; rank < seen.size(); ++rank) {
+    const std::string& host = world.group().host_of({static_cast<int>(rank)});
+    if (seen[rank] == 0 && hosts.find(host) == std::string::npos) hosts += (hosts.empty() ? "" : ", ") + host;
+  }
+  if (hosts.empty() || world.rank() != Rank{0}) return;
+  notice("the folder '" + folder + "' is on " + world.host() + ", the host of rank 0, which writes and reads it; " +
+         hosts + " sees no such folder");
+}
+
 std::string extents_text(const std::optional<std::vector<std::int64_t>>& extents) {
   if (!extents) return "-";
   std::string text;
@@ -149,6 +166,7 @@ std::string agreed_path(const World& world, const std::string& option, const std
 RunFiles open_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {
   make_run_folder(world, options, notice);
   write_options(world, options);
+  if (options.save_dir != no_save_dir) notice_hosts_without(world, options.save_dir, notice);
   RunFiles files;
   const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {

@@ -29,7 +29,8 @@ std::string agreed_path(const World& world, const std::string& option, const std
 
 /// Makes the folder of the run, writes its options there, and opens the files. Collective.
 /// @param options  --save-dir and --metrics become the paths in use, on every rank
-/// @param notice   hears on rank 0 that the default folder cannot be made and nothing is saved
+/// @param notice   hears on rank 0 that the default folder cannot be made and nothing is saved, and which hosts do not
+///        see the folder
 /// @throws Error{io} on every rank
 RunFiles open_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice);
 

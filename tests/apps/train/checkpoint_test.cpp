@@ -301,6 +301,18 @@ TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
   }
 }
 
+/// Each rank has a working folder of its own, as on hosts without a common file system.
+TEST_F(Checkpoint, ARunSaysWhichHostsDoNotSeeItsFolder) {
+  const std::string arguments = options("sgd", 1) + " --save-dir run";
+  const std::string in_own_folder = " sh -c 'mkdir -p " + folder() + ".$$ && cd " + folder() + ".$$ && exec " +
+                                    LOCKSTEP_TRAIN + " " + arguments + "'";
+  const auto result = testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 2" + in_own_folder + " 2>&1");
+  EXPECT_EQ(result.exit_code, exit_success) << result.output;
+  EXPECT_NE(result.output.find("the host of rank 0, which writes and reads it"), std::string::npos) << result.output;
+  const auto common = run_train(2, options("sgd", 1) + " --save-dir " + folder());
+  EXPECT_EQ(common.output.find("the host of rank 0"), std::string::npos) << common.output;
+}
+
 TEST_F(Checkpoint, ARunWhoseFolderCannotBeWrittenSaysSoAtTheStart) {
   std::ofstream(digits_.file("file")) << "no folder";
   expect_refused(run_train(2, options("sgd", 1) + " --save-dir " + digits_.path("file") + "/run"), exit_error,
