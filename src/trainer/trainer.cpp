@@ -340,7 +340,8 @@ LoadedWeights Trainer::load_weights(const std::filesystem::path& path, WeightsMa
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
   Resumed resumed;
-  const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
+  const auto fallback = checkpoints_ ? checkpoints_->options().fallback : std::filesystem::path();
+  const auto opened = open_checkpoint(*group_, wish, folder, fallback, resumed.refused);
   if (!opened) return resumed;
   std::vector<Snapshot::Setting> saved;
   if (const auto section = opened->file.sections.find("settings"); section != opened->file.sections.end()) {
