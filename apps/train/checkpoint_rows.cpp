@@ -67,7 +67,7 @@ OptionGroup checkpoint_options(Options& o) {
        {.name = "save-fallback",
         .domain = Text{"DIR"},
         .help = "another folder of a run, which gets a checkpoint that cannot be written into --save-dir, for example "
-                "because the disk is full; --resume DIR continues from there",
+                "because the disk is full; --resume auto looks there, too",
         .store = [&o](const OptionValue& folder) { o.checkpoints.fallback = std::get<std::string>(folder); },
         .conflict =
             [&o](const OptionValues&) {

@@ -90,11 +90,22 @@ class TensorLoader {
 }  // namespace
 
 std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::string& wish,
-                                                const std::filesystem::path& folder, std::vector<std::string>& notes) {
+                                                const std::filesystem::path& folder, const std::filesystem::path& other,
+                                                std::vector<std::string>& notes) {
   OpenedCheckpoint opened;
   std::string text;
   on_rank_zero(group, [&] {
     state::FoundCheckpoint found = state::find_checkpoint(wish, folder);
+    if (wish == "auto" && !other.empty()) {
+      state::FoundCheckpoint second = state::newest_good_checkpoint(other);
+      found.refused.insert(found.refused.end(), second.refused.begin(), second.refused.end());
+      const auto age =
+          [](const std::optional<std::filesystem::path>& path) {  // the step in the name, of 8 digits or more
+            const std::string name = path ? path->filename().string() : "";
+            return std::pair(name.size(), name);
+          };
+      if (age(second.path) > age(found.path)) found.path = second.path;
+    }
     notes = std::move(found.refused);
     if (!found.path) return;
     opened.path = *found.path;

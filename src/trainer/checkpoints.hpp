@@ -73,6 +73,7 @@ class Checkpoints {
 /// Finds the checkpoint that a user means, on rank 0, and reads its `state.json`. Collective.
 /// @param wish    "last", "best", "auto" or a path
 /// @param folder  the folder of the run
+/// @param other   another folder of the run, into which "auto" looks, too; empty: none
 /// @param notes   receives, on rank 0, why newer checkpoints were refused
 /// @return nothing, on every rank, if there is none and `wish` is "auto"
 /// @throws Error{io} or Error{corrupt} on every rank
@@ -81,7 +82,8 @@ struct OpenedCheckpoint {
   state::StateFile file;
 };
 std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::string& wish,
-                                                const std::filesystem::path& folder, std::vector<std::string>& notes);
+                                                const std::filesystem::path& folder, const std::filesystem::path& other,
+                                                std::vector<std::string>& notes);
 
 /// Overwrites the store with the tensors of a checkpoint, which rank 0 reads. Collective.
 /// @throws Error{io} or Error{corrupt} on every rank; Error{mismatch} on every rank if the tensors are not the store's.

@@ -390,7 +390,8 @@ LoadedWeights Trainer::load_weights(const std::filesystem::path& path, WeightsMa
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
   require_host_memory();
   Resumed resumed;
-  const auto opened = open_checkpoint(*group_, wish, folder, resumed.refused);
+  const auto fallback = checkpoints_ ? checkpoints_->options().fallback : std::filesystem::path();
+  const auto opened = open_checkpoint(*group_, wish, folder, fallback, resumed.refused);
   if (!opened) return resumed;
   RunState run = run_state_of(opened->file);
   for (const auto& [section, values] : opened->file.sections) {

@@ -83,8 +83,8 @@ class Trainer {
   /// Continues from a checkpoint, which rank 0 reads: weights, optimizer, running statistics, the position in the epoch
   /// and all results so far. Values that a checkpoint does not hold, such as learning rates and the number of epochs,
   /// are those of this run. Collective.
-  /// @param wish    "last", "best" or "auto" (the newest good one, if there is one) of the folder; or the path of a
-  ///         checkpoint or of another run
+  /// @param wish    "last", "best" or "auto" (the newest good one, if there is one, also of the fallback folder) of the
+  ///         folder; or the path of a checkpoint or of another run
   /// @throws Error{io} or Error{corrupt} on every rank if it cannot be read; Error{mismatch} on every rank, before
   ///         anything is changed, that names the ranks whose model, precision, data, batch or seed are not those of the
   ///         checkpoint, and all that differ with both values

@@ -298,6 +298,12 @@ TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
                                                fallback + "/checkpoints/step-00000016"}));
     const auto resumed = run_train(3, arguments + " --resume " + fallback + "/checkpoints/step-00000008");
     EXPECT_EQ(result_of(resumed.output), whole);
+    fs::rename(fallback + "/checkpoints/step-00000016", fallback + "/checkpoints/aside");
+    const auto by_itself = run_train(1, arguments + " --resume auto --save-dir " + digits_.path("new") +
+                                            std::to_string(room) + " --save-fallback " + fallback);
+    EXPECT_EQ(occurrences(by_itself.output, "resumed from " + fallback + "/checkpoints/step-00000008"), 1)
+        << by_itself.output;
+    EXPECT_EQ(result_of(by_itself.output), whole);
   }
 }
 

@@ -154,16 +154,6 @@ TEST_F(Weights, FromAnotherModelOrNoFileOfTensorsAreRefused) {
                  {digits_.path("t10k-labels-idx1-ubyte")});
 }
 
-TEST_F(Weights, BesideOptionsThatContradictThemAreRefused) {
-  const std::string weights = " --weights x.safetensors";
-  expect_refused(run_train(1, options() + weights + " --resume last"), exit_usage, {"--weights beside --resume last"});
-  expect_refused(run_train(1, options() + " --partial-weights"), exit_usage,
-                 {"--partial-weights needs --weights FILE"});
-  expect_refused(run_train(1, evaluation()), exit_usage, {"--eval-only needs weights"});
-  expect_refused(run_train(1, evaluation() + weights + " --lr 0.1 --epochs 3"), exit_usage,
-                 {"--eval-only trains nothing, so leave out --lr, --epochs"});
-}
-
 TEST_F(Weights, AreForTheFreshStartOfARunThatResumesByItself) {
   train();
   const fs::path first = digits_.file("first.safetensors");
