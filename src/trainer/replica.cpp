@@ -13,7 +13,6 @@
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
 #include "trainer/host_view.hpp"
-#include "trainer/loss_scale.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -59,6 +58,17 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
       why + ", but the ranks named here compute otherwise than rank 0: here it is " + arithmetic + ". " + remedy,
       {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
+}
+
+void check_loss_scale(const LossScaleOptions& options) {
+  if (!(options.initial >= 0) || !std::isfinite(options.initial)) {
+    throw Error(ErrorCode::invalid_argument,
+                "a loss cannot be scaled by " + std::to_string(options.initial) + "; use 0 for no scale");
+  }
+  if (options.interval < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "a loss scale cannot grow every " + std::to_string(options.interval) + " steps; at least 1 is needed");
+  }
 }
 
 nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph, const TrainerOptions& options,
@@ -122,7 +132,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
       seed_(options.seed) {
-  on_every_rank(group, [&] { check(options.loss_scale); });
+  on_every_rank(group, [&] { check_loss_scale(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
   model_.bind(store_.memory());
   model_.initialize(options.seed);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/loss_scale.hpp"
 
 #include <gtest/gtest.h>
 
@@ -76,8 +75,13 @@ TEST(LossScale, WithoutAnIntervalStays) {
 }
 
 TEST(LossScale, RefusesWhatCannotBe) {
-  EXPECT_THROW(check(LossScaleOptions{.initial = -1}), Error);
-  EXPECT_THROW(check(LossScaleOptions{.initial = 1, .interval = 0}), Error);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
+  const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
+  const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
+  const data::DatasetPair data = testing_support::small_digits(20, 20, 12);
+  for (const LossScaleOptions wrong : {LossScaleOptions{.initial = -1}, LossScaleOptions{.initial = 1, .interval = 0}})
+    EXPECT_THROW(Trainer(groups[0], *ops, graph, data, {.batch = {20}, .loss_scale = wrong}), Error);
+  groups[0].close();
 }
 
 /// The result of a short run in float32.
