@@ -149,7 +149,7 @@ run=()
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
   case $stage in
-    all) run+=(deps format build tidy docs nocuda unit) ;;
+    all) run+=(deps format build tidy docs nocuda speed unit) ;;
     lint) run+=(format tidy) ;;
     deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit) run+=("$stage") ;;
     *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda speed unit lint" ;;
