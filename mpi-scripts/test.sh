@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
-#   test.sh [all | deps | format | build | tidy | tidy-full | docs | nocuda | unit]...     (lint = format, tidy)
+#   test.sh [all | deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit]...     (lint = format, tidy)
 # all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler
 # processes. Where LOCKSTEP_REQUIRE, a comma-separated list, names the reason of a skipped test, that is an error; the
 # reasons are in tests/support/verdict.hpp. Each stage's seconds are shown beside what it may take, and with
@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # 1.2 times the seconds that a quiet machine took with an empty compiler cache, on whose two cores the calibration takes
 # calibrated_seconds: CONTRIBUTING.md has them. What deps takes is a mirror's matter.
 calibrated_seconds=2.76
-declare -A budget=([deps]=60 [format]=6 [build]=420 [tidy]=128 [tidy-full]=1200 [docs]=5 [nocuda]=294 [unit]=516)
+declare -A budget=([deps]=60 [format]=6 [build]=420 [tidy]=128 [tidy-full]=1200 [docs]=5 [nocuda]=294 [speed]=200 [unit]=516)
 over=1.5
 
 deps() { mpi-scripts/install-deps.sh; }
@@ -87,6 +87,14 @@ nocuda() {
   ctest --preset nocuda -j "$((2 * jobs))" -R '^(base|kernels)\.|^train\.(usage|metrics)_test'
 }
 
+# What nocuda has built is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
+speed() {
+  local code=0
+  mpi-scripts/speed-guard.sh || code=$?
+  [ "$code" != 77 ] || ! requires baseline || fail "LOCKSTEP_REQUIRE names baseline, but the speed was not compared"
+  [ "$code" = 0 ] || [ "$code" = 77 ]
+}
+
 # CTest's summary, from the line with the percentage on, is kept for the end.
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
@@ -141,10 +149,10 @@ run=()
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
   case $stage in
-    all) run+=(deps format build tidy docs nocuda unit) ;;
+    all) run+=(deps format build tidy docs nocuda speed unit) ;;
     lint) run+=(format tidy) ;;
-    deps | format | build | tidy | tidy-full | docs | nocuda | unit) run+=("$stage") ;;
-    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda unit lint" ;;
+    deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit) run+=("$stage") ;;
+    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda speed unit lint" ;;
   esac
 done
 echo "Not to be skipped: ${LOCKSTEP_REQUIRE:-(nothing: LOCKSTEP_REQUIRE is not set)}"
