@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/measure.hpp"
-#include "apps/comm-bench/memory.hpp"
-#include "apps/comm-bench/selection.hpp"
-#include "apps/comm-bench/tuning_results.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "base/text_file.hpp"

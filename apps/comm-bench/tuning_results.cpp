@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-bench/tuning_results.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
 #include <utility>
 
+#include "apps/comm-bench/tune.hpp"
 #include "collectives/algorithms/blocks.hpp"
 
 namespace lockstep::comm_bench {
