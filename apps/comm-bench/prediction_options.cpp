@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-bench/prediction_options.hpp"
-
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include "apps/comm-bench/prediction.hpp"
 #include "apps/common/run_app.hpp"
 #include "base/nearest.hpp"
 
