@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/contenders.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -8,8 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/comm-bench/selection.hpp"
+#include "apps/comm-bench/exercise.hpp"
+#include "apps/common/run_app.hpp"
+#include "apps/common/terminal.hpp"
 #include "backends/mpi_native/blocking.hpp"
+#include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
 
 namespace lockstep::comm_bench {
@@ -63,6 +67,11 @@ class BlockingContender : public Contender {
 /// Prints messages to standard error, because standard output has the table.
 void tell_user(std::string_view text) {
   std::fprintf(stderr, "comm-bench: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp op) {
+  const Buffer buffer{numbers.data(), {static_cast<std::int64_t>(numbers.size())}, DType::int64};
+  backends::mpi_blocking(group, {.kind = CollectiveKind::all_reduce, .in = buffer, .out = buffer, .op = op});
 }
 
 }  // namespace
@@ -128,5 +137,56 @@ Contenders make_contenders(const World& world, const Options& options) {
   }
   return contenders;
 }
+
+std::vector<Count> counts_of(const Options& options, int ranks) {
+  if (options.op == CollectiveKind::barrier) return {{0}};
+  return part_counts(options.sizes, size_of(options.dtype), parts_of(options.op, ranks));
+}
+
+std::vector<std::string> names_on(const World& world, const Options& options) {
+  if (options.algorithms_given) return options.algorithms;
+  const CollectiveKind kind = options.op;
+  const auto able = candidates(kind, collectives::summarize(world.shape()));
+  std::vector<std::string> names;
+  for (const std::string& name : options.algorithms) {
+    const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };
+    const bool is_useful = name == automatic || is_of_the_mpi_library(name) ||
+                           !uses_shared_memory(collectives::parse_algorithm(kind, name)) ||
+                           std::any_of(able.begin(), able.end(), is_own);
+    if (is_useful) names.push_back(name);
+  }
+  return names;
+}
+
+backends::Method method_of(std::string_view contender, const Options& options) {
+  if (is_of_the_mpi_library(contender)) return backends::MpiLibrary{};
+  collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
+  if (contender == automatic) return collectives::Selection{.untuned = choice};
+  choice.algorithm = collectives::parse_algorithm(options.op, contender);
+  return collectives::forced(choice);
+}
+
+std::string explanation(const World& world, const Options& options) {
+  std::vector<std::string> names = names_on(world, options);
+  names.erase(std::remove_if(names.begin(), names.end(), is_of_the_mpi_library), names.end());
+  if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
+  if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
+  std::vector<Bytes> sizes;
+  for (const Count count : counts_of(options, world.size())) sizes.push_back(bytes_of(count, options.dtype));
+  std::string text;
+  for (const std::string& name : names) {
+    ProcessGroup group = make_group(world, method_of(name, options), options);
+    text += group.explain(options.op, sizes, table_columns());
+    group.close();
+  }
+  return text;
+}
+
+void GroupRanks::barrier() {
+  measurement_.touch();
+  backends::mpi_blocking(*group_, {.kind = CollectiveKind::barrier});
+}
+void GroupRanks::max(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::max); }
+void GroupRanks::sum(std::span<std::int64_t> numbers) { all_reduce(*group_, numbers, ReduceOp::sum); }
 
 }  // namespace lockstep::comm_bench

@@ -10,12 +10,9 @@
 #include <utility>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/comm-bench/group_ranks.hpp"
 #include "apps/comm-bench/measure.hpp"
-#include "apps/comm-bench/memory.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/report.hpp"
-#include "apps/comm-bench/selection.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "apps/common/exit_codes.hpp"

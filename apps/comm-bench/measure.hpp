@@ -1,17 +1,104 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/exercise.hpp"
-#include "apps/comm-bench/ranks.hpp"
-#include "apps/comm-bench/start_line.hpp"
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/observer.hpp"
+#include "lockstep/comm/collective.hpp"
 
 namespace lockstep::comm_bench {
+
+/// The communication that a measurement needs among its ranks, implemented by comm-bench's own communicator or by that
+/// of a peer's program. Every function is collective; none is timed.
+class Ranks {
+ public:
+  Ranks() = default;
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+  virtual ~Ranks() = default;
+
+  [[nodiscard]] virtual int size() const = 0;
+  /// Returns when every rank has called it.
+  virtual void barrier() = 0;
+  /// Overwrites each number with the maximum over all ranks.
+  virtual void max(std::span<std::int64_t> numbers) = 0;
+  /// Overwrites each number with the sum over all ranks.
+  virtual void sum(std::span<std::int64_t> numbers) = 0;
+};
+
+/// One way to run a collective.
+class Contender {
+ public:
+  explicit Contender(std::string name) : name_(std::move(name)) {}
+  Contender(const Contender&) = delete;
+  Contender& operator=(const Contender&) = delete;
+  virtual ~Contender() = default;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Runs the collective and returns when it is complete on this rank. @throws Error as its back end does
+  virtual void run(const Collective& collective) = 0;
+  /// Allocates the memory with which it is fastest; empty if ordinary memory is as good. @throws as
+  /// Communicator::allocate
+  virtual Allocation allocate(Bytes /*bytes*/) { return {}; }
+  /// Closes its communicator. Collective. @throws Error{transport}
+  virtual void close() = 0;
+
+ private:
+  std::string name_;
+};
+
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+/// The contender that chooses among lockstep's own algorithms.
+inline constexpr std::string_view automatic = "auto";
+
+/// Returns whether the MPI library runs it: "mpi" is its blocking call, "mpi-native" its nonblocking one.
+inline bool is_of_the_mpi_library(std::string_view contender) {
+  return contender == "mpi" || contender == "mpi-native";
+}
+
+/// When a timed operation begins.
+enum class Protocol {
+  common_clock,  ///< at a moment that the ranks of one machine agree on; across machines like `barrier`
+  barrier,       ///< for each rank when it leaves a barrier, by its own clock, as in most programs
+};
+inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock", "barrier"};
+
+/// Lets ranks begin a timed operation together; the time that this takes is not measured.
+///
+/// Ranks leave a barrier one after the other, up to a microsecond apart, differently in each MPI library. The first
+/// rank to leave then waits in the operation for the last, so the time of a small operation would be dominated by the
+/// barrier. Ranks that read the same clock, because they run under one kernel, therefore agree on a moment in the
+/// future and wait for it. Several machines have no such clock, so they use the barrier.
+/// @source Hunold, Carpen-Amarie, IEEE TPDS 27(12), 2016 (window-based synchronization)
+class StartLine {
+ public:
+  /// Finds out whether the ranks share a clock. Collective.
+  /// @param yields  whether it yields the core while it waits, even if each rank has a core
+  StartLine(Ranks& ranks, Protocol protocol, bool yields = false);
+
+  [[nodiscard]] bool common_clock() const { return common_clock_; }
+  /// Waits until all ranks may begin. @return the moment to count from: the agreed one, or otherwise this rank's own
+  Clock::time_point wait();
+
+ private:
+  void wait_until(Clock::time_point start) const;
+
+  Ranks* ranks_;
+  bool common_clock_;
+  bool yields_;  // also true with more ranks than cores, to let the other ranks run
+  Clock::duration lead_;
+};
 
 /// The result for one contender at one size; the same on all ranks.
 struct Measurement {

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/prediction.hpp"
 #include "apps/comm-bench/sizes.hpp"
-#include "apps/comm-bench/start_line.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/comm/collective.hpp"

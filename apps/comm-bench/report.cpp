@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "apps/comm-bench/bandwidth.hpp"
 #include "apps/comm-bench/sizes.hpp"
 
 namespace lockstep::comm_bench {
@@ -32,6 +31,27 @@ std::string format(const char* pattern, Arguments... arguments) {
 std::string bandwidth_text(double gbps) { return format(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
 
 }  // namespace
+
+double bus_factor(CollectiveKind kind, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  switch (kind) {
+    case CollectiveKind::all_reduce: return 2 * others;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v:
+    case CollectiveKind::all_to_all_v:
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter:
+    case CollectiveKind::all_to_all: return others;
+    case CollectiveKind::broadcast:
+    case CollectiveKind::reduce: return 1;
+    case CollectiveKind::barrier:
+    case CollectiveKind::send:
+    case CollectiveKind::recv: return 0;
+  }
+  return 0;
+}
 
 std::string table_head(const Subject& subject, const std::string& program, int nodes) {
   const auto count_of = [](int number, const char* thing) {

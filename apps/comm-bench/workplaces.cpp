@@ -1,7 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/workplaces.hpp"
 
+#include <string>
+
+#include "lockstep/base/error.hpp"
+#include "platform/machine/available_memory.hpp"
+#include "platform/mpi/bootstrap.hpp"
+
 namespace lockstep::comm_bench {
+namespace {
+
+std::string in_mebibytes(double bytes) { return std::to_string(static_cast<std::int64_t>(bytes / (1 << 20))) + " MiB"; }
+
+}  // namespace
+
+DeviceExercise::DeviceExercise(const Shape& shape, void* mirror, void* device, const Copy& copy)
+    : Exercise(shape, mirror),
+      mirror_(static_cast<std::byte*>(mirror)),
+      device_(static_cast<std::byte*>(device)),
+      bytes_(memory_needed(shape)),
+      copy_(&copy) {}
+
+Collective DeviceExercise::collective() const {
+  Collective c = Exercise::collective();
+  c.in.data = device_ + (static_cast<const std::byte*>(c.in.data) - mirror_);
+  c.out.data = device_ + (static_cast<std::byte*>(c.out.data) - mirror_);
+  c.in.kind = c.out.kind = MemoryKind::device;
+  return c;
+}
+
+void DeviceExercise::refill(std::int64_t repetition) {
+  Exercise::refill(repetition);
+  (*copy_)(device_, mirror_, bytes_);
+}
+
+std::int64_t DeviceExercise::wrong(std::int64_t repetition) {
+  (*copy_)(mirror_, device_, bytes_);
+  return Exercise::wrong(repetition);
+}
 
 Workplaces::Workplaces(const Contenders& contenders, const Exercise::Shape& largest, Buffers buffers)
     : common_(allocate_host(Exercise::memory_needed(largest))) {
@@ -28,6 +64,17 @@ const std::vector<Exercise*>& Workplaces::exercises(const Exercise::Shape& shape
     views_.push_back(exercises_.back().get());
   }
   return views_;
+}
+
+void require_memory(const World& world, Bytes per_rank) {
+  agree(world.group(), [&] {
+    const auto available = static_cast<double>(available_memory().value);
+    const double needed = 2.0 * static_cast<double>(per_rank.value) * world.place().local_size;
+    if (needed <= available) return;
+    throw Error(ErrorCode::unsupported, "the largest size needs about " + in_mebibytes(needed) + " for the node's " +
+                                            std::to_string(world.place().local_size) + " ranks, and " +
+                                            in_mebibytes(available) + " are available; choose a smaller --max");
+  });
 }
 
 }  // namespace lockstep::comm_bench

@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "apps/comm-bench/pattern.hpp"
+#include "apps/comm-bench/exercise.hpp"
 #include "apps/peers/peer.hpp"
 #include "apps/peers/shared_pair.hpp"
 

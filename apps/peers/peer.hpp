@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "apps/comm-bench/contender.hpp"
 #include "apps/comm-bench/exercise.hpp"
+#include "apps/comm-bench/measure.hpp"
 #include "lockstep/base/buffer.hpp"
 
 /// Programs that measure the all-reduces of other libraries, with comm-bench's own protocol (`measure`), table and

@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-#include "apps/comm-bench/pattern.hpp"
+#include "apps/comm-bench/exercise.hpp"
 #include "apps/peers/peer.hpp"
 
 namespace lockstep::peers {

@@ -3,7 +3,7 @@
 // writes of the memory of a node's other ranks; they go through the simulated node's loopback. Lanes, slices, the plans
 // across nodes and the order of addition are the library's, whose function this one replaces.
 #include "collectives/algorithms/hierarchical.hpp"
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 

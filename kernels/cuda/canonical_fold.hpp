@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The canonical order of addition (collectives/plan/canonical_order.hpp) for a GPU thread, which adds leaf after leaf
+// The canonical order of addition (collectives/plan/expression.hpp) for a GPU thread, which adds leaf after leaf
 // without recursion. Like element.hpp, this is also plain C++.
 
 #include <cstdint>

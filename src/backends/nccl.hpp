@@ -22,7 +22,7 @@ namespace lockstep::backends {
 
 /// The algorithm of all-reduces. `automatic` is NCCL's own choice, for each size and cluster; `ring` and `tree` force
 /// one of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical
-/// order (`collectives/plan/canonical_order.hpp`), for any number and placement of ranks: the result is bitwise equal
+/// order (`collectives/plan/expression.hpp`), for any number and placement of ranks: the result is bitwise equal
 /// to that of `mpi_plan` with that algorithm, and to a sum in one process. NCCL moves the contributions, and a kernel
 /// adds them.
 ///

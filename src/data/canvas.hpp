@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -9,8 +10,8 @@
 #include "data/synthetic.hpp"
 #include "lockstep/data/images.hpp"
 
-/// Functions that the drawn data sets share. They use only + − × ÷ and square roots, which IEEE 754 rounds exactly, so
-/// that every machine draws the same bytes.
+/// Functions, colors and shapes that the drawn data sets share. They use only + − × ÷ and square roots, which IEEE 754
+/// rounds exactly, so that every machine draws the same bytes.
 namespace lockstep::data {
 
 struct Point {
@@ -51,5 +52,20 @@ using Draw = std::function<void(std::int32_t label, Random& random, std::span<do
 /// Draws `count` images with random labels, each image from its own random numbers.
 /// @throws Error{invalid_argument} if `count` is not positive
 Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw);
+
+/// Red, green and blue, from 0 to 255.
+using Color = std::array<double, 3>;
+
+Color random_color(Random& random);
+/// Returns a random color that differs visibly from `other`.
+Color color_unlike(const Color& other, Random& random);
+
+/// Returns the distance from a point inside to the edge of a triangle with this inner radius around the origin;
+/// negative outside.
+double inside_triangle(Point p, double radius);
+/// Returns the same for a square.
+double inside_square(Point p, double radius);
+/// Returns the same for a cross whose bars reach `radius` from its middle, with a half width of a third of that.
+double inside_cross(Point p, double radius);
 
 }  // namespace lockstep::data

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/cifar10.hpp"
-
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -10,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

@@ -8,8 +8,7 @@
 
 #include "base/nearest.hpp"
 #include "data/check.hpp"
-#include "data/cifar10.hpp"
-#include "data/idx.hpp"
+#include "data/images_pair.hpp"
 #include "data/synthetic.hpp"
 #include "lockstep/base/error.hpp"
 

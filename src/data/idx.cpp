@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/idx.hpp"
-
 #include <zlib.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <span>
 #include <string>
 
+#include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

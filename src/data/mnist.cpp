@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "data/idx.hpp"
+#include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

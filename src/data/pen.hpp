@@ -2,13 +2,22 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "data/canvas.hpp"
-#include "data/glyphs.hpp"
 
-/// Drawing of pen strokes.
+/// Pen strokes: those of the digits, and drawing them.
 namespace lockstep::data {
+
+/// The points of one movement of the pen. A smooth curve joins them; two points are joined by a straight line.
+using Stroke = std::vector<Point>;
+
+/// One way to write a digit: its strokes, in a box of −1 … 1 with y downwards.
+using Glyph = std::vector<Stroke>;
+
+/// Returns the ways in which people write a digit. @pre 0 ≤ digit ≤ 9
+std::span<const Glyph> glyphs(int digit);
 
 /// The size of a sheet in pixels.
 struct Sheet {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "data/canvas.hpp"
-#include "data/shapes.hpp"
 
 namespace lockstep::data {
 

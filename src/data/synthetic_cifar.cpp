@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "data/canvas.hpp"
-#include "data/shapes.hpp"
 #include "data/synthetic.hpp"
 
 namespace lockstep::data {

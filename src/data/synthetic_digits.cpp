@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "data/canvas.hpp"
-#include "data/glyphs.hpp"
 #include "data/pen.hpp"
 #include "data/synthetic.hpp"
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "data/drawn.hpp"
-#include "data/glyphs.hpp"
 #include "data/pen.hpp"
 #include "data/synthetic.hpp"
 

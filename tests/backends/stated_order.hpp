@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "collectives/algorithms/schedule.hpp"
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "lockstep/comm/communicator.hpp"
 
 namespace lockstep::stated_order {

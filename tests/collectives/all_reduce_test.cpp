@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "collectives/trials.hpp"
 
 namespace lockstep::collectives {

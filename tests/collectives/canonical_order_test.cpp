@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/plan/canonical_order.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,8 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include "collectives/plan/expression.hpp"
 
 namespace lockstep::collectives {
 namespace {

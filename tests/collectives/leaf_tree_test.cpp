@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "collectives/proof/succession.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"

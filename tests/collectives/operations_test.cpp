@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms/binomial.hpp"
-#include "collectives/algorithms/ring.hpp"
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "collectives/choice/cost.hpp"
-#include "collectives/choice/prediction.hpp"
+#include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "collectives/choice/cost.hpp"
-#include "collectives/choice/prediction.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 

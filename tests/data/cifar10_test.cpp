@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/cifar10.hpp"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "data/idx_files.hpp"
+#include "data/images_pair.hpp"
 #include "data/read_samples.hpp"
 #include "lockstep/data/datasets.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/idx.hpp"
-
 #include <string>
 
 #include "data/idx_files.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 namespace {

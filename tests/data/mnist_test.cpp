@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "data/idx.hpp"
 #include "data/idx_files.hpp"
+#include "data/images_pair.hpp"
 #include "lockstep/data/normalization.hpp"
 #include "support/verdict.hpp"
 

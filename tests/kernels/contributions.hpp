@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "kernels/awkward_elements.hpp"
 #include "kernels/cuda/canonical_fold.hpp"
 #include "kernels/reduce.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/node_memory/extents.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
+
+#include "platform/node_memory/node_file.hpp"
 
 namespace lockstep {
 namespace {

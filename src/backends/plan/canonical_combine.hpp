@@ -9,7 +9,7 @@
 
 namespace lockstep::backends {
 
-/// Does the same as kernels::combine in the canonical order (`canonical_order.hpp`), with every sum rounded to the
+/// Does the same as kernels::combine in the canonical order (`expression.hpp`), with every sum rounded to the
 /// type: the result is bitwise equal to that of ranks that exchange their sums pairwise. It is reused from step to
 /// step, and allocates only for more outputs than ever before.
 /// @cost  each input is read once, each output written once; intermediate sums stay in the cache

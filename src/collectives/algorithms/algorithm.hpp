@@ -13,7 +13,7 @@ enum class Algorithm : std::uint8_t {
   double_tree,
   halving_doubling,
   recursive_doubling,
-  tree_order,     ///< adds in the canonical order, see canonical_order.hpp
+  tree_order,     ///< adds in the canonical order, see expression.hpp
   shared_memory,  ///< all ranks on one node; all operations
   hierarchical_ring,
   hierarchical_double_tree,
@@ -27,7 +27,7 @@ bool uses_shared_memory(Algorithm algorithm);
 /// The algorithm between nodes of a hierarchical algorithm; any other algorithm itself.
 Algorithm across_nodes(Algorithm algorithm);
 
-/// Whether it gives the bits of the canonical order, see canonical_order.hpp.
+/// Whether it gives the bits of the canonical order, see expression.hpp.
 bool is_canonical(Algorithm algorithm);
 
 /// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/double_tree.hpp"
-
 #include <array>
 
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/halving_doubling.hpp"
-
 #include <vector>
 
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/algorithms/groups.hpp"
 
 namespace lockstep::collectives {

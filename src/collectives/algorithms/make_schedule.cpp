@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <string>
 
-#include "collectives/algorithms/cutting.hpp"
-#include "collectives/algorithms/description.hpp"
+#include "collectives/algorithms/blocks.hpp"
 #include "collectives/algorithms/hierarchical.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
+#include "collectives/algorithms/schedule.hpp"
 #include "collectives/algorithms/tree_order.hpp"
 #include "lockstep/base/error.hpp"
 

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/schedule.hpp"
 
-#include "collectives/algorithms/binomial.hpp"
-#include "collectives/algorithms/binomial_parts.hpp"
-#include "collectives/algorithms/description.hpp"
-#include "collectives/algorithms/dissemination.hpp"
-#include "collectives/algorithms/double_tree.hpp"
-#include "collectives/algorithms/halving_doubling.hpp"
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/algorithms/hierarchical.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
-#include "collectives/algorithms/pairwise.hpp"
-#include "collectives/algorithms/recursive_doubling.hpp"
-#include "collectives/algorithms/ring.hpp"
 #include "collectives/algorithms/tree_order.hpp"
 
 namespace lockstep::collectives {

@@ -12,8 +12,8 @@
 #include "collectives/algorithms/algorithm.hpp"
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/algorithms/node.hpp"
-#include "collectives/plan/contribution.hpp"
 #include "collectives/plan/expression.hpp"
+#include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/collective_kind.hpp"
@@ -102,5 +102,21 @@ Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::
 ///         another share of them than `Leaves` specifies
 Schedule make_schedule(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment,
                        Count staging = {std::numeric_limits<std::int64_t>::max()});
+
+/// Returns whether the operation uses shared memory. Only all-reduces are hierarchical; other operations use messages
+/// with these algorithms. An all_to_all_v always uses messages, because a rank knows only its own counts, so the ranks
+/// cannot divide the parts of all pairs into the same blocks.
+inline bool is_shared(CollectiveKind kind, Algorithm algorithm) {
+  return uses_shared_memory(algorithm) && kind != CollectiveKind::all_to_all_v &&
+         (algorithm == Algorithm::shared_memory || kind == CollectiveKind::all_reduce);
+}
+
+inline ClusterShape shape_of(const CollectiveDescription& d) {
+  return d.shape.ranks() > 0 ? d.shape : ClusterShape{std::vector<int>(static_cast<std::size_t>(d.ranks))};
+}
+
+inline Parts parts_of(const CollectiveDescription& d) {
+  return d.parts.empty() ? Parts::equal(d.ranks, d.count) : Parts(d.count, d.parts);
+}
 
 }  // namespace lockstep::collectives

@@ -9,7 +9,7 @@
 
 namespace lockstep::collectives {
 
-/// All-reduce in the canonical order (`canonical_order.hpp`), the same for every element, by binary blocks: the ranks
+/// All-reduce in the canonical order (`expression.hpp`), the same for every element, by binary blocks: the ranks
 /// are divided into blocks of 2^a > 2^b > … ranks. Each block halves recursively within itself, which adds in a full
 /// tree. Then the sums of the smallest block go to the next larger block, which adds them to its own and passes the
 /// sums on: A + (B + C). The results return on the same paths.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/choice/prediction.hpp"
-
 #include <algorithm>
 
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/choice/cost.hpp"
+#include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 
 namespace lockstep::collectives {

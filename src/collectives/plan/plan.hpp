@@ -83,7 +83,7 @@ struct Await {
 /// The order in which a Combine adds its sources.
 enum class AdditionOrder : std::uint8_t {
   left_to_right,
-  canonical,  ///< see canonical_order.hpp; every sum is rounded to the type, as it is in messages
+  canonical,  ///< see expression.hpp; every sum is rounded to the type, as it is in messages
 };
 
 /// Each range of `to` = the sum of `from`, straight out of and into the memory of the node's ranks. A single source is

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "collectives/plan/canonical_order.hpp"
+#include "collectives/plan/expression.hpp"
 #include "collectives/plan/step.hpp"
 #include "collectives/proof/checks.hpp"
 #include "collectives/proof/symbolic_memory.hpp"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/machine/gpu_discovery.hpp"
 
 #include <algorithm>
 #include <array>

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
-#include "platform/machine/gpu_discovery.hpp"
 #include "platform/machine/hwloc.hpp"
 
 namespace lockstep {

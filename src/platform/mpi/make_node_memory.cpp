@@ -17,7 +17,7 @@
 #include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/node_memory/futex.hpp"
-#include "platform/node_memory/node_memory_processes.hpp"
+#include "platform/node_memory/node_file.hpp"
 
 namespace lockstep {
 namespace {

@@ -16,7 +16,6 @@
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/rendezvous_message.hpp"
 
 namespace lockstep {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/rendezvous_message.hpp"
-
 #include <cstddef>
 #include <sstream>
+
+#include "platform/mpi/rendezvous.hpp"
 
 namespace lockstep {
 namespace {

@@ -10,8 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/node_memory/descriptor.hpp"
-#include "platform/node_memory/shared_file.hpp"
+#include "platform/node_memory/mapping.hpp"
 
 /// Passes an open file to other processes of this machine and user: through /proc, or over a Unix socket in the
 /// abstract namespace, which leaves no file behind. Every function @throws Error{unsupported} or Error{timeout}.

@@ -3,11 +3,53 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
+
+Extents::Extents(Bytes whole) { extents_[0] = {whole.value, false}; }
+
+std::optional<std::int64_t> Extents::take(Bytes bytes, std::int64_t alignment) {
+  for (auto at = extents_.begin(); at != extents_.end(); ++at) {
+    const std::int64_t begin = (at->first + alignment - 1) / alignment * alignment;
+    const std::int64_t end = at->first + at->second.bytes;
+    if (at->second.taken || begin + bytes.value > end) continue;
+    // The remainder is inserted first: if that throws, the extents still have no gaps.
+    if (begin + bytes.value < end) {
+      extents_.emplace(begin + bytes.value, Extent{end - begin - bytes.value, false});
+      at->second.bytes = begin + bytes.value - at->first;
+    }
+    if (begin > at->first) {
+      const std::int64_t before = begin - at->first;
+      at = extents_.emplace(begin, Extent{bytes.value, false}).first;
+      std::prev(at)->second.bytes = before;
+    }
+    at->second.taken = true;
+    taken_.value += bytes.value;
+    return begin;
+  }
+  return std::nullopt;
+}
+
+void Extents::give_back(std::int64_t offset) noexcept {
+  auto at = extents_.find(offset);
+  at->second.taken = false;
+  taken_.value -= at->second.bytes;
+  const auto after = std::next(at);
+  if (after != extents_.end() && !after->second.taken) {
+    at->second.bytes += after->second.bytes;
+    extents_.erase(after);
+  }
+  if (at == extents_.begin()) return;
+  const auto before = std::prev(at);
+  if (!before->second.taken) {
+    before->second.bytes += at->second.bytes;
+    extents_.erase(at);
+  }
+}
 
 std::string local_rank_name(int rank) {
   std::array<char, 256> host{};
@@ -124,6 +166,52 @@ void NodeFiles::add(const std::shared_ptr<NodeFile>& file) {
   const std::lock_guard lock(mutex_);
   files_.push_back(file);
   if (kept_ == nullptr || file->layout().members >= kept_->layout().members) kept_ = file;
+}
+
+ProcessMemory::ProcessMemory(std::shared_ptr<NodeFile> file, GroupPlan plan, int rank)
+    : file_(std::move(file)), plan_(std::move(plan)), rank_(rank) {}
+
+Bytes ProcessMemory::area_bytes(int rank, int ranks, Bytes control) {
+  return {control.value + (rank == 0 ? GroupHeader::bytes(ranks).value : 0)};
+}
+
+NodeMemory::View ProcessMemory::view() const {
+  NodeMemory::View view{
+      .rank = rank_,
+      .size = size(),
+      .control_bytes = plan_.control,
+      .own_heap = reinterpret_cast<std::uintptr_t>(file_->at(file_->layout().heap_of(file_->member()))),
+      .own_heap_bytes = static_cast<std::uintptr_t>(file_->layout().heap.value),
+      .doorbell = reinterpret_cast<Doorbell*>(header(GroupHeader::doorbell)),
+      .members = reinterpret_cast<NodeMember*>(header(GroupHeader::members)),
+      .alarm = reinterpret_cast<std::atomic<std::uint32_t>*>(header(GroupHeader::alarm))};
+  if (plan_.membarrier) view.barrier = BarrierReach::node;
+  for (int rank = 0; rank < size(); ++rank) {
+    const auto i = static_cast<std::size_t>(rank);
+    const Bytes before{area_bytes(rank, size(), plan_.control).value - plan_.control.value};
+    view.controls.push_back(file_->at(plan_.area_of_rank[i] + before.value));
+    view.heaps.push_back(reinterpret_cast<std::uintptr_t>(file_->at(file_->layout().heap_of(plan_.member_of_rank[i]))));
+  }
+  return view;
+}
+
+Allocation ProcessMemory::allocate(Bytes bytes) {
+  try {
+    return file_->allocate(bytes);
+  } catch (const Error& error) {
+    ErrorContext context = error.context();
+    context.operation = "allocate";
+    context.bytes = bytes.value;
+    throw Error(error.code(), local_rank_name(rank_) + error.message(), std::move(context), error.location());
+  }
+}
+
+void ProcessMemory::left_in_order() {
+  file_->part({.area = plan_.area_of_rank[static_cast<std::size_t>(rank_)],
+               .bytes = area_bytes(rank_, size(), plan_.control),
+               .members = reinterpret_cast<NodeMember*>(header(GroupHeader::members)),
+               .rank = rank_,
+               .size = size()});
 }
 
 }  // namespace lockstep

@@ -12,8 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/comm-bench/group_ranks.hpp"
-#include "apps/comm-bench/start_line.hpp"
+#include "apps/comm-bench/contenders.hpp"
 #include "backends/mpi_native/blocking.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/comm-bench/bandwidth.hpp"
+#include "apps/comm-bench/report.hpp"
 #include "apps/comm_bench/command_line.hpp"
 
 namespace lockstep::comm_bench {

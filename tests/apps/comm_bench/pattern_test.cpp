@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-bench/pattern.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/comm-bench/device_exercise.hpp"
+#include "apps/comm-bench/exercise.hpp"
+#include "apps/comm-bench/workplaces.hpp"
 #include "comm/collective_parts.hpp"
 #include "kernels/convert.hpp"
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "apps/comm-bench/options.hpp"
-#include "apps/comm-bench/units.hpp"
 #include "apps/comm_bench/command_line.hpp"
 #include "support/run_program.hpp"
 

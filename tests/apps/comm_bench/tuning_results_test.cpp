@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-bench/tuning_results.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "apps/comm-bench/tune.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

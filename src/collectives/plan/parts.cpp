@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/plan/contribution.hpp"
+#include "collectives/plan/parts.hpp"
 
 #include "collectives/plan/plan_builder.hpp"
 
