@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that has to hold before a change goes in.
 #   test.sh [all | deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit]...     (lint = format, tidy)
-# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run. BUILD_JOBS limits the compiler
+# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run, and speed, which is a job of its own. BUILD_JOBS limits the compiler
 # processes. Where LOCKSTEP_REQUIRE, a comma-separated list, names the reason of a skipped test, that is an error; the
 # reasons are in tests/support/verdict.hpp. Each stage's seconds are shown beside what it may take, and with
 # LOCKSTEP_BUDGETS=enforce a stage that takes half as long again fails. CTest's summary comes last.
@@ -149,7 +149,7 @@ run=()
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
   case $stage in
-    all) run+=(deps format build tidy docs nocuda speed unit) ;;
+    all) run+=(deps format build tidy docs nocuda unit) ;;
     lint) run+=(format tidy) ;;
     deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit) run+=("$stage") ;;
     *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda speed unit lint" ;;

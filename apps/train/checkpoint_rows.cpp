@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of checkpoints.
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "apps/train/option_rows.hpp"
@@ -27,10 +29,43 @@ std::string conflict_of_eval_only(const Options& o, const OptionValues& given) {
                         : "--eval-only trains nothing, so leave out " + unused + "; in a --config file they may stay";
 }
 
+std::vector<Option> weights_options(Options& o) {
+  return {
+      {.name = "weights",
+       .domain = Text{.placeholder = "FILE", .may_be_empty = true},
+       .help = "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
+               "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
+       .store = into(o.weights),
+       .conflict =
+           [&o](const OptionValues&) {
+             return o.weights.empty() || o.resume.empty() || o.resume == "auto"
+                        ? ""
+                        : "--weights beside --resume " + o.resume +
+                              ", which continues with the weights of the checkpoint: leave one of the two out (beside "
+                              "--resume auto, --weights is for the fresh start)";
+           }},
+      {.name = "partial-weights",
+       .domain = Switch{},
+       .help = "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
+               "and draw the others",
+       .otherwise = "no",
+       .store = into(o.partial_weights),
+       .conflict =
+           [&o](const OptionValues& given) {
+             return o.partial_weights && !given.has("weights") ? "--partial-weights needs --weights FILE" : "";
+           }},
+      {.name = "eval-only",
+       .domain = Switch{},
+       .help = "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved",
+       .otherwise = "no",
+       .store = into(o.eval_only),
+       .conflict = [&o](const OptionValues& given) { return conflict_of_eval_only(o, given); }}};
+}
+
 }  // namespace
 
 OptionGroup checkpoint_options(Options& o) {
-  return {
+  OptionGroup group{
       "Checkpoints and weights",
       {{.name = "save-dir",
         .domain = Text{"DIR"},
@@ -80,43 +115,16 @@ OptionGroup checkpoint_options(Options& o) {
         .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "
                 "or the path of a checkpoint or of a run; without a value: last. Any number of ranks may continue",
         .store = into(o.resume),
-        .conflict =
-            [&o](const OptionValues&) {
-              return o.save_dir == no_save_dir && continues_in_folder(o)
-                         ? "--resume " + o.resume +
-                               " means a checkpoint of --save-dir, which is none: name it, or "
-                               "give --resume the path of a checkpoint"
-                         : "";
-            }},
-       {.name = "weights",
-        .domain = Text{.placeholder = "FILE", .may_be_empty = true},
-        .help = "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
-                "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
-        .store = into(o.weights),
-        .conflict =
-            [&o](const OptionValues&) {
-              return o.weights.empty() || o.resume.empty() || o.resume == "auto"
-                         ? ""
-                         : "--weights beside --resume " + o.resume +
-                               ", which continues with the weights of the checkpoint: leave one of the two out (beside "
-                               "--resume auto, --weights is for the fresh start)";
-            }},
-       {.name = "partial-weights",
-        .domain = Switch{},
-        .help = "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
-                "and draw the others",
-        .otherwise = "no",
-        .store = into(o.partial_weights),
-        .conflict =
-            [&o](const OptionValues& given) {
-              return o.partial_weights && !given.has("weights") ? "--partial-weights needs --weights FILE" : "";
-            }},
-       {.name = "eval-only",
-        .domain = Switch{},
-        .help = "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved",
-        .otherwise = "no",
-        .store = into(o.eval_only),
-        .conflict = [&o](const OptionValues& given) { return conflict_of_eval_only(o, given); }}}};
+        .conflict = [&o](const OptionValues&) {
+          return o.save_dir == no_save_dir && continues_in_folder(o)
+                     ? "--resume " + o.resume +
+                           " means a checkpoint of --save-dir, which is none: name it, or "
+                           "give --resume the path of a checkpoint"
+                     : "";
+        }}}};
+  std::vector<Option> weights = weights_options(o);
+  std::move(weights.begin(), weights.end(), std::back_inserter(group.options));
+  return group;
 }
 
 }  // namespace lockstep::train

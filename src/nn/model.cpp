@@ -258,7 +258,7 @@ void Model::place(PreparedGraph& prepared) {
     if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
   std::vector<StepMemory::Input> inputs;
-  for (std::size_t i = 0; i < slots_.size(); ++i) inputs.push_back({slots_[i].device.data(), slots_[i].staging.data()});
+  for (const InputSlot& slot : slots_) inputs.push_back({slot.device.data(), slot.staging.data()});
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
