@@ -160,7 +160,7 @@ quickstart() {
   local begin=$SECONDS
   expect "test images are classified correctly" as_nobody "$home/mpi-scripts/quickstart.sh"
   echo "$((SECONDS - begin)) seconds"
-  expect "clang-format, shellcheck, license" as_nobody "$home/mpi-scripts/test.sh" format
+  expect "clang-format, shellcheck, spelling, license" as_nobody "$home/mpi-scripts/test.sh" format
 }
 
 root() {
