@@ -166,13 +166,14 @@ quickstart() {
 root() {
   section "README's mpirun lines as root"
   need_root
-  [ -x build/quickstart/bin/topo ] || { cmake --preset quickstart && cmake --build --preset quickstart -j "$jobs" --target topo; }
-  local export_line mpirun_line
-  export_line=$(grep -m 1 '^export OMPI_ALLOW_RUN_AS_ROOT=1' README.md) || fail "README does not say what root has to set"
-  mpirun_line=$(grep -m 1 '^mpirun -np 2 .*/topo$' README.md) || fail "README has no line that starts topo"
-  mpirun_line=${mpirun_line/release/quickstart}
+  [ -x build/quickstart/bin/comm-bench ] || { cmake --preset quickstart && cmake --build --preset quickstart -j "$jobs" --target comm-bench; }
+  local variables mpirun_line
+  variables=$(grep -o 'OMPI_ALLOW_RUN_AS_ROOT[A-Z_]*=1' README.md | tr '\n' ' ')
+  [ -n "$variables" ] || fail "README does not say what root has to set"
+  mpirun_line=$(grep -m 1 '^mpirun -np 2 .*/comm-bench ' README.md) || fail "README has no line that starts comm-bench"
+  mpirun_line="${mpirun_line/release/quickstart} --max 4 --seconds 0.1"
   refuse allow-run-as-root stripped bash -c "$mpirun_line"
-  expect "rank" stripped env OMPI_MCA_rmaps_base_oversubscribe=1 bash -c "$export_line"$'\n'"$mpirun_line"
+  expect "all_reduce" stripped env OMPI_MCA_rmaps_base_oversubscribe=1 bash -c "export $variables"$'\n'"$mpirun_line"
 }
 
 known=(package subproject deps quickstart root)
