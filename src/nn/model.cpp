@@ -118,7 +118,9 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   }
   lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
                                    ops_);
-  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_);
+  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_, most_in_flight());
+  slots_.resize(static_cast<std::size_t>(most_in_flight()));
+  for (Slot& slot : slots_) slot.done = ops.device().new_event();
 }
 
 Model::~Model() = default;
@@ -176,24 +178,27 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
     return *entry;
   }
   training ? entry->training() : entry->evaluation();
+  ops_.device().wait(ops_.device().queue());  // memory that steps use may move
   if (entry->arena_bytes().value > arena_.bytes().value) {
     arena_ = {};  // frees the old arena before the new one is allocated
     arena_ = ops_.device().allocate(entry->arena_bytes());
     for (auto& [size, other] : prepared_) place(*other);
   }
-  if (!ops_.device().queue().is_host()) make_input_slots(samples);
+  if (!ops_.device().queue().is_host()) make_input_memory(samples);
   place(*entry);
   return *entry;
 }
 
 /// Makes memory for the inputs of as many samples on the device.
-void Model::make_input_slots(std::int64_t samples) {
-  if (samples <= slot_samples_) return;
-  slot_samples_ = samples;
-  slots_.clear();
-  for (const TensorSpec& spec : graph_.inputs()) {
-    const Bytes bytes{samples * spec.elements() * size_of(spec.dtype(dtype()))};
-    slots_.push_back({ops_.device().allocate(bytes), ops_.device().allocate_staging(bytes)});
+void Model::make_input_memory(std::int64_t samples) {
+  if (samples <= input_samples_) return;
+  input_samples_ = samples;
+  for (Slot& slot : slots_) {
+    slot.inputs.clear();
+    for (const TensorSpec& spec : graph_.inputs()) {
+      const Bytes bytes{samples * spec.elements() * size_of(spec.dtype(dtype()))};
+      slot.inputs.push_back({ops_.device().allocate(bytes), ops_.device().allocate_staging(bytes)});
+    }
   }
   for (auto& [size, other] : prepared_) place(*other);
 }
@@ -257,12 +262,14 @@ void Model::place(PreparedGraph& prepared) {
     for (ops::UpdateStep& update : updates) update.queue = ops_.device().queue();
     if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
-  std::vector<StepMemory::Input> inputs;
-  for (const InputSlot& slot : slots_) inputs.push_back({slot.device.data(), slot.staging.data()});
+  std::vector<std::vector<StepMemory::Input>> inputs(slots_.size());
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot)
+    for (const InputMemory& input : slots_[slot].inputs)
+      inputs[slot].push_back({input.device.data(), input.staging.data()});
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
-                  .inputs = inputs,
+                  .slots = inputs,
                   .summed = summed,
                   .clipped = clipped,
                   .own_sums = options_.shards == 0 ? 1 : count_tree_nodes(options_.shards, options_.own_shards),
@@ -272,35 +279,48 @@ void Model::place(PreparedGraph& prepared) {
                   .device = &ops_.device()});
 }
 
-PlacedSteps& Model::set_inputs(const Feed& feed, bool training) {
+PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
   require_bound();
   require_inputs(feed);
   PreparedGraph& graph = prepared(feed.samples, training);
   PlacedSteps& steps = training ? graph.training() : graph.evaluation();
-  if (slots_.empty()) {
+  const std::vector<InputMemory>& memory = slots_[static_cast<std::size_t>(slot)].inputs;
+  if (memory.empty()) {
     steps.set_inputs(feed.inputs);
   } else {
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
+    for (std::size_t i = 0; i < memory.size(); ++i) {
       const TensorSpec& spec = graph_.inputs()[i];
       const std::int64_t bytes = feed.samples * spec.elements() * size_of(spec.dtype(dtype()));
-      if (bytes > 0) std::memcpy(slots_[i].staging.data(), feed.inputs[i], static_cast<std::size_t>(bytes));
+      if (bytes > 0) std::memcpy(memory[i].staging.data(), feed.inputs[i], static_cast<std::size_t>(bytes));
     }
   }
   return steps;
 }
 
+int Model::most_in_flight() const { return device().queue().is_host() ? 1 : 2; }
+
 void Model::set(const Feed& feed, const StepScalars& scalars) {
-  const std::span<const std::int64_t> first_samples = set_inputs(feed, true).first_samples();
-  std::copy(first_samples.begin(), first_samples.end(), numbers_->first_samples().begin());
-  numbers_->scalars() = scalars;
+  if (in_flight() == most_in_flight()) {
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(in_flight()) + " steps have been submitted and not finished: call finish() first");
+  }
+  const int slot = slot_of(submitted_);
+  const std::span<const std::int64_t> first_samples = set_inputs(feed, true, slot).first_samples();
+  std::copy(first_samples.begin(), first_samples.end(), numbers_->first_samples(slot).begin());
+  numbers_->scalars(slot) = scalars;
 }
 
-void Model::submit_step(std::int64_t samples, ItemQueue& queue) {
+void Model::set_state(const StepState& state) {
+  require_none_in_flight();
+  numbers_->set_state(state);
+}
+
+void Model::submit_items(std::int64_t samples, ItemQueue& queue) {
   require_bound();
-  for (const Item& item : prepared(samples, true).training().items()) queue.submit(item);
+  for (const Item& item : prepared(samples, true).training().items(slot_of(submitted_))) queue.submit(item);
 }
 
-const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
+void Model::submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
   const bool is_over_ranks = options_.synchronized_parts > 0 && options_.shards == 0;
   if (is_over_ranks && options_.synchronized_parts != exchange.size()) {
     throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronized over " +
@@ -309,28 +329,71 @@ const StepResult& Model::train(const Feed& feed, const StepScalars& scalars, Exc
   }
   set(feed, scalars);
   Runner runner(*numbers_, *lanes_, exchange, options_.observer);
-  const auto submit = [&] { submit_step(feed.samples, runner); };
+  const auto submit = [&] { submit_items(feed.samples, runner); };
   const ops::Device& device = ops_.device();
+  const int slot = slot_of(submitted_);
   if (device.queue().is_host() || !options_.passes.capture) {
     submit();
   } else {
     // All ranks have the same global batch, and so capture and launch in the same steps.
-    prepared(feed.samples, true).training().submit_or_launch(device, scalars.samples, submit);
+    PlacedSteps& steps = prepared(feed.samples, true).training();
+    if (steps.will_capture(scalars.samples, slot)) {
+      // No operation may be under way while a stream is captured.
+      while (!device.is_idle(device.queue())) exchange.progress();
+      exchange.progress();
+    }
+    steps.submit_or_launch(device, scalars.samples, slot, submit);
   }
-  while (!device.is_idle(device.queue())) exchange.progress();
-  return numbers_->result();
+  slots_[static_cast<std::size_t>(slot)].done->record(device.queue());
+  ++submitted_;
 }
 
-std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank(); }
-std::span<const double> Model::not_finite_gradients() const { return numbers_->not_finite(); }
+const StepResult& Model::finish(Exchange& exchange) {
+  if (in_flight() == 0) throw Error(ErrorCode::invalid_argument, "no step has been submitted that could be finished");
+  const auto slot = static_cast<std::size_t>(slot_of(finished_));
+  while (!slots_[slot].done->is_done()) exchange.progress();
+  ++finished_;
+  return numbers_->result(slot_of(finished_ - 1));
+}
+
+std::span<const ops::LossSums> Model::own_loss_sums() const { return numbers_->rank(last_slot()); }
+std::span<const double> Model::not_finite_gradients() const { return numbers_->not_finite(last_slot()); }
+std::span<const double> Model::not_finite_sums() const { return numbers_->sums_not_finite(last_slot()); }
+
+ops::Fault Model::fault() const {
+  const std::span<const ops::Fault> faults = numbers_->faults(last_slot());
+  const std::span<const std::int64_t> first_samples = numbers_->first_samples(last_slot());
+  for (std::size_t leaf = 0; leaf < faults.size(); ++leaf) {
+    if (faults[leaf].code == ops::FaultCode::none) continue;
+    ops::Fault fault = faults[leaf];
+    fault.sample += first_samples[leaf];
+    return fault;
+  }
+  return {};
+}
+
+std::string Model::text_of(const ops::Fault& fault, const std::string& sample) const {
+  const std::string name =
+      fault.node < 0 ? "" : "'" + passed_.nodes()[static_cast<std::size_t>(fault.node)].name + "': ";
+  return name + ops::text_of(fault, sample);
+}
 
 Prediction Model::predict(const Feed& feed) {
-  PlacedSteps& steps = set_inputs(feed, false);
+  require_none_in_flight();
+  PlacedSteps& steps = set_inputs(feed, false, 0);
   SingleRank alone(ops_.device());
   Runner runner(*numbers_, *lanes_, alone, options_.observer);
-  for (const Item& item : steps.items()) runner.run_now(item);
+  for (const Item& item : steps.items(0)) runner.run_now(item);
   ops_.device().wait(ops_.device().queue());
-  return {.losses = numbers_->first_leaf(), .outputs = steps.outputs()};
+  if (const ops::Fault& fault = numbers_->faults(0).front(); fault.code != ops::FaultCode::none)
+    throw Error(ErrorCode::invalid_argument, text_of(fault, "sample " + std::to_string(fault.sample)));
+  return {.losses = numbers_->first_leaf(0), .outputs = steps.outputs()};
+}
+
+void Model::require_none_in_flight() const {
+  if (in_flight() == 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              std::to_string(in_flight()) + " steps are under way: call finish() for each of them first");
 }
 
 void Model::require_bound() const {

@@ -64,21 +64,21 @@ void PlacedSteps::add(const PlannedZero& zero, const StepMemory& memory) {
   Bytes bytes = zero.bytes;
   if (zero.what.kind == Kind::gradient)
     bytes = {graph_->parameters().at(zero.what.index).count.value * size_of(dtype_)};
-  items_.emplace_back(Zero{address(zero.what, memory), bytes, zero.lane});
+  add(Zero{address(zero.what, memory), bytes, zero.lane});
 }
 
 void PlacedSteps::add(const PlannedGather& gather, const StepMemory& memory) {
   const auto numbers = [&](const Operand& operand, std::int64_t count) {
     return memory.numbers->numbers(static_cast<double*>(address(operand, memory)), count);
   };
-  items_.emplace_back(Gather{numbers(gather.own, gather.own_count), numbers(gather.all, gather.all_count)});
+  add(Gather{numbers(gather.own, gather.own_count), numbers(gather.all, gather.all_count)});
 }
 
 void PlacedSteps::add(const PlannedWeights& /*weights*/, const StepMemory& memory) {
   const ops::StepBlock& block = memory.numbers->block();
-  items_.emplace_back(Compute{ops::StepStage::sum_weights});
+  add(Compute{ops::StepStage::sum_weights});
   // For each shard only one rank has a nonzero number, so the order in which ranks are added does not matter.
-  items_.emplace_back(Sum{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards} * block.terms)});
+  add(Sum{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards} * block.terms)});
 }
 
 void PlacedSteps::add(const PlannedReduce& reduce, const StepMemory& memory) {
@@ -87,13 +87,13 @@ void PlacedSteps::add(const PlannedReduce& reduce, const StepMemory& memory) {
   double* count = memory.numbers->block().not_finite + reduce.parameter;
   for (int sum = 0; sum < memory.own_sums && !memory.updates.empty(); ++sum) {
     const Count offset{sum * layout.count().value + slot.offset.value};
-    items_.emplace_back(CountNotFinite{slice(memory.tensors.gradients, offset, slot.count), count});
+    add(CountNotFinite{slice(memory.tensors.gradients, offset, slot.count), count});
   }
-  items_.emplace_back(Reduce{reduce.parameter});
+  add(Reduce{reduce.parameter});
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
-  Pointers& pointers = pointers_.emplace_back();
+  Pointers& pointers = lists_.back().pointers.emplace_back();
   const auto fill = [&](auto& addresses, const std::vector<Operand>& operands) {
     for (const Operand& operand : operands) addresses.push_back(address(operand, memory));
   };
@@ -105,8 +105,8 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
     if (run.inputs[i].kind != Kind::input) continue;
     const TensorSpec& spec = graph_->inputs()[static_cast<std::size_t>(run.inputs[i].index)];
-    slots_.push_back({&pointers.inputs[i], run.inputs[i].index,
-                      run.inputs[i].which * spec.elements() * size_of(spec.dtype(dtype_))});
+    lists_.back().inputs.push_back({&pointers.inputs[i], run.inputs[i].index,
+                                    run.inputs[i].which * spec.elements() * size_of(spec.dtype(dtype_))});
   }
   pointers.arguments = {
       .inputs = pointers.inputs,
@@ -121,80 +121,92 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .second_output_gradient = address(run.second_output_gradient, memory),
       .input_gradients = pointers.input_gradients,
       .parameter_gradients = pointers.parameter_gradients,
+      .fault = memory.numbers->block().faults + run.leaf,
+      .node = run.node,
       .queue = memory.device->queue()};
   return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
 }
 
 void PlacedSteps::place(const StepMemory& memory) {
-  graphs_.clear();
-  pointers_.clear();
-  slots_.clear();
-  items_.clear();
-  items_.emplace_back(Upload{});
-  add_inputs(memory);
-  for (const PlannedItem& item : step_plan_.items) std::visit([&](const auto& planned) { add(planned, memory); }, item);
-  set_device_inputs(memory);
-  add_outputs(memory);
-  items_.emplace_back(Download{});
+  lists_.clear();
+  submitted_.clear();
+  labels_.clear();
+  for (std::size_t i = 0; i < memory.updates.size(); ++i)
+    labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(i + 1));
+  for (std::size_t slot = 0; slot < memory.slots.size(); ++slot) {
+    List& list = lists_.emplace_back();
+    add(Upload{static_cast<int>(slot)});
+    add(Compute{ops::StepStage::begin});
+    add_inputs(memory.slots[slot]);
+    for (const PlannedItem& item : step_plan_.items)
+      std::visit([&](const auto& planned) { add(planned, memory); }, item);
+    std::vector<const void*> inputs;
+    for (const StepMemory::Input& input : memory.slots[slot]) inputs.push_back(input.device);
+    if (!inputs.empty()) set_inputs(list, inputs);
+    if (slot == 0) add_outputs(memory);
+    add(Download{static_cast<int>(slot)});
+  }
 }
 
-void PlacedSteps::submit_or_launch(const ops::Device& device, double global_samples,
+void PlacedSteps::submit_or_launch(const ops::Device& device, double global_samples, int slot,
                                    const std::function<void()>& submit) {
-  const auto [entry, is_first] = graphs_.try_emplace(global_samples);
-  if (is_first) return submit();
-  if (entry->second == nullptr) entry->second = device.capture(device.queue(), submit);
-  entry->second == nullptr ? submit() : entry->second->launch(device.queue());
+  if (submitted_.insert(global_samples).second) return submit();
+  std::unique_ptr<ops::Device::Graph>& graph = lists_[static_cast<std::size_t>(slot)].graphs[global_samples];
+  if (graph == nullptr) graph = device.capture(device.queue(), submit);
+  graph == nullptr ? submit() : graph->launch(device.queue());
 }
 
 /// Completes the reduction, and adds the items that find what the gate needs to know of the sums.
 void PlacedSteps::add_reduction(const StepMemory& memory) {
   const ops::StepBlock& block = memory.numbers->block();
-  items_.emplace_back(Compute{ops::StepStage::collect});
-  items_.emplace_back(Finish{memory.numbers->numbers(block.sums, block.sums_count())});
+  add(Compute{ops::StepStage::collect});
+  add(Finish{memory.numbers->numbers(block.sums, block.sums_count())});
   if (memory.updates.empty()) return;
-  for (const LayoutPart& part : memory.summed)
-    items_.emplace_back(CountNotFinite{slice(memory.tensors.gradients, part.offset, part.count), &block.found[1]});
+  for (const LayoutPart& part : memory.summed) {
+    for (std::size_t i = 0; i < graph_->parameters().tensors().size(); ++i) {
+      const TensorSlot& slot = graph_->parameters().tensors()[i];
+      const LayoutPart here = common(part, {slot.offset, slot.count});
+      if (here.count.value > 0)
+        add(CountNotFinite{slice(memory.tensors.gradients, here.offset, here.count), &block.found[1 + i]});
+    }
+  }
   for (const LayoutPart& part : memory.clipped)
-    items_.emplace_back(AddSquares{slice(memory.tensors.gradients, part.offset, part.count), &block.found[0]});
-  if (memory.tensors.summed) items_.emplace_back(Sum{memory.numbers->numbers(block.found, block.found_count)});
+    add(AddSquares{slice(memory.tensors.gradients, part.offset, part.count), &block.found[0]});
+  if (memory.tensors.summed) add(Sum{memory.numbers->numbers(block.found, block.found_count())});
 }
 
 void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory) {
   add_reduction(memory);
-  items_.emplace_back(Compute{ops::StepStage::gate});
-  labels_.clear();
+  add(Compute{ops::StepStage::gate});
   for (const ops::UpdateStep& step : memory.updates)
-    if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) items_.emplace_back(MeasureUpdate{step});
+    if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) add(MeasureUpdate{step});
   const bool has_trust = std::any_of(memory.updates.begin(), memory.updates.end(),
                                      [](const ops::UpdateStep& step) { return step.squares != nullptr; });
   const ops::StepBlock& block = memory.numbers->block();
   if (has_trust && memory.tensors.owned)
-    items_.emplace_back(Sum{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
-  for (const ops::UpdateStep& step : memory.updates) {
-    labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(labels_.size() + 1));
-    items_.emplace_back(Update{step, &labels_.back()});
-  }
+    add(Sum{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
+  for (std::size_t i = 0; i < memory.updates.size(); ++i) add(Update{memory.updates[i], &labels_[i]});
   if (memory.ema > 0) add_averages(memory);
-  if (memory.tensors.owned) items_.emplace_back(GatherParameters{});
+  if (memory.tensors.owned) add(GatherParameters{});
 }
 
 void PlacedSteps::add_averages(const StepMemory& memory) {
   std::int64_t before = 0;  // elements of earlier parts
   for (const LayoutPart& part : memory.owned) {
-    items_.emplace_back(Average{{.averages = slice(memory.tensors.averages, {before}, part.count).data,
-                                 .values = slice(memory.tensors.parameters, part.offset, part.count).data,
-                                 .count = part.count,
-                                 .dtype = dtype_,
-                                 .decay = memory.ema,
-                                 .scalars = memory.numbers->block().update,
-                                 .queue = memory.device->queue()}});
+    add(Average{{.averages = slice(memory.tensors.averages, {before}, part.count).data,
+                 .values = slice(memory.tensors.parameters, part.offset, part.count).data,
+                 .count = part.count,
+                 .dtype = dtype_,
+                 .decay = memory.ema,
+                 .scalars = memory.numbers->block().update,
+                 .queue = memory.device->queue()}});
     before += part.count.value;
   }
 }
 
 std::vector<OperatorReport> PlacedSteps::update_reports() const {
   std::vector<OperatorReport> reports;
-  for (const Item& item : items_) {
+  for (const Item& item : items(0)) {
     const auto* update = std::get_if<Update>(&item);
     if (update == nullptr) continue;
     // An update reads weights, gradients and state, and writes weights and state. Each term costs a product and a sum;
@@ -210,19 +222,19 @@ std::vector<OperatorReport> PlacedSteps::update_reports() const {
   return reports;
 }
 
-void PlacedSteps::set_inputs(std::span<const void* const> inputs) {
-  for (const Slot& slot : slots_) {
-    const auto* first = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(slot.input)]);
-    *slot.pointer = first == nullptr ? nullptr : first + slot.offset;
+void PlacedSteps::set_inputs(List& list, std::span<const void* const> inputs) {
+  for (const InputPointer& input : list.inputs) {
+    const auto* first = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(input.input)]);
+    *input.pointer = first == nullptr ? nullptr : first + input.offset;
   }
 }
 
 /// Copies the inputs to the device.
-void PlacedSteps::add_inputs(const StepMemory& memory) {
-  for (std::size_t i = 0; i < memory.inputs.size(); ++i) {
-    const auto& [device, staging] = memory.inputs[i];
+void PlacedSteps::add_inputs(std::span<const StepMemory::Input> inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& [device, staging] = inputs[i];
     const TensorSpec& spec = graph_->inputs()[i];
-    items_.emplace_back(Copy{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
+    add(Copy{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
   }
 }
 
@@ -235,16 +247,9 @@ void PlacedSteps::add_outputs(const StepMemory& memory) {
     Buffer& output = outputs_.emplace_back(address(step_plan_.outputs[i], memory), Count{samples_ * elements}, dtype_);
     if (memory.device->queue().is_host()) continue;
     output_copies_.push_back(memory.device->allocate_staging(output.bytes()));
-    items_.emplace_back(Copy{output_copies_.back().data(), output.data, output.bytes()});
+    add(Copy{output_copies_.back().data(), output.data, output.bytes()});
     output.data = output_copies_.back().data();
   }
-}
-
-/// Lets kernels read the inputs on the device.
-void PlacedSteps::set_device_inputs(const StepMemory& memory) {
-  std::vector<const void*> addresses;
-  for (const StepMemory::Input& input : memory.inputs) addresses.push_back(input.device);
-  if (!addresses.empty()) set_inputs(addresses);
 }
 
 GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& shape, int lanes) {
@@ -307,6 +312,7 @@ void PreparedGraph::place(const StepMemory& memory) {
   if (training_) training_->place(memory);
   if (!evaluation_) return;
   StepMemory averaged = memory;
+  averaged.slots = memory.slots.first(1);
   if (memory.ema > 0) {
     averaged.tensors.parameters = memory.tensors.owned ? memory.tensors.gathered_averages : memory.tensors.averages;
   }

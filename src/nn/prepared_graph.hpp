@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -35,7 +36,8 @@ struct StepMemory {
     void* device;
     const void* staging;  ///< the host's copy
   };
-  std::span<const Input> inputs;        ///< where kernels find the inputs; empty: `PlacedSteps::set_inputs` says it
+  /// By slot, where kernels find the inputs. In a list without inputs `PlacedSteps::set_inputs` says it.
+  std::span<const std::vector<Input>> slots;
   std::span<const LayoutPart> summed;   ///< the parts of the layout whose gradients are sums over ranks on this rank
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
@@ -56,18 +58,24 @@ class PlacedSteps {
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return step_plan_.buffers; }
   [[nodiscard]] std::span<const PlannedItem> planned() const { return step_plan_.items; }
 
-  /// Makes the list, with addresses in this memory.
+  /// Makes a list for each slot, with addresses in this memory.
   void place(const StepMemory& memory);
-  /// Sets the inputs' addresses.
-  void set_inputs(std::span<const void* const> inputs);
+  /// Sets the inputs' addresses in the list of the first slot.
+  void set_inputs(std::span<const void* const> inputs) { set_inputs(lists_.front(), inputs); }
   /// The first sample of each leaf.
   [[nodiscard]] std::span<const std::int64_t> first_samples() const { return step_plan_.first_samples; }
   /// @pre it is placed
-  [[nodiscard]] std::span<const Item> items() const { return items_; }
+  [[nodiscard]] std::span<const Item> items(int slot) const { return lists_[static_cast<std::size_t>(slot)].items; }
+  /// Whether `submit_or_launch` will capture the step.
+  [[nodiscard]] bool will_capture(double global_samples, int slot) const {
+    return submitted_.contains(global_samples) &&
+           !lists_[static_cast<std::size_t>(slot)].graphs.contains(global_samples);
+  }
   /// Submits a training step to the device: the first one of a global batch size as it is, so that libraries can make
-  /// connections and plans; the second one is captured, and it and all later ones are launched.
-  /// @param submit  submits the items
-  void submit_or_launch(const ops::Device& device, double global_samples, const std::function<void()>& submit);
+  /// connections and plans; after it, the first one of each slot is captured, and it and all later ones are launched.
+  /// @param submit  submits the items of the slot
+  void submit_or_launch(const ops::Device& device, double global_samples, int slot,
+                        const std::function<void()>& submit);
   /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
   [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
   /// Reports the cost of the updates. @pre it is placed
@@ -84,26 +92,34 @@ class PlacedSteps {
     ops::Arguments arguments;
   };
   /// A pointer to an input among those of a run.
-  struct Slot {
+  struct InputPointer {
     const void** pointer;
     int input;
     std::int64_t offset;  ///< unit: bytes
   };
+  struct List {
+    std::deque<Pointers> pointers;
+    std::vector<InputPointer> inputs;
+    std::vector<Item> items;
+    std::map<double, std::unique_ptr<ops::Device::Graph>> graphs;  ///< by global batch size
+  };
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
   Item placed(const PlannedRun& run, const StepMemory& memory);
-  void add(const PlannedRun& run, const StepMemory& memory) { items_.push_back(placed(run, memory)); }
+  static void set_inputs(List& list, std::span<const void* const> inputs);
+  /// Adds an item to the list that is being made.
+  void add(const Item& item) { lists_.back().items.push_back(item); }
+  void add(const PlannedRun& run, const StepMemory& memory) { add(placed(run, memory)); }
   void add(const PlannedZero& zero, const StepMemory& memory);
   void add(const PlannedGather& gather, const StepMemory& memory);
   void add(const PlannedWeights& weights, const StepMemory& memory);
   void add(const PlannedReduce& reduce, const StepMemory& memory);
   void add(const PlannedUpdate& update, const StepMemory& memory);
-  void add(const Join& join, const StepMemory& /*memory*/) { items_.emplace_back(join); }
-  void add(const Poll& poll, const StepMemory& /*memory*/) { items_.emplace_back(poll); }
-  void add(const Compute& compute, const StepMemory& /*memory*/) { items_.emplace_back(compute); }
-  void add_inputs(const StepMemory& memory);
+  void add(const Join& join, const StepMemory& /*memory*/) { add(Item(join)); }
+  void add(const Poll& poll, const StepMemory& /*memory*/) { add(Item(poll)); }
+  void add(const Compute& compute, const StepMemory& /*memory*/) { add(Item(compute)); }
+  void add_inputs(std::span<const StepMemory::Input> inputs);
   void add_outputs(const StepMemory& memory);
-  void set_device_inputs(const StepMemory& memory);
   void add_reduction(const StepMemory& memory);
   void add_averages(const StepMemory& memory);
 
@@ -112,12 +128,10 @@ class PlacedSteps {
   DType dtype_;
   std::int64_t samples_;
   MemoryPlan plan_;
-  std::deque<Pointers> pointers_;
-  std::deque<std::string> labels_;  // labels of updates
-  std::vector<Slot> slots_;
-  std::vector<Item> items_;
-  std::map<double, std::unique_ptr<ops::Device::Graph>> graphs_;  // by global batch size; null before the capture
-  std::vector<Buffer> outputs_;                                   // in host memory
+  std::deque<List> lists_;           // by slot
+  std::set<double> submitted_;       // the global batch sizes that have been submitted as they are
+  std::vector<std::string> labels_;  // of updates
+  std::vector<Buffer> outputs_;      // in host memory
   std::vector<Allocation> output_copies_;
 };
 

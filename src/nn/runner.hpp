@@ -31,7 +31,7 @@ class Runner final : public ItemQueue {
   template <typename Body>
   void timed(const std::string& label, int lane, const Body& body);
   void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
-  void run(const Upload& /*item*/) { numbers_.upload(queue_); }
+  void run(const Upload& item) { numbers_.upload(item.slot, queue_); }
   void run(const Run& item);
   void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }
   void run(const Join& item);
@@ -47,7 +47,7 @@ class Runner final : public ItemQueue {
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
   void run(const GatherParameters& /*item*/) { exchange_.gather_parameters(queue_); }
-  void run(const Download& /*item*/) { numbers_.download(queue_); }
+  void run(const Download& item) { numbers_.download(item.slot, queue_); }
 
   StepNumbers& numbers_;
   Lanes& lanes_;

@@ -19,32 +19,43 @@ namespace lockstep::nn {
 
 /// The scalars of a step in the memory of a device, and the host's view of those that it sets and reads. Upload copies
 /// what the host has set to the device, and Download copies the results back; if the device is the host, both views are
-/// the same memory.
+/// the same memory. Otherwise there is a view for each slot, so that the host can set a step, or read one, while
+/// another one runs.
 class StepNumbers {
  public:
-  StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options);
+  /// @param slots  1 if the device is the host
+  StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options, int slots);
 
   [[nodiscard]] const ops::StepBlock& block() const { return block_; }  ///< addresses on the device
   /// Numbers on the device as a buffer.
   [[nodiscard]] Buffer numbers(double* first, std::int64_t count) const {
     return {first, {count}, DType::float64, memory_.kind()};
   }
-  void upload(Queue queue) const;
-  void download(Queue queue) const;
+  void upload(int slot, Queue queue) const;
+  void download(int slot, Queue queue) const;
+  /// Overwrites the state that the next step starts from. @pre no step is under way
+  void set_state(const ops::StepState& state);
 
   // The host sets these before a step.
-  [[nodiscard]] StepScalars& scalars() { return *host_.scalars; }
-  [[nodiscard]] std::span<std::int64_t> first_samples() { return {host_.first_samples, leaves()}; }
+  [[nodiscard]] StepScalars& scalars(int slot) { return *host(slot).scalars; }
+  [[nodiscard]] std::span<std::int64_t> first_samples(int slot) { return {host(slot).first_samples, leaves()}; }
   // The host reads these afterwards.
-  [[nodiscard]] const StepResult& result() const { return *host_.result; }
-  [[nodiscard]] std::span<const ops::LossSums> rank() const { return {host_.rank, terms()}; }
+  [[nodiscard]] const StepResult& result(int slot) const { return *host(slot).result; }
+  [[nodiscard]] std::span<const ops::LossSums> rank(int slot) const { return {host(slot).rank, terms()}; }
+  /// By leaf.
+  [[nodiscard]] std::span<const ops::Fault> faults(int slot) const { return {host(slot).faults, leaves()}; }
   /// The sums of the first leaf.
-  [[nodiscard]] std::span<const ops::LossSums> first_leaf() const { return {host_.own, terms()}; }
-  [[nodiscard]] std::span<const double> not_finite() const {
-    return {host_.not_finite, static_cast<std::size_t>(block_.parameters)};
+  [[nodiscard]] std::span<const ops::LossSums> first_leaf(int slot) const { return {host(slot).own, terms()}; }
+  /// By parameter, not 0 if this rank's gradient was not finite, and if the sum over ranks was not.
+  [[nodiscard]] std::span<const double> not_finite(int slot) const {
+    return {host(slot).not_finite, static_cast<std::size_t>(block_.parameters)};
+  }
+  [[nodiscard]] std::span<const double> sums_not_finite(int slot) const {
+    return {host(slot).found + 1, static_cast<std::size_t>(block_.parameters)};
   }
 
  private:
+  [[nodiscard]] const ops::StepBlock& host(int slot) const { return hosts_[static_cast<std::size_t>(slot)]; }
   [[nodiscard]] std::size_t terms() const { return static_cast<std::size_t>(block_.terms); }
   [[nodiscard]] std::size_t leaves() const {
     return static_cast<std::size_t>(block_.own_shards) * static_cast<std::size_t>(block_.micro_batches);
@@ -52,9 +63,9 @@ class StepNumbers {
 
   const ops::Device* device_;
   ops::StepBlock block_;
-  ops::StepBlock host_;
-  Bytes uploaded_;    // the first bytes of the memory are set by the host
-  Bytes downloaded_;  // the bytes after them are read by the host
+  std::vector<ops::StepBlock> hosts_;  // by slot
+  Bytes uploaded_;                     // the first bytes of the memory are set by the host
+  Bytes downloaded_;                   // the bytes after them are read by the host
   Allocation memory_;
   Allocation staging_;
 };
@@ -88,9 +99,13 @@ struct Copy {
   Bytes bytes;
 };
 /// Copies the scalars that the host has set to the device.
-struct Upload {};
+struct Upload {
+  int slot;
+};
 /// Copies the results of the step to the host.
-struct Download {};
+struct Download {
+  int slot;
+};
 /// Starts to reduce this rank's gradient of a parameter, which is complete.
 struct Reduce {
   int parameter;

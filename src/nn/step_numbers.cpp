@@ -41,18 +41,20 @@ Bytes place_results(ops::StepBlock& block, void* memory) {
   arrays.take(block.rank, block.terms);
   arrays.take(block.own, block.own_shards * block.micro_batches * block.terms);
   arrays.take(block.not_finite, block.parameters);
+  arrays.take(block.found, block.found_count());
+  arrays.take(block.faults, block.own_shards * block.micro_batches);
   return arrays.bytes();
 }
 
 Bytes place_others(ops::StepBlock& block, void* memory) {
   Arrays arrays(memory);
   arrays.take(block.update, 1);
+  arrays.take(block.state, 1);
   arrays.take(block.rng_keys, block.own_shards * block.micro_batches);
   arrays.take(block.shard_weights, block.shards * block.terms);
   arrays.take(block.weights, block.terms);
   arrays.take(block.factors, block.terms);
   arrays.take(block.sums, block.sums_count());
-  arrays.take(block.found, ops::StepBlock::found_count);
   arrays.take(block.trust_norms, 2 * block.parameters);
   return arrays.bytes();
 }
@@ -79,36 +81,43 @@ std::vector<ops::LossWeighting> weightings_of(const Graph& graph) {
   return weightings;
 }
 
-StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options)
-    : device_(&device), block_(sizes_of(graph, options)), host_(block_) {
+StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options, int slots)
+    : device_(&device), block_(sizes_of(graph, options)), hosts_(static_cast<std::size_t>(slots), block_) {
   ops::LossWeighting* weightings = nullptr;
-  uploaded_ = place_inputs(host_, weightings, nullptr);
-  downloaded_ = place_results(host_, nullptr);
-  memory_ = device.allocate({uploaded_.value + downloaded_.value + place_others(host_, nullptr).value});
+  uploaded_ = place_inputs(block_, weightings, nullptr);
+  downloaded_ = place_results(block_, nullptr);
+  memory_ = device.allocate({uploaded_.value + downloaded_.value + place_others(block_, nullptr).value});
   auto* memory = static_cast<std::byte*>(memory_.data());
   place_inputs(block_, weightings, memory);
   place_results(block_, memory + uploaded_.value);
   place_others(block_, memory + uploaded_.value + downloaded_.value);
   if (!device.queue().is_host()) {
-    staging_ = device.allocate_staging({uploaded_.value + downloaded_.value});
+    staging_ = device.allocate_staging({slots * (uploaded_.value + downloaded_.value)});
     memory = static_cast<std::byte*>(staging_.data());
   }
-  place_inputs(host_, weightings, memory);
-  place_results(host_, memory + uploaded_.value);
   const std::vector<ops::LossWeighting> of_graph = weightings_of(graph);
-  std::copy(of_graph.begin(), of_graph.end(), weightings);
-  scalars() = {};
+  for (ops::StepBlock& host : hosts_) {
+    place_inputs(host, weightings, memory);
+    place_results(host, memory + uploaded_.value);
+    std::copy(of_graph.begin(), of_graph.end(), weightings);
+    *host.scalars = {};
+    memory += uploaded_.value + downloaded_.value;
+  }
+  set_state({});
 }
 
-void StepNumbers::upload(Queue queue) const {
-  if (staging_.data() != nullptr) device_->copy(memory_.data(), staging_.data(), uploaded_, queue);
+void StepNumbers::upload(int slot, Queue queue) const {
+  if (staging_.data() != nullptr) device_->copy(memory_.data(), host(slot).scalars, uploaded_, queue);
 }
 
-void StepNumbers::download(Queue queue) const {
+void StepNumbers::download(int slot, Queue queue) const {
   if (staging_.data() == nullptr) return;
-  const std::int64_t begin = uploaded_.value;
-  device_->copy(static_cast<std::byte*>(staging_.data()) + begin, static_cast<const std::byte*>(memory_.data()) + begin,
-                downloaded_, queue);
+  device_->copy(host(slot).result, block_.result, downloaded_, queue);
+}
+
+void StepNumbers::set_state(const ops::StepState& state) {
+  device_->copy(block_.state, &state, {sizeof state}, device_->queue());
+  device_->wait(device_->queue());
 }
 
 }  // namespace lockstep::nn

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 #include "lockstep/ops/device.hpp"
 
 namespace lockstep::ops {
 namespace {
+
+class HostEvent final : public Device::Event {
+ public:
+  void record(Queue /*queue*/) override {}
+  [[nodiscard]] bool is_done() const override { return true; }
+};
 
 class HostDevice final : public Device {
  public:
@@ -20,6 +27,7 @@ class HostDevice final : public Device {
     if (bytes.value > 0) std::memset(memory, 0, static_cast<std::size_t>(bytes.value));
   }
   [[nodiscard]] bool is_idle(Queue /*queue*/) const override { return true; }
+  [[nodiscard]] std::unique_ptr<Event> new_event() const override { return std::make_unique<HostEvent>(); }
 };
 
 }  // namespace

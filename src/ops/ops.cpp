@@ -73,6 +73,24 @@ std::string text_of(const Operator& op) {
   return std::visit([](const auto& kind) { return kind.text(); }, op);
 }
 
+std::string text_of(const Fault& fault, const std::string& sample) {
+  const std::string value = std::to_string(fault.value);
+  const std::string limit = std::to_string(fault.limit);
+  switch (fault.code) {
+    case FaultCode::none: return "there is no bad value";
+    case FaultCode::label:
+      return "label of " + sample + " is " + value + "; there are " + limit + " classes, numbered from 0";
+    case FaultCode::target:
+      return "a target of " + sample + " is " + value + "; there are " + limit +
+             " classes, numbered from 0, and the blank is no target";
+    case FaultCode::targets: return sample + " has " + value + " targets; it must be between 0 and " + limit;
+    case FaultCode::steps: return sample + " has " + value + " steps; it must be between 0 and " + limit;
+    case FaultCode::token:
+      return "a token of " + sample + " is " + value + "; there are " + limit + " entries, numbered from 0";
+  }
+  return {};
+}
+
 void Kernel::normalizer(const Arguments& /*call*/) {
   throw Error(ErrorCode::invalid_argument, "only a loss can be asked what it weighs");
 }

@@ -2,6 +2,7 @@
 #include "lockstep/trainer/replica.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 #include <string>
@@ -12,7 +13,6 @@
 #include "ddp/finite_check.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/kernel_choices.hpp"
-#include "trainer/host_view.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -131,7 +131,8 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
-      seed_(options.seed) {
+      seed_(options.seed),
+      submitted_(static_cast<std::size_t>(model_.most_in_flight())) {
   on_every_rank(group, [&] { check_loss_scale(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
   model_.bind(store_.memory());
@@ -177,30 +178,100 @@ void Replica::finish(const Buffer& numbers, Queue queue) {
   }
 }
 
-bool Replica::step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request) {
+void Replica::start_from(const RunState& run) {
+  model_.set_state({.loss_scale = run.loss_scale == 0 ? 1 : run.loss_scale,
+                    .scaled_steps = run.scaled_steps,
+                    .updates = run.global_step - run.skipped});
+}
+
+void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request) {
   step_samples_ = static_cast<double>(batch.samples.value);
-  data_parallel_.number_steps_from(run.global_step + 1);  // the same number as in the trainer's errors
-  const nn::StepResult& result = model_.train(feed(batch),
-                                              {.learning_rate = learning_rate,
-                                               .updates = run.global_step - run.skipped,
-                                               .samples = static_cast<double>(batch.step_samples.value),
-                                               .loss_scale = run.loss_scale == 0 ? 1 : run.loss_scale,
-                                               .scaled_steps = run.scaled_steps,
-                                               .rng_key = {seed_, run.global_step, batch.first},
-                                               .request = has_request ? 1.0 : 0.0},
-                                              *this);
-  if (!result.finite) {
-    if (!std::isfinite(result.loss)) refuse_loss(result);
-    if (run.loss_scale <= 1) refuse_gradients();  // a smaller factor could not avoid an overflow
-  }
+  data_parallel_.number_steps_from(global_step + 1);  // the same number as in the trainer's errors
+  model_.submit(feed(batch),
+                {.learning_rate = learning_rate,
+                 .samples = static_cast<double>(batch.step_samples.value),
+                 .rng_key = {seed_, global_step, batch.first},
+                 .request = has_request ? 1.0 : 0.0},
+                *this);
+  Submitted& entry = submitted_[static_cast<std::size_t>(submissions_++) % submitted_.size()];
+  entry.samples = batch.samples;
+  entry.step_samples = batch.step_samples;
+  entry.ids.assign(batch.ids.begin(), batch.ids.end());
+}
+
+Replica::Finished Replica::finish(RunState& run) {
+  finishing_ = static_cast<std::size_t>(submissions_ - model_.in_flight()) % submitted_.size();
+  const nn::StepResult& result = model_.finish(*this);
+  if (result.state.halted != 0) refuse(result);
   if (run.loss_scale != 0) {
-    run.loss_scale = result.loss_scale;
-    run.scaled_steps = result.scaled_steps;
+    run.loss_scale = result.state.loss_scale;
+    run.scaled_steps = result.state.scaled_steps;
   }
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
-  store_.count_samples(batch.samples);
-  return result.requests > 0;
+  const Submitted& of = submitted_[finishing_];
+  store_.count_samples(of.samples);
+  return {.samples = of.step_samples.value, .has_request = result.requests > 0};
+}
+
+/// Explains why a step has halted the run. Steps after it have changed no weights.
+void Replica::refuse(const nn::StepResult& result) {
+  try {
+    if (result.faults > 0) refuse_data();
+    if (!result.finite_gradients) refuse_gradients();
+    refuse_loss(result);
+  } catch (...) {
+    while (model_.in_flight() > 0) model_.finish(*this);
+    model_.set_state({.loss_scale = result.state.loss_scale,
+                      .scaled_steps = result.state.scaled_steps,
+                      .updates = result.state.updates});
+    throw;
+  }
+}
+
+/// Gathers a value of every rank, which may have padding.
+template <typename T>
+std::vector<T> Replica::gather_control(const T& own, const char* label) const {
+  std::vector<T> all(static_cast<std::size_t>(group_->size()));
+  const auto bytes = [](T* first, std::size_t count) {
+    return std::span(reinterpret_cast<std::uint8_t*>(first), count * sizeof(T));
+  };
+  T copy = own;
+  group_->control().all_gather(bytes(&copy, 1), bytes(all.data(), all.size()), Queue::host(), label).wait();
+  return all;
+}
+
+void Replica::refuse_data() const {
+  /// What a rank tells the others.
+  struct Report {
+    ops::Fault fault;
+    std::int64_t id = -1;  // the sample's index in the data set
+    std::array<char, 64> host{};
+  };
+  Report own{.fault = model_.fault()};
+  const std::vector<std::int64_t>& ids = submitted_[finishing_].ids;
+  const auto sample = static_cast<std::size_t>(own.fault.sample);
+  if (own.fault.code != ops::FaultCode::none && sample < ids.size()) own.id = ids[sample];
+  group_->host().copy(own.host.data(), own.host.size() - 1);
+  const std::vector<Report> all = gather_control(own, "bad values");
+  std::vector<int> culprits;
+  std::string list;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const Report& of = all[rank];
+    if (of.fault.code == ops::FaultCode::none) continue;
+    culprits.push_back(static_cast<int>(rank));
+    const std::string number = of.id < 0 ? "" : " (number " + std::to_string(of.id) + " of the data set)";
+    list += (list.empty() ? "" : "; ") + ("rank " + std::to_string(rank)) + " (" + of.host.data() +
+            "): " + model_.text_of(of.fault, "sample " + std::to_string(of.fault.sample) + number);
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      "the data have values that an operator cannot take: " + list + ". The weights were not changed by this step",
+      {.operation = "training step",
+       .rank = group_->rank().value,
+       .host = group_->host(),
+       .peers = std::move(culprits)})
+      .on_every_rank();
 }
 
 /// Finds out which ranks' gradients were not finite or, if there are none, which sums are not.
@@ -211,9 +282,10 @@ std::vector<DataParallel::NotFinite> Replica::not_finite_gradients() const {
     if (marks[parameter] != 0) check.mark(parameter);
   std::vector<DataParallel::NotFinite> found = check.gather(*group_, group_->control(), 1);
   if (!found.empty()) return found;
-  const HostView sums(model_.device(), data_parallel_.gradients());
-  return check.look_at_sums(model_.parameters(), sums.buffer(), data_parallel_.summed(),
-                            store_.memory().summed ? &group_->control() : nullptr);
+  DataParallel::NotFinite sums;
+  for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)
+    if (model_.not_finite_sums()[parameter] != 0) sums.parameters.push_back(static_cast<int>(parameter));
+  return {sums};
 }
 
 void Replica::refuse_gradients() const {
@@ -232,12 +304,10 @@ void Replica::refuse_gradients() const {
 
 /// The loss may be infinite although gradients are finite: the logarithm of a probability that has become 0.
 void Replica::refuse_loss(const nn::StepResult& result) const {
-  if (!result.finite_gradients) refuse_gradients();  // its message contains more
   const std::span<const ops::LossSums> figures = model_.own_loss_sums();
   const auto sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
   const std::uint8_t own = std::all_of(figures.begin(), figures.end(), sound) ? 0 : 1;
-  std::vector<std::uint8_t> all(static_cast<std::size_t>(group_->size()));
-  group_->control().all_gather(std::span(&own, 1), std::span(all), Queue::host(), "losses").wait();
+  const std::vector<std::uint8_t> all = gather_control(own, "losses");
   std::vector<int> culprits;
   std::string list;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

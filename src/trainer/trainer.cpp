@@ -93,6 +93,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, true, observer)),
       test_batches_(make_batches(data.test, group, options, false, nullptr)) {
   state_.loss_scale = options_.loss_scale.initial;
+  replica_.start_from(state_);
   for (std::unique_ptr<Metric>& metric : make_metrics(replica_.model().graph(), data.train->tensors()))
     add_metric(std::move(metric));
   try {
@@ -183,7 +184,9 @@ void Trainer::save_after_step() {
   checkpoints_->poll();
   const std::int64_t steps = checkpoints_->options().steps;
   const bool is_due = save_is_due_ || (steps > 0 && state_.global_step % steps == 0);
-  if (is_due && state_.step < steps_per_epoch() && !all_steps_done() && state_.stopped_by == 0) start_saving(false);
+  const bool is_between_steps = replica_.model().in_flight() == 0;
+  const bool saves_later = state_.step == steps_per_epoch() || all_steps_done() || state_.stopped_by != 0;
+  if (is_due && is_between_steps && !saves_later) start_saving(false);
 }
 
 void Trainer::save_after_epoch(bool is_best) {
@@ -248,7 +251,8 @@ observe::EpochEvent Trainer::train_epoch() {
   const Clock::time_point begin = Clock::now();
   window_seconds_ = 0;
   window_samples_ = 0;
-  while (state_.step < steps_per_epoch() && state_.stopped_by == 0 && !all_steps_done()) (void)train_steps(1);
+  if (state_.step < steps_per_epoch() && state_.stopped_by == 0 && !all_steps_done())
+    (void)train_steps(total_steps() - state_.global_step);
   const double seconds = seconds_since(begin);
   return {.epoch = state_.epoch,
           .train_loss = state_.epoch_loss_sum / static_cast<double>(std::max<std::int64_t>(1, state_.epoch_samples)),
@@ -264,38 +268,62 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
   if (!entered_) batches_.start_epoch(state_.epoch, state_.step);
   entered_ = true;
   std::int64_t taken = 0;
+  Clock::time_point begin = Clock::now();
   while (taken < most && state_.stopped_by == 0) {
-    const Clock::time_point begin = Clock::now();
     const data::Batch* batch = batches_.next();
     if (batch == nullptr) break;
-    train_on(*batch);
+    submit(*batch);
     ++taken;
-    const double seconds = seconds_since(begin);
-    window_seconds_ += seconds;
-    run_seconds_ += seconds;
-    report_step();
-    save_after_step();
-    if (state_.step < steps_per_epoch()) continue;
-    entered_ = false;
-    break;
+    // A device need not wait for the host: it has the next step already while the results of one are read.
+    const int most_behind = replica_.model().most_in_flight() - 1;
+    while (replica_.model().in_flight() > (must_catch_up() ? 0 : most_behind)) finish_step(begin);
   }
+  while (replica_.model().in_flight() > 0) finish_step(begin);
+  if (state_.step == steps_per_epoch()) entered_ = false;
   return taken;
 }
 
-void Trainer::train_on(const data::Batch& batch) {
-  const double rate = nn::learning_rate(options_.schedule, state_.global_step, total_steps());
+/// The number of the next step of the run, from 0.
+std::int64_t Trainer::next_step() const { return state_.global_step + replica_.model().in_flight(); }
+
+void Trainer::submit(const data::Batch& batch) {
+  const double rate = nn::learning_rate(options_.schedule, next_step(), total_steps());
   try {
-    if (replica_.step(batch, rate, state_, wants_to_stop() != 0 || wants_to_save())) agree_on_requests();
+    replica_.submit(batch, rate, next_step(), wants_to_stop() != 0 || wants_to_save());
+  } catch (const Error& error) {
+    throw error.in_step(next_step() + 1);
+  }
+}
+
+/// Whether all steps have to be finished before another one is submitted.
+bool Trainer::must_catch_up() const {
+  const std::int64_t steps = checkpoints_ ? checkpoints_->options().steps : 0;
+  return state_.stopped_by != 0 || save_is_due_ || (steps > 0 && next_step() % steps == 0);
+}
+
+/// Reads the results of the oldest step in flight.
+/// @param begin  when the training time began that is not counted yet; overwritten
+void Trainer::finish_step(Clock::time_point& begin) {
+  Replica::Finished finished;
+  try {
+    finished = replica_.finish(state_);
+    if (finished.has_request) agree_on_requests();
   } catch (const Error& error) {
     throw error.in_step(state_.global_step + 1);
   }
   ++state_.step;
   ++state_.global_step;
   state_.is_reported = false;
-  state_.epoch_loss_sum += state_.last_loss * static_cast<double>(batch.step_samples.value);
-  state_.epoch_samples += batch.step_samples.value;
-  window_samples_ += batch.step_samples.value;
-  run_samples_ += batch.step_samples.value;
+  state_.epoch_loss_sum += state_.last_loss * static_cast<double>(finished.samples);
+  state_.epoch_samples += finished.samples;
+  window_samples_ += finished.samples;
+  run_samples_ += finished.samples;
+  const double seconds = seconds_since(begin);
+  window_seconds_ += seconds;
+  run_seconds_ += seconds;
+  report_step();
+  save_after_step();
+  begin = Clock::now();
 }
 
 int Trainer::wants_to_stop() const {
@@ -424,6 +452,7 @@ void Trainer::take_over(RunState run) {
   run.evaluation = with_values_of(run.evaluation, metrics());
   run.best = with_values_of(run.best, metrics());
   state_ = std::move(run);
+  replica_.start_from(state_);
   entered_ = false;
 }
 

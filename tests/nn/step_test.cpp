@@ -29,8 +29,9 @@ Buffer view(Doubles& values) { return {values.data(), {static_cast<std::int64_t>
 class Updated {
  public:
   explicit Updated(const Graph& graph, Passes passes = {},
-                   std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.5})
-      : model(graph, *ops_, {.dtype = DType::float64, .optimizer = optimizer, .passes = passes}),
+                   std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.5}, int accumulate = 1)
+      : model(graph, *ops_,
+              {.dtype = DType::float64, .optimizer = optimizer, .accumulate = accumulate, .passes = passes}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         velocity(parameters.size()),
@@ -68,7 +69,7 @@ class Verdict final : public QuietExchange {
  public:
   void finish(const Buffer& numbers, Queue /*queue*/) override {
     const std::span<double> values = span_of(numbers);
-    if (!finite) values[values.size() - 2] += 1;  // another rank has a gradient that is not finite
+    if (!finite) values[values.size() - 3] += 1;  // another rank has a gradient that is not finite
   }
   bool finite = true;
 };
@@ -81,13 +82,13 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
   Updated stepwise(graph);
   Updated replayed(graph);
   Doubles images(static_cast<std::size_t>(batch * image_elements(graph)), std::nan(""));
-  std::vector<std::int32_t> labels(batch, -1);  // not a class, so reading it now throws
+  std::vector<std::int32_t> labels(batch, -1);  // not a class, which is reported if it is read
   const void* inputs[] = {images.data(), labels.data()};
   const Feed feed{.samples = batch, .inputs = inputs};
 
   const Doubles before = replayed.parameters;
   Recording recording;
-  replayed.model.submit_step(batch, recording);
+  replayed.model.submit_items(batch, recording);
   ASSERT_EQ(replayed.parameters, before) << "nothing has run";
 
   Verdict verdict;
@@ -96,12 +97,15 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
     const Doubles drawn = wavy(static_cast<std::int64_t>(images.size()), step);
     std::copy(drawn.begin(), drawn.end(), images.begin());
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::int32_t>(i) * step % 3;
-    const StepScalars scalars{.learning_rate = 0.1 / step, .samples = 4.0 * step, .loss_scale = step == 3 ? 8.0 : 1.0};
+    const StepScalars scalars{.learning_rate = 0.1 / step, .samples = 4.0 * step};
+    const StepState state{.loss_scale = step == 3 ? 8.0 : 2.0};
+    stepwise.model.set_state(state);
+    replayed.model.set_state(state);
     verdict.finite = step != 2;
     const StepResult expected = stepwise.model.train(feed, scalars, verdict);
     replayed.model.set(feed, scalars);
     for (const Item& item : recording.items) runner.submit(item);
-    const StepResult& result = replayed.model.numbers().result();
+    const StepResult& result = replayed.model.numbers().result(0);
     EXPECT_EQ(result.loss, expected.loss);
     EXPECT_EQ(result.finite, step != 2);
     EXPECT_EQ(replayed.gradients, stepwise.gradients);
@@ -192,6 +196,36 @@ TEST(Step, WithoutFiniteGradientsOrLossUpdatesNothing) {
   EXPECT_EQ(trained.velocity, Doubles(trained.velocity.size(), 0));
 }
 
+/// After a bad value no step changes weights, until the host sets the state.
+TEST(Step, ABadLabelIsReportedAndHaltsLaterSteps) {
+  const Graph graph = knotty_network();
+  for (const int micro_batches : {1, 2}) {
+    Updated trained(graph, {}, OptimizerOptions{}, micro_batches);
+    const Doubles images = wavy(4 * image_elements(graph));
+    std::vector<std::int32_t> labels{0, 1, 2, 3};
+    const void* inputs[] = {images.data(), labels.data()};
+    const StepScalars scalars{.learning_rate = 0.1, .samples = 4};
+    SingleRank alone;
+    const Doubles before = trained.parameters;
+    const StepResult bad = trained.model.train({4, inputs}, scalars, alone);
+    EXPECT_EQ(bad.faults, 1);
+    EXPECT_NE(bad.state.halted, 0);
+    const ops::Fault fault = trained.model.fault();
+    EXPECT_EQ(fault.sample, 3) << "counted from the rank's first sample";
+    EXPECT_EQ(trained.model.text_of(fault, "it"), "'loss': label of it is 3; there are 3 classes, numbered from 0");
+    EXPECT_EQ(trained.parameters, before);
+    labels[3] = 0;
+    EXPECT_EQ(trained.model.train({4, inputs}, scalars, alone).faults, 0);
+    EXPECT_EQ(trained.model.fault().code, ops::FaultCode::none);
+    EXPECT_EQ(trained.parameters, before) << "the step before has halted";
+    trained.model.set_state({});
+    EXPECT_EQ(trained.model.train({4, inputs}, scalars, alone).state.updates, 1);
+    EXPECT_NE(trained.parameters, before);
+    labels[1] = -1;
+    EXPECT_THROW(trained.model.predict({4, inputs}), Error);
+  }
+}
+
 TEST(Step, LossScaleIsTakenOutAgainByTheUpdate) {
   const Graph graph = knotty_network();
   Updated plain(graph);
@@ -201,9 +235,9 @@ TEST(Step, LossScaleIsTakenOutAgainByTheUpdate) {
   const void* inputs[] = {images.data(), labels.data()};
   SingleRank alone;
   plain.model.train({3, inputs}, {.learning_rate = 0.1, .samples = 3}, alone);
-  const StepResult result =
-      scaled.model.train({3, inputs}, {.learning_rate = 0.1, .samples = 3, .loss_scale = 1024}, alone);
-  EXPECT_EQ(result.loss, plain.model.numbers().result().loss) << "as it is without a scale";
+  scaled.model.set_state({.loss_scale = 1024});
+  const StepResult result = scaled.model.train({3, inputs}, {.learning_rate = 0.1, .samples = 3}, alone);
+  EXPECT_EQ(result.loss, plain.model.numbers().result(0).loss) << "as it is without a scale";
   EXPECT_EQ(scaled.parameters, plain.parameters) << "a power of two rounds nothing";
   EXPECT_EQ(scaled.gradient_of("fc.bias")[0], 1024 * plain.gradient_of("fc.bias")[0]);
 }
@@ -231,7 +265,8 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
     Doubles averages = before;
     Doubles state(plain.state.size());
     model.bind({view(parameters), view(gradients), view(state), {view(velocity)}, view(averages)});
-    const StepResult result = model.train({3, inputs}, {.learning_rate = 1, .samples = 3, .loss_scale = scale}, alone);
+    model.set_state({.loss_scale = scale});
+    const StepResult result = model.train({3, inputs}, {.learning_rate = 1, .samples = 3}, alone);
     EXPECT_NEAR(result.gradient_norm, norm, 1e-12 * norm);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const double step = plain.gradients[i] * (norm / 4) / (norm + 1e-6);
@@ -480,9 +515,9 @@ TEST(Step, CustomOperatorsAreFedPlainFormatsByEveryBackEnd) {
 TEST(Step, ARankWithoutSamplesTakesTheSameItems) {
   Updated trained(knotty_network());
   Recording none;
-  trained.model.submit_step(0, none);
+  trained.model.submit_items(0, none);
   Recording some;
-  trained.model.submit_step(2, some);
+  trained.model.submit_items(2, some);
   ASSERT_EQ(none.items.size(), some.items.size());
   for (std::size_t i = 0; i < some.items.size(); ++i) EXPECT_EQ(none.items[i].index(), some.items[i].index()) << i;
 }

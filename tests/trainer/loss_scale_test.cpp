@@ -25,30 +25,33 @@ class LossScaleGate {
   explicit LossScaleGate(double loss_scale, std::int64_t interval) {
     block_ = {.loss_scale_interval = interval,
               .scalars = &scalars_,
+              .state = &state_,
               .result = &result_,
               .update = &update_,
               .sums = sums_,
               .found = found_};
     block_.terms = 1;
     block_.weightings = &weighting_;
-    scalars_ = {.samples = 1, .loss_scale = loss_scale};
+    scalars_ = {.samples = 1};
+    state_ = {.loss_scale = loss_scale};
   }
   void update(bool finite) {
     sums_[3] = finite ? 0 : 1;
     compute(ops::StepStage::gate, block_);
     EXPECT_EQ(update_.go, finite);
-    scalars_.loss_scale = result_.loss_scale;
-    scalars_.scaled_steps = result_.scaled_steps;
+    EXPECT_EQ(result_.state.loss_scale, state_.loss_scale);
   }
-  [[nodiscard]] double loss_scale() const { return scalars_.loss_scale; }
+  [[nodiscard]] double loss_scale() const { return state_.loss_scale; }
 
  private:
   ops::LossWeighting weighting_;
   ops::StepScalars scalars_;
+  ops::StepState state_;
   ops::StepResult result_;
   ops::UpdateScalars update_;
-  double sums_[5] = {};  // of one loss term: weight, loss, correct; then what is not finite, and who has a request
-  double found_[ops::StepBlock::found_count] = {};
+  // Of one loss term: weight, loss, correct; then what is not finite, who has a request, and who met a bad value.
+  double sums_[6] = {};
+  double found_[1] = {};
   ops::StepBlock block_;
 };
 

@@ -85,6 +85,43 @@ TEST(NotFinite, IsFoundBehindARelu) {
   world.close();
 }
 
+/// A label that is no class is an error of all ranks, which names the rank, the sample and the value, and after which
+/// they can go on.
+TEST(BadData, IsAnErrorOfEveryRankThatNamesTheSample) {
+  World world;
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  {
+    const auto ops = ops::make_reference_ops();
+    const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
+    Replica replica(members, *ops, nn::make_model("lenet", data), data.tensors, {.batch = {6}}, nullptr);
+    const testing_support::WholeState before = testing_support::whole_state(replica.store());
+    std::vector<float> images(2 * side * side, 0.5F);
+    std::vector<std::int32_t> labels{4, world.rank() == Rank{1} ? 10 : 9};
+    const std::array<Buffer, 2> tensors{Buffer(std::span(images)), Buffer(std::span(labels))};
+    const std::vector<std::int64_t> ids{70, 71};
+    RunState run;
+    const data::Batch batch{.samples = {2}, .step_samples = {6}, .ids = ids, .tensors = tensors};
+    try {
+      replica.step(batch, 0.1, run);
+      ADD_FAILURE() << "the label was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("rank 1 (" + world.host() +
+                                     "): 'loss': label of sample 1 (number 71 of the data "
+                                     "set) is 10; there are 10 classes, numbered from 0"),
+                std::string::npos)
+          << error.message();
+      EXPECT_EQ(error.context().peers, std::vector<int>{1});
+      EXPECT_TRUE(error.is_on_every_rank());
+    }
+    EXPECT_EQ(testing_support::whole_state(replica.store()), before);
+    labels[1] = 9;
+    replica.step(batch, 0.1, run);
+    EXPECT_NE(testing_support::whole_state(replica.store()), before);
+  }
+  members.close();
+  world.close();
+}
+
 /// Returns the class with the smallest of `classes` weights.
 std::int32_t least_likely(const Store& store, int classes) {
   const auto* weights = static_cast<const double*>(store.values().data);

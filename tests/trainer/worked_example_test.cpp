@@ -93,7 +93,7 @@ std::string text_of(const Item& item) {
     std::string operator()(const Upload& /*item*/) const { return ""; }
     std::string operator()(const Download& /*item*/) const { return ""; }
     std::string operator()(const Compute& compute) const {
-      constexpr std::array names{"sum weights", "set factors", "collect", "gate"};
+      constexpr std::array names{"begin", "sum weights", "set factors", "collect", "gate"};
       return names[static_cast<std::size_t>(compute.stage)];
     }
     std::string operator()(const CountNotFinite& /*item*/) const { return "count not finite"; }
@@ -143,7 +143,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
                                           samples.counts.data() + first};
   const Feed feed{.samples = share_of(total, own.end() - 1, worked_shards).end() - first, .inputs = inputs};
   Listing listing;
-  model.submit_step(feed.samples, listing);
+  model.submit_items(feed.samples, listing);
   Member exchange(group, gradients);
   model.train(feed, {.learning_rate = rate, .samples = static_cast<double>(total)}, exchange);
   return {listing.lines, exchange.sums, model.numbers().block().weights[0], *weight};

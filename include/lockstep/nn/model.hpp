@@ -68,6 +68,7 @@ struct ModelOptions {
 
 using ops::StepResult;
 using ops::StepScalars;
+using ops::StepState;
 
 /// This rank's part of a batch: a pointer for each input of the graph, in their order, row-major, integers as int32 and
 /// reals in the model's dtype.
@@ -166,24 +167,52 @@ class Model {
   /// The operators of a step, in their order, and its updates if their buffers are bound.
   [[nodiscard]] std::vector<OperatorReport> operators(std::int64_t samples);
 
-  /// Runs one step: forward, backward, the reduction over ranks, and the update, unless a value is not finite.
-  /// @return valid until the next call
-  /// @throws what `exchange` and the kernels throw, for instance Error{invalid_argument} for a label that is no class
-  const StepResult& train(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
-  /// The sums of each loss term on this rank in the last step.
+  /// Overwrites the state that the next step starts from, for instance with a checkpoint's, or to go on after a step
+  /// that has halted. @pre no step is in flight
+  void set_state(const StepState& state);
+  /// Submits one step to the device's queue: forward, backward, the reduction over ranks, and the update, unless a
+  /// value is not finite or a bad value was met. The host's queue runs it at once. The feed is read before the call
+  /// returns, and may be overwritten then.
+  /// @pre fewer than `most_in_flight()` steps are in flight
+  /// @throws what `exchange` and the kernels throw
+  void submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
+  /// Waits for the oldest step in flight, polling `exchange`.
+  /// @return its results, valid until the next call of `submit`, `train` or `predict`
+  /// @throws Error{device}; what `exchange` throws
+  const StepResult& finish(Exchange& exchange);
+  /// The number of steps that have been submitted and not finished.
+  [[nodiscard]] int in_flight() const { return static_cast<int>(submitted_ - finished_); }
+  /// The largest number of steps in flight: 2 on a device, so that it need not wait for the host, and 1 on the host.
+  [[nodiscard]] int most_in_flight() const;
+  /// Submits one step and finishes it.
+  const StepResult& train(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
+    submit(feed, scalars, exchange);
+    return finish(exchange);
+  }
+
+  /// The sums of each loss term on this rank in the last step that was finished.
   [[nodiscard]] std::span<const ops::LossSums> own_loss_sums() const;
-  /// For each parameter whether this rank's gradient was not finite in the last step (not 0), before the reduction.
+  /// For each parameter whether this rank's gradient was not finite in that step (not 0), before the reduction.
   [[nodiscard]] std::span<const double> not_finite_gradients() const;
+  /// For each parameter whether the sum over ranks was not finite (not 0).
+  [[nodiscard]] std::span<const double> not_finite_sums() const;
+  /// The first bad value that this rank met in that step, its sample counted from this rank's first; without a code if
+  /// there was none.
+  [[nodiscard]] ops::Fault fault() const;
+  /// Describes a bad value and its operator. @param sample  names the sample in the text
+  [[nodiscard]] std::string text_of(const ops::Fault& fault, const std::string& sample) const;
 
   /// Runs forward only, with running statistics and, if there are any, the EMA weights. Inputs that only losses read
   /// may have any valid values if nobody needs the loss.
+  /// @pre no step is in flight
+  /// @throws Error{invalid_argument} naming operator, sample and value, for instance a label that is no class
   Prediction predict(const Feed& feed);
 
   /// Sets the inputs and the scalars of the next step, or of the next run of a list.
   void set(const Feed& feed, const StepScalars& scalars);
   /// Submits the items of a step in their order, which a `Runner` runs once or several times, each time after `set`
-  /// with a feed of as many samples. `train` does all of this at once. @see nn/step.hpp
-  void submit_step(std::int64_t samples, ItemQueue& queue);
+  /// with a feed of as many samples. `submit` does all of this at once. @see nn/step.hpp
+  void submit_items(std::int64_t samples, ItemQueue& queue);
   /// The scalars that items read and write.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
   /// The lanes on which a `Runner` runs the items.
@@ -193,8 +222,11 @@ class Model {
   PreparedGraph& prepared(std::int64_t samples, bool training);
   void place(PreparedGraph& prepared);
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
-  PlacedSteps& set_inputs(const Feed& feed, bool training);
-  void make_input_slots(std::int64_t samples);
+  PlacedSteps& set_inputs(const Feed& feed, bool training, int slot);
+  void make_input_memory(std::int64_t samples);
+  void require_none_in_flight() const;
+  [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % most_in_flight()); }
+  [[nodiscard]] int last_slot() const { return finished_ == 0 ? 0 : slot_of(finished_ - 1); }
   void require_bound() const;
   void require_inputs(const Feed& feed) const;
 
@@ -207,12 +239,18 @@ class Model {
   Memory memory_;
   bool bound_ = false;
   Allocation arena_;
-  struct InputSlot {
+  struct InputMemory {
     Allocation device;
     Allocation staging;  // the host's copy
   };
-  std::vector<InputSlot> slots_;  // by input; empty if kernels read the host's memory
-  std::int64_t slot_samples_ = 0;
+  struct Slot {
+    std::vector<InputMemory> inputs;  // empty if kernels read the host's memory
+    std::unique_ptr<ops::Device::Event> done;
+  };
+  std::vector<Slot> slots_;  // steps in flight use them in turn
+  std::int64_t input_samples_ = 0;
+  std::int64_t submitted_ = 0;
+  std::int64_t finished_ = 0;
   std::map<std::int64_t, std::unique_ptr<PreparedGraph>> prepared_;
   std::unique_ptr<StepNumbers> numbers_;
 };

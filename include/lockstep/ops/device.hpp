@@ -33,6 +33,17 @@ class Device {
     }
   }
 
+  /// A point in a queue.
+  class Event {
+   public:
+    virtual ~Event() = default;
+    /// Moves the event to the end of the work submitted to the queue. @throws Error{device}
+    virtual void record(Queue queue) = 0;
+    /// Whether the work before the event is done. @throws Error{device}
+    [[nodiscard]] virtual bool is_done() const = 0;
+  };
+  [[nodiscard]] virtual std::unique_ptr<Event> new_event() const = 0;
+
   /// Work that can be submitted again.
   class Graph {
    public:

@@ -75,7 +75,14 @@ struct Arguments {
   std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
                                                ///< output_gradient itself, as Traits::in_place_gradient)
   std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
+  Fault* fault = nullptr;                      ///< gets the first bad value; null: bad values are not reported
+  std::int32_t node = -1;                      ///< for `fault`
   Queue queue = Queue::host();                 ///< what the pass is submitted to
+
+  /// Reports a bad value that the host has read.
+  void report(FaultCode code, std::int64_t sample, std::int64_t value, std::int64_t limit) const {
+    ops::report(fault, {code, node, sample, value, limit});
+  }
 };
 
 /// An operator's implementation for inputs of given formats. The caller owns the buffers, so that memory can be planned
@@ -179,6 +186,9 @@ struct HalfKernels {
   /// and are slower than those of float32.
   std::string_view instructions;
 };
+
+/// Describes a bad value. @param sample  names the sample in the text, for instance "sample 3"
+std::string text_of(const Fault& fault, const std::string& sample);
 
 struct ConvolutionAlgorithms;
 class KernelChoices;

@@ -26,24 +26,51 @@ struct RngKey {
 /// Scalars that the host sets before a step.
 struct StepScalars {
   double learning_rate = 0;
-  std::int64_t updates = 0;       ///< updates made before this step
-  double samples = 0;             ///< size of the global batch
-  double loss_scale = 1;          ///< factor of the gradients until the update, against underflow
-  std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
+  double samples = 0;   ///< size of the global batch
   RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
   double request = 0;   ///< 1 if this rank has a request, for instance to stop
 };
 
+/// Scalars that a step hands to the next one, the same on all ranks.
+struct StepState {
+  double loss_scale = 1;          ///< factor of the gradients until the update, against underflow
+  std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
+  std::int64_t updates = 0;       ///< updates made
+  /// Not 0 after a step that met a bad value, or whose loss or gradients were not finite although no smaller loss scale
+  /// could help. No later step changes weights until the host sets the state.
+  std::int64_t halted = 0;
+};
+
+/// What is wrong with a value of the data.
+enum class FaultCode : std::int32_t {
+  none,
+  label,    ///< it is no class; the limit is the number of classes
+  target,   ///< of a sequence: it is no class, or the blank; the limit is the number of classes
+  targets,  ///< the number of targets of a sequence is not in 0 … limit
+  steps,    ///< the number of steps of a sequence is not in 0 … limit
+  token,    ///< it is no entry of an embedding; the limit is the number of entries
+};
+
+/// A bad value of the data that a kernel has read. Kernels do not throw for data: they report the first bad value and
+/// compute as if the sample did not count.
+struct Fault {
+  FaultCode code = FaultCode::none;
+  std::int32_t node = -1;   ///< index of the operator's node in the graph of the step
+  std::int64_t sample = 0;  ///< counted from the first sample of the call
+  std::int64_t value = 0;
+  std::int64_t limit = 0;
+};
+
 /// Results of a step, the same on all ranks.
 struct StepResult {
-  double loss = 0;                ///< Σ coefficient · loss ÷ normalizer
-  double correct = 0;             ///< weight of the correct predictions of the first loss term
-  bool finite = true;             ///< whether gradients and loss are finite; otherwise there was no update
-  bool finite_gradients = true;   ///< whether the gradients are
-  double gradient_norm = 0;       ///< before clipping; computed only with clipping
-  double loss_scale = 1;          ///< for the next step
-  std::int64_t scaled_steps = 0;  ///< for the next step
-  double requests = 0;            ///< number of ranks that have a request
+  double loss = 0;               ///< Σ coefficient · loss ÷ normalizer
+  double correct = 0;            ///< weight of the correct predictions of the first loss term
+  bool finite = true;            ///< whether gradients and loss are finite; otherwise there was no update
+  bool finite_gradients = true;  ///< whether the gradients are
+  double gradient_norm = 0;      ///< before clipping; computed only with clipping
+  double requests = 0;           ///< number of ranks that have a request
+  double faults = 0;             ///< number of leaves on all ranks that met a bad value; if any, there was no update
+  StepState state;               ///< for the next step
 };
 
 /// Scalars that an update reads when it runs. They are in memory, so that the same call can be repeated with other
@@ -78,6 +105,7 @@ struct StepBlock {
 
   const LossWeighting* weightings = nullptr;  ///< by term
   StepScalars* scalars = nullptr;
+  StepState* state = nullptr;
   std::int64_t* first_samples = nullptr;  ///< by leaf: its first sample, counted from the rank's first
   StepResult* result = nullptr;
   UpdateScalars* update = nullptr;
@@ -88,26 +116,28 @@ struct StepBlock {
   double* weights = nullptr;        ///< by term: the weight of the global batch
   double* factors = nullptr;        ///< by term: the factor of its gradients
   double* not_finite = nullptr;     ///< by parameter: not 0 if this rank's gradient is not finite
+  Fault* faults = nullptr;          ///< by leaf
   /// Numbers that are summed over ranks beside the gradients: for each shard and term its loss sums, then how many
-  /// gradients are not finite, then how many ranks have a request.
+  /// gradients are not finite, how many ranks have a request, and how many leaves met a bad value.
   double* sums = nullptr;
-  /// Numbers about the reduced gradients: the sum of their squares, for clipping; then how many of their parts are not
-  /// finite. They are summed over ranks if each rank has other parts.
+  /// Numbers about the reduced gradients: the sum of their squares, for clipping; then, by parameter, not 0 if the
+  /// gradient is not finite. They are summed over ranks if each rank has other parts.
   double* found = nullptr;
   double* trust_norms = nullptr;  ///< two for each parameter: `UpdateStep::squares`
 
   /// The number of elements of `sums`, and of `found`.
-  [[nodiscard]] LOCKSTEP_HOST_DEVICE int sums_count() const { return 3 * shards * terms + 2; }
-  static constexpr int found_count = 2;
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int sums_count() const { return 3 * shards * terms + 3; }
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int found_count() const { return 1 + parameters; }
 };
 
 /// What is computed between the items of a step that run operators and exchange numbers.
 enum class StepStage {
+  begin,        ///< clears `faults`
   sum_weights,  ///< from `own` to `shard_weights`, before these are summed over ranks
   set_factors,  ///< sets `weights`, `factors` and `rng_keys`, and zeroes `not_finite`
   collect,      ///< from `own` and `not_finite` to `rank` and `sums`, before these are summed; zeroes `found`
-  /// Decides whether the update is made, from `sums` and `found`, and sets `result` and `update`: the loss, the factor
-  /// that clips the gradients, and the loss scale for the next step.
+  /// Decides whether the update is made, from `sums` and `found`, and sets `result`, `update` and `state`: the loss,
+  /// the factor that clips the gradients, and the loss scale for the next step.
   gate,
 };
 
@@ -133,6 +163,16 @@ LOCKSTEP_HOST_DEVICE inline void fold_rows(double* rows, int count, int width) {
       for (int i = 0; i < width; ++i) rows[row * width + i] += rows[(row + stride) * width + i];
 }
 
+/// Reports a bad value, unless one has been reported. @param fault  may be null
+LOCKSTEP_HOST_DEVICE inline void report(Fault* fault, const Fault& found) {
+  if (fault != nullptr && fault->code == FaultCode::none) *fault = found;
+}
+
+/// Computes `StepStage::begin`.
+LOCKSTEP_HOST_DEVICE inline void begin(const StepBlock& b) {
+  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) b.faults[leaf] = Fault{};
+}
+
 /// Computes `StepStage::sum_weights`.
 LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
   for (int i = 0; i < b.shards * b.terms; ++i) b.shard_weights[i] = 0;
@@ -150,7 +190,7 @@ LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
     const LossWeighting& of = b.weightings[term];
     b.weights[term] = b.shard_weights[term];
     b.factors[term] =
-        divided(of.coefficient * b.scalars->loss_scale, of.by_weight ? b.weights[term] : b.scalars->samples);
+        divided(of.coefficient * b.state->loss_scale, of.by_weight ? b.weights[term] : b.scalars->samples);
   }
   for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
     b.rng_keys[leaf] = b.scalars->rng_key;
@@ -180,20 +220,20 @@ LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
   double* after = b.sums + 3 * b.shards * b.terms;
   for (int i = 0; i < b.parameters; ++i) after[0] += b.not_finite[i] != 0 ? 1 : 0;
   after[1] = b.scalars->request;
-  for (int i = 0; i < StepBlock::found_count; ++i) b.found[i] = 0;
+  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf)
+    after[2] += b.faults[leaf].code == FaultCode::none ? 0 : 1;
+  for (int i = 0; i < b.found_count(); ++i) b.found[i] = 0;
 }
 
 /// Halves the loss scale after gradients that are not finite, and doubles it after an interval without any. Powers of
 /// two do not round, and the limits are far from overflow and underflow.
-LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b) {
-  StepResult& result = *b.result;
-  result.loss_scale = b.scalars->loss_scale;
-  result.scaled_steps = b.scalars->scaled_steps;
+LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b, bool finite) {
   if (b.loss_scale_interval == 0) return;
-  if (result.finite && ++result.scaled_steps < b.loss_scale_interval) return;
-  const double scale = result.finite ? 2 * result.loss_scale : result.loss_scale / 2;
-  result.loss_scale = result.finite ? (scale < 0x1p120 ? scale : 0x1p120) : (scale > 1 ? scale : 1);
-  result.scaled_steps = 0;
+  StepState& state = *b.state;
+  if (finite && ++state.scaled_steps < b.loss_scale_interval) return;
+  const double scale = finite ? 2 * state.loss_scale : state.loss_scale / 2;
+  state.loss_scale = finite ? (scale < 0x1p120 ? scale : 0x1p120) : (scale > 1 ? scale : 1);
+  state.scaled_steps = 0;
 }
 
 /// Computes `StepStage::gate`.
@@ -202,27 +242,36 @@ LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   const auto* total = reinterpret_cast<const LossSums*>(b.sums);
   const double* after = b.sums + 3 * b.shards * b.terms;
   StepResult& result = *b.result;
+  StepState& state = *b.state;
   result.loss = objective(b.weightings, b.terms, total, b.scalars->samples);
   result.correct = total->correct;
-  result.finite_gradients = after[0] == 0 && b.found[1] == 0;
+  result.finite_gradients = after[0] == 0;
+  for (int i = 0; i < b.parameters; ++i) result.finite_gradients = result.finite_gradients && b.found[1 + i] == 0;
   result.finite = result.finite_gradients && std::isfinite(result.loss);
   result.requests = after[1];
-  result.gradient_norm = std::sqrt(b.found[0]) / b.scalars->loss_scale;
+  result.faults = after[2];
+  result.gradient_norm = std::sqrt(b.found[0]) / state.loss_scale;
   // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
   const double clipped = b.clip_norm == 0 ? 1 : b.clip_norm / (result.gradient_norm + 1e-6);
-  const auto update = static_cast<double>(b.scalars->updates + 1);
+  const auto update = static_cast<double>(state.updates + 1);
   b.update->learning_rate = b.scalars->learning_rate;
-  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / b.scalars->loss_scale;
+  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / state.loss_scale;
   b.update->first_correction = 1 - std::pow(b.momentum, update);
   b.update->second_correction = 1 - std::pow(b.beta2, update);
-  b.update->go = result.finite;
-  scale_loss(b);
+  // A smaller loss scale helps gradients only, and not below 1.
+  const bool hopeless = !std::isfinite(result.loss) || (!result.finite_gradients && state.loss_scale <= 1);
+  if (result.faults != 0 || hopeless) state.halted = 1;
+  b.update->go = result.finite && state.halted == 0;
+  if (b.update->go) ++state.updates;
+  if (state.halted == 0) scale_loss(b, result.finite);
+  result.state = state;
   for (int i = 0; i < 2 * b.parameters; ++i) b.trust_norms[i] = 0;
 }
 
 /// Computes one stage of a step.
 LOCKSTEP_HOST_DEVICE inline void compute(StepStage stage, const StepBlock& block) {
   switch (stage) {
+    case StepStage::begin: return begin(block);
     case StepStage::sum_weights: return sum_weights(block);
     case StepStage::set_factors: return set_factors(block);
     case StepStage::collect: return collect(block);

@@ -37,14 +37,32 @@ class Replica : private nn::Exchange {
   /// Allocates the memory that steps or evaluations with this many samples on this rank need.
   void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
 
-  /// Runs forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples.
-  /// @param run  its loss, loss scale and skipped steps are updated; random numbers depend on its step and the seed
+  /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
+  void start_from(const RunState& run);
+  /// Submits forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples. On
+  /// the host the step has run when the call returns. The batch may be overwritten then.
+  /// @param global_step  number of the step in the run, from 0; random numbers depend on it and the seed
   /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
-  /// @return whether a rank has a request
-  /// @throws Error{diverged} on every rank, without the update, naming the ranks and tensors whose gradients are not
-  ///         finite, unless a loss scale could be at fault, or the ranks whose loss is not;
-  ///         Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
-  bool step(const data::Batch& batch, double learning_rate, RunState& run, bool has_request = false);
+  /// @pre fewer steps than `Model::most_in_flight` are in flight
+  /// @throws Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
+  void submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request = false);
+  /// What a step has done, beside what is in `RunState`.
+  struct Finished {
+    std::int64_t samples = 0;  ///< of all ranks
+    bool has_request = false;  ///< whether a rank has a request
+  };
+  /// Waits for the oldest step in flight. Its loss, loss scale and, if it made no update, one more skipped step are
+  /// written to `run`. Collective.
+  /// @throws Error on every rank after a step that made no update and allows none after it, and waits for the steps in
+  ///         flight, which change nothing: Error{diverged} naming the ranks and tensors whose gradients are not finite,
+  ///         unless a loss scale could be at fault, or the ranks whose loss is not; Error{invalid_argument} naming
+  ///         the ranks, samples and values of data that an operator cannot take; also Error{transport | timeout}
+  Finished finish(RunState& run);
+  /// Submits one step and finishes it.
+  Finished step(const data::Batch& batch, double learning_rate, RunState& run) {
+    submit(batch, learning_rate, run.global_step);
+    return finish(run);
+  }
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre Store::gather_averages() was called after the last step
@@ -72,8 +90,12 @@ class Replica : private nn::Exchange {
   [[nodiscard]] Communicator& communicator(Queue queue);
   nn::Feed feed(const data::Batch& batch);
   [[nodiscard]] std::vector<DataParallel::NotFinite> not_finite_gradients() const;
+  [[noreturn]] void refuse(const nn::StepResult& result);
+  [[noreturn]] void refuse_data() const;
   [[noreturn]] void refuse_gradients() const;
   [[noreturn]] void refuse_loss(const nn::StepResult& result) const;
+  template <typename T>
+  [[nodiscard]] std::vector<T> gather_control(const T& own, const char* label) const;
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
 
   ProcessGroup* group_;
@@ -86,7 +108,16 @@ class Replica : private nn::Exchange {
   std::vector<const void*> inputs_;   // data of each input in the current step
   std::vector<Count> counts_;         // what each rank gathers; kept, so that a step allocates nothing
   std::uint64_t seed_;
-  double step_samples_ = 0;  // samples of this rank in the current step
+  double step_samples_ = 0;  // samples of this rank in the step that is being submitted
+  /// A step in flight.
+  struct Submitted {
+    Count samples;                  // of this rank
+    Count step_samples;             // of all ranks
+    std::vector<std::int64_t> ids;  // the samples' indices in the data set
+  };
+  std::vector<Submitted> submitted_;  // steps use its entries in turn
+  std::int64_t submissions_ = 0;
+  std::size_t finishing_ = 0;  // index of the step that was finished last
 };
 
 }  // namespace lockstep::trainer

@@ -140,7 +140,10 @@ class Trainer {
   void start_saving(bool is_best);
   void take_over(RunState run);
   std::optional<std::vector<observe::MetricValue>> evaluate(std::int64_t epoch, bool may_stop);
-  void train_on(const data::Batch& batch);
+  [[nodiscard]] std::int64_t next_step() const;
+  void submit(const data::Batch& batch);
+  [[nodiscard]] bool must_catch_up() const;
+  void finish_step(Clock::time_point& begin);
   void report_step();
   void agree_on_requests();
   [[nodiscard]] int wants_to_stop() const;

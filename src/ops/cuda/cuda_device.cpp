@@ -16,6 +16,15 @@ class CudaGraph final : public Device::Graph {
   CapturedGraph graph_;
 };
 
+class CudaEvent final : public Device::Event {
+ public:
+  void record(Queue queue) override { event_.record(queue); }
+  [[nodiscard]] bool is_done() const override { return event_.reached(); }
+
+ private:
+  lockstep::Event event_;
+};
+
 class CudaDevice final : public Device {
  public:
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
@@ -29,6 +38,7 @@ class CudaDevice final : public Device {
     if (bytes.value > 0) clear_bytes(memory, bytes, queue);
   }
   [[nodiscard]] bool is_idle(Queue queue) const override { return is_done(queue); }
+  [[nodiscard]] std::unique_ptr<Device::Event> new_event() const override { return std::make_unique<CudaEvent>(); }
 
   [[nodiscard]] std::unique_ptr<Graph> capture(Queue queue, const std::function<void()>& submit) const override {
     CapturedGraph::begin(queue);

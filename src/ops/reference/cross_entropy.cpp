@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <string>
 
-#include "lockstep/base/error.hpp"
 #include "ops/reference/class_scores.hpp"
 #include "ops/reference/operators.hpp"
 
@@ -34,18 +32,15 @@ class CrossEntropyKernel final : public Kernel {
     }
     weight = 0;
     for (std::int64_t i = 0; i < label_count(); ++i) {
-      if (labels[i] == ignored_) continue;
-      check(labels[i], i);
-      weight += shares_.weight(labels[i]);
+      const std::int32_t label = checked(labels[i], i, call);
+      if (label != ignored_) weight += shares_.weight(label);
     }
   }
 
   void forward(const Arguments& call) override {
     LossSums loss_sums;
-    visit(call, [&](const Scores<T>& logits, std::int64_t index, std::int32_t label) {
-      if (label == ignored_) return;
-      check(label, index);
-      if (mass_of(label) == 0) return;
+    visit(call, [&](const Scores<T>& logits, std::int32_t label) {
+      if (label == ignored_ || mass_of(label) == 0) return;
       const std::int64_t largest = logits.largest();
       const T shift = logits[largest];
       const T log_sum = std::log(logits.sum_of_exponentials(shift));
@@ -65,7 +60,7 @@ class CrossEntropyKernel final : public Kernel {
     const T factor = static_cast<T>(*static_cast<const double*>(call.output_gradient));
     const auto* first = static_cast<const T*>(call.inputs[0]);
     T* gradients = static_cast<T*>(call.input_gradients[0]);
-    visit(call, [&](const Scores<T>& logits, std::int64_t /*index*/, std::int32_t label) {
+    visit(call, [&](const Scores<T>& logits, std::int32_t label) {
       T* gradient = gradients + (logits.first - first);
       const T shift = logits[logits.largest()];
       const T own = label == ignored_ ? T{0} : static_cast<T>(shares_.own(label));
@@ -86,14 +81,14 @@ class CrossEntropyKernel final : public Kernel {
   }
   [[nodiscard]] std::int64_t label_count() const { return logits_.batch * positions_; }
 
-  /// Calls `f(logits, index of the label, label)` for every position; classes are `positions_` apart.
+  /// Calls `f(logits, label)` for every position; classes are `positions_` apart.
   template <typename F>
   void visit(const Arguments& call, const F& f) const {
     const auto* logits = static_cast<const T*>(call.inputs[0]);
     const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
     for (std::int64_t i = 0; i < label_count(); ++i) {
       const T* first = logits + i / positions_ * logits_.channels * positions_ + i % positions_;
-      f(Scores<T>{first, logits_.channels, positions_}, i, labels[i]);
+      f(Scores<T>{first, logits_.channels, positions_}, checked(labels[i], i, call));
     }
   }
 
@@ -109,11 +104,11 @@ class CrossEntropyKernel final : public Kernel {
     return loss;
   }
 
-  void check(std::int32_t label, std::int64_t index) const {
-    if (label >= 0 && label < logits_.channels) return;
-    throw Error(ErrorCode::invalid_argument, "label of sample " + std::to_string(index / positions_) + " is " +
-                                                 std::to_string(label) + "; there are " +
-                                                 std::to_string(logits_.channels) + " classes, numbered from 0");
+  /// Returns the label; one that is no class is reported and ignored.
+  std::int32_t checked(std::int32_t label, std::int64_t index, const Arguments& call) const {
+    if ((label >= 0 && label < logits_.channels) || label == ignored_) return label;
+    call.report(FaultCode::label, index / positions_, label, logits_.channels);
+    return ignored_;
   }
 
   std::int32_t ignored_;

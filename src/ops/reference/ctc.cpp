@@ -3,11 +3,9 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "lockstep/base/error.hpp"
 #include "ops/reference/losses.hpp"
 #include "ops/reference/operators.hpp"
 
@@ -63,6 +61,7 @@ class CtcKernel final : public Kernel {
     LossSums loss_sums{.weight = static_cast<double>(logits_.batch)};
     for (std::int64_t n = 0; n < logits_.batch; ++n) {
       const Transcript sample = transcript(call, n);
+      if (sample.states == 0) continue;
       log_softmax(logits_of(call, n), sample.steps);
       const double loss = -log_probability(sample);
       if (!(loss_.zero_infinity && std::isinf(loss))) loss_sums.loss += loss;
@@ -80,6 +79,7 @@ class CtcKernel final : public Kernel {
       T* gradient = static_cast<T*>(call.input_gradients[0]) + n * each;
       std::fill_n(gradient, each, T{0});
       const Transcript sample = transcript(call, n);
+      if (sample.states == 0) continue;
       log_softmax(logits_of(call, n), sample.steps);
       const double whole = log_probability(sample);
       if (loss_.zero_infinity && std::isinf(whole)) continue;
@@ -106,28 +106,22 @@ class CtcKernel final : public Kernel {
     return prefixes_[static_cast<std::size_t>(step * (2 * longest_ + 1) + state)];
   }
 
+  /// Returns a sample; one with a bad value is reported and has no states.
   Transcript transcript(const Arguments& call, std::int64_t n) const {
     const auto* targets = static_cast<const std::int32_t*>(call.inputs[1]) + n * longest_;
     const std::int64_t length = static_cast<const std::int32_t*>(call.inputs[2])[n];
     const std::int64_t steps = static_cast<const std::int32_t*>(call.inputs[3])[n];
-    check(length, longest_, "targets", n);
-    check(steps, logits_.width, "steps", n);
-    for (std::int64_t i = 0; i < length; ++i) check_target(targets[i], n);
+    const auto refused = [&](FaultCode code, std::int64_t value, std::int64_t limit) -> Transcript {
+      call.report(code, n, value, limit);
+      return {targets, 0, 0, loss_.blank};
+    };
+    if (length < 0 || length > longest_) return refused(FaultCode::targets, length, longest_);
+    if (steps < 0 || steps > logits_.width) return refused(FaultCode::steps, steps, logits_.width);
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (targets[i] < 0 || targets[i] >= logits_.channels || targets[i] == loss_.blank)
+        return refused(FaultCode::target, targets[i], logits_.channels);
+    }
     return {targets, 2 * length + 1, steps, loss_.blank};
-  }
-
-  static void check(std::int64_t length, std::int64_t most, const char* what, std::int64_t n) {
-    if (length >= 0 && length <= most) return;
-    throw Error(ErrorCode::invalid_argument, "sample " + std::to_string(n) + " has " + std::to_string(length) + " " +
-                                                 what + "; it must be between 0 and " + std::to_string(most));
-  }
-
-  void check_target(std::int32_t target, std::int64_t n) const {
-    if (target >= 0 && target < logits_.channels && target != loss_.blank) return;
-    throw Error(ErrorCode::invalid_argument,
-                "a target of sample " + std::to_string(n) + " is " + std::to_string(target) + "; there are " +
-                    std::to_string(logits_.channels) + " classes, numbered from 0, and the blank " +
-                    std::to_string(loss_.blank) + " is no target");
   }
 
   void log_softmax(const T* logits, std::int64_t steps) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <vector>
 
-#include "lockstep/base/error.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
@@ -31,15 +29,14 @@ class EmbeddingKernel final : public Kernel {
     const auto* tokens = static_cast<const std::int32_t*>(call.inputs[0]);
     const T* table = static_cast<const T*>(call.parameters[0]);
     for (std::int64_t i = 0; i < batch_ * steps_; ++i) {
-      check(tokens[i], i);
-      const T* row = table + tokens[i] * features();
+      const T* row = table + checked(tokens[i], i, call) * features();
       T* out = static_cast<T*>(call.output) + first_of(i);
       for (std::int64_t f = 0; f < features(); ++f) out[f * steps_] = row[f];
     }
   }
 
   void backward(const Arguments& call) override {
-    sort(static_cast<const std::int32_t*>(call.inputs[0]));
+    sort(call);
     const T* dy = static_cast<const T*>(call.output_gradient);
     T* row = static_cast<T*>(call.parameter_gradients[0]);
     std::int64_t at = 0;
@@ -61,25 +58,23 @@ class EmbeddingKernel final : public Kernel {
   /// Returns the index of the first feature of position `i` among all samples; the other features are `steps_` apart.
   [[nodiscard]] std::int64_t first_of(std::int64_t i) const { return i / steps_ * features() * steps_ + i % steps_; }
 
-  void check(std::int32_t token, std::int64_t i) const {
-    if (token >= 0 && token < embedding_.entries) return;
-    throw Error(ErrorCode::invalid_argument, "token at position " + std::to_string(i % steps_) + " of sample " +
-                                                 std::to_string(i / steps_) + " is " + std::to_string(token) +
-                                                 "; there are " + std::to_string(embedding_.entries) +
-                                                 " entries, numbered from 0");
+  /// Returns the token; one that is no entry is reported, and the first entry is used in its place.
+  std::int32_t checked(std::int32_t token, std::int64_t i, const Arguments& call) const {
+    if (token >= 0 && token < embedding_.entries) return token;
+    call.report(FaultCode::token, i / steps_, token, embedding_.entries);
+    return 0;
   }
 
   /// Sorts the positions by their tokens in ascending order; those of entry e end before ends_[e].
-  void sort(const std::int32_t* tokens) {
+  void sort(const Arguments& call) {
+    const auto* tokens = static_cast<const std::int32_t*>(call.inputs[0]);
+    const auto entry = [&](std::int64_t i) { return size(checked(tokens[i], i, call)); };
     std::fill(ends_.begin(), ends_.end(), 0);
     const std::int64_t count = batch_ * steps_;
-    for (std::int64_t i = 0; i < count; ++i) {
-      check(tokens[i], i);
-      ++ends_[size(tokens[i]) + 1];
-    }
+    for (std::int64_t i = 0; i < count; ++i) ++ends_[entry(i) + 1];
     for (std::size_t e = 1; e < ends_.size(); ++e) ends_[e] += ends_[e - 1];
     // The beginning of each entry moves to its end while its positions are written.
-    for (std::int64_t i = 0; i < count; ++i) sorted_[size(ends_[size(tokens[i])]++)] = i;
+    for (std::int64_t i = 0; i < count; ++i) sorted_[size(ends_[entry(i)]++)] = i;
   }
 
   std::int64_t batch_;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
 #include <vector>
 
-#include "lockstep/base/error.hpp"
 #include "ops/reference/gemm.hpp"
 #include "ops/reference/lstm_cell.hpp"
 #include "ops/reference/operators.hpp"
@@ -106,11 +104,10 @@ class LstmKernel final : public Kernel {
     if (call.inputs.size() == 2)
       std::copy_n(static_cast<const std::int32_t*>(call.inputs[1]), in_.batch, lengths_.data());
     for (std::int64_t n = 0; n < in_.batch; ++n) {
-      const std::int32_t length = lengths_[size(n)];
+      std::int32_t& length = lengths_[size(n)];
       if (length >= 0 && length <= steps()) continue;
-      throw Error(ErrorCode::invalid_argument, "length of sample " + std::to_string(n) + " is " +
-                                                   std::to_string(length) + "; it must lie between 0 and " +
-                                                   std::to_string(steps()) + ", the steps of the batch");
+      call.report(FaultCode::steps, n, length, steps());
+      length = 0;
     }
     gather(static_cast<const T*>(call.inputs[0]), in_.channels, 0, in_.channels, xs_.data());
   }

@@ -168,10 +168,16 @@ struct CrossEntropyForward {
   const float* logits;
   const std::int32_t* labels;
   ops::LossSums* sums;
+  ops::Fault* fault;
+  std::int32_t node;
   int64_t batch, classes;
   LOCKSTEP_HOST_DEVICE void operator()(int64_t /*i*/) const {
     ops::LossSums all;
     for (int64_t n = 0; n < batch; ++n) {
+      if (labels[n] < 0 || labels[n] >= classes) {
+        ops::report(fault, {ops::FaultCode::label, node, n, labels[n], classes});
+        continue;
+      }
       const float* row = logits + n * classes;
       int64_t largest = 0;
       for (int64_t c = 1; c < classes; ++c)
@@ -216,7 +222,7 @@ class CrossEntropyKernel final : public ops::Kernel {
  private:
   void forward(const ops::Arguments& call) override {
     for_each(CrossEntropyForward{floats(call.inputs[0]), static_cast<const std::int32_t*>(call.inputs[1]),
-                                 static_cast<ops::LossSums*>(call.output), batch_, classes_},
+                                 static_cast<ops::LossSums*>(call.output), call.fault, call.node, batch_, classes_},
              1, call.queue);
   }
   void backward(const ops::Arguments& call) override {

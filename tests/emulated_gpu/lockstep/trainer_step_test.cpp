@@ -115,8 +115,9 @@ TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
     ASSERT_EQ(gpu.test_results.size(), host.test_results.size());
     for (std::size_t i = 0; i < host.test_results.size(); ++i)
       EXPECT_EQ(gpu.test_results[i].value, host.test_results[i].value) << host.test_results[i].name;
-    // Of 15 steps there are two sizes, and each is submitted twice: as it is, and to be captured.
-    EXPECT_EQ(15 * gpu.submitted, (capture ? 4 : 15) * host.submitted);
+    // Of 15 steps there are two sizes. The larger one is submitted three times: as it is, and to be captured in each of
+    // the two slots. The other one, which is each third step, comes to the slots in turn, too.
+    EXPECT_EQ(15 * gpu.submitted, (capture ? 6 : 15) * host.submitted);
   }
 }
 
@@ -148,6 +149,47 @@ TEST_F(TrainerStep, NamesTheRankWhoseGradientIsNotFinite) {
       EXPECT_NE(std::string(error.what()).find("'fc1.weight'"), std::string::npos) << error.what();
     }
     EXPECT_EQ(host_copy(trainer, trainer.replica().store().values()), before);
+  }
+  group.close();
+}
+
+/// The results of a step are read while the next one runs. After a step with a bad value the next one changes nothing.
+TEST_F(TrainerStep, ABadLabelHaltsTheStepThatIsUnderWayToo) {
+  ProcessGroup group = this->group(Device::cuda);
+  {
+    const std::unique_ptr<TestOps> ops = ops_for(group);
+    const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+    trainer::TrainerOptions options = options_of_run(true);
+    options.loss_scale = {};
+    Trainer trainer(group, *ops, two_layers(), data, options);
+    trainer.train_steps(3);
+    trainer::Replica& replica = trainer.replica();
+    const std::vector<float> before = host_copy(trainer, replica.store().values());
+    const int culprit = group.size() - 1;
+    constexpr std::int64_t samples = 3;  // of each rank
+    std::vector<float> images(samples * 12 * 12, 0.5F);
+    std::vector<std::int32_t> labels(samples, 1);
+    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
+    const data::Batch batch{.samples = {samples}, .step_samples = {samples * group.size()}, .tensors = tensors};
+    trainer::RunState run;
+    if (group.rank() == Rank{culprit}) labels[2] = 10;
+    replica.submit(batch, 0.1, 3);
+    labels[2] = 1;  // the batch was read
+    replica.submit(batch, 0.1, 4);
+    EXPECT_EQ(replica.model().in_flight(), 2);
+    EXPECT_THROW(replica.submit(batch, 0.1, 5), Error);
+    try {
+      replica.finish(run);
+      ADD_FAILURE() << "the step has succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
+      EXPECT_NE(std::string(error.what()).find("label of sample 2 is 10"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(replica.model().in_flight(), 0);
+    EXPECT_EQ(host_copy(trainer, replica.store().values()), before);
+    replica.step(batch, 0.1, run);
+    EXPECT_NE(host_copy(trainer, replica.store().values()), before);
   }
   group.close();
 }
