@@ -29,10 +29,10 @@
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/observe/trace.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
-#include "ops/kernel_choices.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
@@ -274,6 +274,7 @@ int evaluate_only(trainer::Trainer& trainer, ProcessGroup& group, std::int64_t s
 
 int run_session(World& world, const Options& given, const Registry& registry) {
   const Clock::time_point begin = Clock::now();
+  StopSignals signals;  // before any thread that computes starts
   Options options = given;
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
   options.trace = agreed_path(world, "--trace", given.trace);
@@ -337,7 +338,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
   if (options.eval_only) return evaluate_only(trainer, group, data.test->size(), voice);
-  const StopSignals signals;
+  signals.handle();
   const trainer::RunState result = run_to_end(trainer, group, voice, options);
   group.close();
   write_trace(world, options, files, observer, voice);

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/stop_signals.hpp"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
+#include <system_error>
 
 namespace lockstep::train {
 namespace {
@@ -40,17 +45,39 @@ void on_signal(int signal) {
 }  // namespace
 
 StopSignals::StopSignals() {
-  first_at = now_ns();
   first_signal = 0;
+  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], nullptr, &before_[i]);
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : signals) sigaddset(&taken, signal);
+  end_ = eventfd(0, EFD_CLOEXEC);
+  if (end_ < 0) throw std::system_error(errno, std::generic_category(), "no eventfd for the thread of signals");
+  pthread_sigmask(SIG_BLOCK, &taken, &mask_before_);
+  thread_ = std::thread([taken, end = end_] {
+    pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);
+    pollfd ends{.fd = end, .events = POLLIN, .revents = 0};
+    while (poll(&ends, 1, -1) < 0 && errno == EINTR) {
+    }
+  });
+}
+
+void StopSignals::handle() {
+  first_at = now_ns();
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &action, &before_[i]);
+  for (const int signal : signals) sigaction(signal, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {
+  const std::uint64_t one = 1;
+  while (write(end_, &one, sizeof one) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+  close(end_);
   for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
 const std::atomic<int>& StopSignals::received() { return first_signal; }

@@ -136,6 +136,35 @@ TEST_F(Interruption, CtrlCOnTheLauncherStillGetsASummary) {
   EXPECT_TRUE(becomes_true(seconds(10), [this] { return alive().empty(); }));
 }
 
+/// A signal must not be handled on a thread that runs oneDNN's generated code, where its frame would overwrite data.
+TEST(Signals, BesideKernelsChangeNothing) {
+  const SmallDigits digits;
+  const std::string command = std::string(LOCKSTEP_TRAIN) +
+                              " --dataset synthetic-digits --batch 64 --epochs 9 --steps 300 " +
+                              "--threads 1 --eval-interval never --log-every 1 --save-dir none --metrics ";
+  const auto weights_of = [&](const std::string& name) {
+    return read_metrics(digits.path(name)).back().at("weights_sha256").get<std::string>();
+  };
+  BackgroundJob undisturbed(command + digits.path("undisturbed"), digits.file("output"));
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return undisturbed.has_ended(); }));
+  ASSERT_EQ(undisturbed.exit_code(), 0) << data::read_all(digits.file("output"));
+
+  BackgroundJob job(command + digits.path("disturbed"), digits.file("output"));
+  const auto steps = [&] { return occurrences(data::read_all(digits.file("disturbed")), R"("event":"step")"); };
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return steps() > 0 || job.has_ended(); }));
+  int sent = 0;
+  while (!job.has_ended() && steps() < 200 && sent < 100'000) {  // at the end they would end the process
+    for (int i = 0; i < 50; ++i, ++sent) {
+      job.send(SIGUSR1);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+  EXPECT_GT(sent, 500);
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return job.has_ended(); }));
+  ASSERT_EQ(job.exit_code(), 0) << data::read_all(digits.file("output"));
+  EXPECT_EQ(weights_of("disturbed"), weights_of("undisturbed"));
+}
+
 TEST_F(Interruption, ASecondSignalEndsItAtOnce) {
   start(std::string(LOCKSTEP_MPIEXEC) + " -np 2 ", 2);
   if (HasFatalFailure()) return;
