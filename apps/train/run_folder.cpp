@@ -191,9 +191,16 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
   for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
   const trainer::RunState& run = trainer.state();
   if (run.global_step == 0) return text + "no checkpoint to resume from in " + options.save_dir + ": a fresh start\n\n";
+  const std::string others =
+      resumed.foreign_kernel_choices == 0
+          ? ""
+          : std::to_string(resumed.foreign_kernel_choices) +
+                " kernel choices of the checkpoint are not used: they are for operators other than '" + options.ops +
+                "'\n";
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
-         std::to_string(trainer.total_steps()) + " steps done\n" + changes_since(resumed.notes, options) + '\n';
+         std::to_string(trainer.total_steps()) + " steps done\n" + others + changes_since(resumed.notes, options) +
+         '\n';
 }
 
 std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options) {

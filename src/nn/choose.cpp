@@ -19,8 +19,7 @@
 namespace lockstep::nn {
 namespace {
 
-using ops::ConvolutionAlgorithm;
-using ops::ConvolutionAlgorithms;
+using ops::KernelAlgorithms;
 
 constexpr double least_seconds = 5e-4;  // the shortest turn, so that the resolution of the clock suffices
 constexpr int most_calls = 100;         // the most calls in a turn
@@ -32,7 +31,7 @@ struct Alternative {
   std::string key;
   const ops::Operator* op;
   std::vector<ops::Format> inputs;
-  std::vector<ConvolutionAlgorithms> candidates;
+  std::vector<KernelAlgorithms> candidates;
   bool gives_input_gradients;  // false if the input is the graph's, whose gradient is not needed
   std::int64_t flops;
 };
@@ -56,7 +55,7 @@ std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, cons
       same->gives_input_gradients |= !is_first;
       continue;
     }
-    std::vector<ConvolutionAlgorithms> candidates = ops.candidates(node.op, inputs);
+    std::vector<KernelAlgorithms> candidates = ops.candidates(node.op, inputs);
     if (candidates.size() < 2) continue;
     found.push_back({key, &node.op, std::move(inputs), std::move(candidates), !is_first,
                      ops::signature_of(node.op, shapes).forward.flops});
@@ -74,9 +73,10 @@ class Maker {
   Maker& operator=(const Maker&) = delete;
   ~Maker() { ops_.use(before_); }
 
+  [[nodiscard]] const ops::Device& device() const { return ops_.device(); }
   /// Lets the back end choose by its rule.
   void forget() { ops_.use({}); }
-  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const ConvolutionAlgorithms& algorithms,
+  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const KernelAlgorithms& algorithms,
                                                   DType dtype) {
     ops::KernelChoices only;
     only.set(of.key, of.inputs[0].shape.batch, algorithms);
@@ -92,7 +92,8 @@ class Maker {
 /// Runs the kernels of an operator on operands in the formats that all its candidates have.
 class Bench {
  public:
-  Bench(const Alternative& of, const ops::Traits& traits, DType dtype) : dtype_(dtype) {
+  Bench(const Alternative& of, const ops::Traits& traits, DType dtype, const ops::Device& device)
+      : dtype_(dtype), device_(device) {
     std::vector<ops::Shape> shapes;
     for (const ops::Format& format : traits.inputs) {
       shapes.push_back(format.shape);
@@ -107,6 +108,7 @@ class Bench {
     output_gradient_ = drawn(traits.output.bytes);
   }
 
+  /// Submits a pass to the device's queue.
   void run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients) {
     std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
     kernel.run(pass, {.inputs = inputs_,
@@ -115,18 +117,24 @@ class Bench {
                       .output = output_,
                       .output_gradient = output_gradient_,
                       .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
-                      .parameter_gradients = parameter_gradients_});
+                      .parameter_gradients = parameter_gradients_,
+                      .queue = device_.queue()});
   }
+  void wait() const { device_.wait(device_.queue()); }
 
  private:
   /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
   void* drawn(Bytes bytes) {
-    Allocation& memory = memory_.emplace_back(allocate_host(bytes));
-    fill_uniform(memory.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
+    const Allocation& memory = memory_.emplace_back(device_.allocate(bytes));
+    const Allocation staging = device_.allocate_staging(bytes);
+    fill_uniform(staging.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
+    device_.copy(memory.data(), staging.data(), bytes, device_.queue());
+    wait();
     return memory.data();
   }
 
   DType dtype_;
+  const ops::Device& device_;
   std::vector<Allocation> memory_;
   std::vector<const void*> inputs_;
   std::vector<const void*> parameters_;
@@ -141,50 +149,46 @@ class Measurement {
  public:
   Measurement(const Alternative& of, Maker& maker, const ChooseOptions& options, Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
-    for (const ConvolutionAlgorithms& candidate : of.candidates)
+    for (const KernelAlgorithms& candidate : of.candidates)
       kernels_.push_back(maker.make(of, candidate, options.dtype));
-    bench_.emplace(of, kernels_.front()->traits(), options.dtype);
+    bench_.emplace(of, kernels_.front()->traits(), options.dtype, maker.device());
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
+    bench_->wait();
   }
 
   /// Returns the fastest algorithm for each pass, or nothing if the time ran out.
-  [[nodiscard]] std::optional<ConvolutionAlgorithms> best() {
-    ConvolutionAlgorithms best = of_.candidates.front();
+  [[nodiscard]] std::optional<KernelAlgorithms> best() {
+    KernelAlgorithms best = of_.candidates.front();
     const bool is_whole =
-        decide(&ConvolutionAlgorithms::forward, ops::Pass::forward, false, best) &&
-        decide(&ConvolutionAlgorithms::backward_weights, ops::Pass::backward, false, best) &&
-        (!of_.gives_input_gradients || decide(&ConvolutionAlgorithms::backward_data, ops::Pass::backward, true, best));
+        decide(&KernelAlgorithms::forward, ops::Pass::forward, false, best) &&
+        decide(&KernelAlgorithms::backward_weights, ops::Pass::backward, false, best) &&
+        (!of_.gives_input_gradients || decide(&KernelAlgorithms::backward_data, ops::Pass::backward, true, best));
     return is_whole ? std::optional(best) : std::nullopt;
   }
 
  private:
   /// @return false if the time ran out
-  bool decide(ConvolutionAlgorithm ConvolutionAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
-              ConvolutionAlgorithms& best) {
+  bool decide(std::string KernelAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
+              KernelAlgorithms& best) {
     std::vector<std::size_t> entrants{0};
     for (std::size_t i = 1; i < of_.candidates.size(); ++i)
       if (of_.candidates[i].*which != of_.candidates[0].*which) entrants.push_back(i);
     if (entrants.size() < 2) return true;
-    const auto run = [&](std::size_t entrant) {
-      bench_->run(*kernels_[entrants[entrant]], pass, gives_input_gradients);
+    const auto run = [&](std::size_t entrant, int calls) {
+      const Clock::time_point begin = Clock::now();
+      for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrants[entrant]], pass, gives_input_gradients);
+      bench_->wait();
+      return seconds_since(begin);
     };
     int calls = 1;
     for (std::size_t entrant = 0; entrant < entrants.size(); ++entrant) {
       if (is_over()) return false;
-      run(entrant);
-      const Clock::time_point begin = Clock::now();
-      run(entrant);
-      calls = std::max(calls, static_cast<int>(std::min<double>(most_calls, least_seconds / seconds_since(begin))));
+      (void)run(entrant, 1);
+      calls = std::max(calls, static_cast<int>(std::min<double>(most_calls, least_seconds / run(entrant, 1))));
     }
     const auto winner = fastest(
-        entrants.size(), rules_,
-        [&](std::size_t entrant) {
-          const Clock::time_point begin = Clock::now();
-          for (int call = 0; call < calls; ++call) run(entrant);
-          return seconds_since(begin);
-        },
-        [&] { return is_over(); });
+        entrants.size(), rules_, [&](std::size_t entrant) { return run(entrant, calls); }, [&] { return is_over(); });
     if (winner) best.*which = of_.candidates[entrants[*winner]].*which;
     return winner.has_value();
   }
@@ -208,8 +212,8 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
   const Graph passed = after_passes(graph, options.passes, options.synchronized);
   Chosen chosen;
   for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
-    std::optional<ConvolutionAlgorithms> best;
-    if (const ConvolutionAlgorithms* before = known.at(alternative.key, options.samples)) {
+    std::optional<KernelAlgorithms> best;
+    if (const KernelAlgorithms* before = known.at(alternative.key, options.samples)) {
       best = *before;
       ++chosen.known;
     } else {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "lockstep/nn/model.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "nn/contest.hpp"
-#include "ops/kernel_choices.hpp"
 
 namespace lockstep::nn {
 

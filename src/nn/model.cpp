@@ -9,11 +9,11 @@
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "nn/fill.hpp"
 #include "nn/lanes.hpp"
 #include "nn/prepared_graph.hpp"
 #include "nn/runner.hpp"
-#include "ops/kernel_choices.hpp"
 
 namespace lockstep::nn {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdio>
 #include <iterator>
@@ -17,21 +16,11 @@
 namespace lockstep::ops {
 namespace {
 
-constexpr std::string_view first_line = "lockstep kernel choices, version 1";
+constexpr std::string_view first_line = "lockstep kernel choices, version 2";
 constexpr std::string_view explanation =
-    "# Under each 'on', lines of: batch, algorithms of forward, backward data, backward weights, and the operator.\n";
+    "# Under each 'on', lines of: batch, library, its algorithms of forward, backward data, backward weights, "
+    "operator.\n";
 constexpr std::string_view on = "on ";
-constexpr std::array<std::string_view, 2> algorithm_names = {"direct", "winograd"};
-
-std::string_view name_of(ConvolutionAlgorithm algorithm) {
-  return algorithm_names[static_cast<std::size_t>(algorithm)];
-}
-
-ConvolutionAlgorithm parse_algorithm(const std::string& word) {
-  const auto found = std::find(algorithm_names.begin(), algorithm_names.end(), word);
-  if (found == algorithm_names.end()) throw Error(ErrorCode::corrupt, unknown("algorithm", word, algorithm_names));
-  return static_cast<ConvolutionAlgorithm>(found - algorithm_names.begin());
-}
 
 std::int64_t parse_batch(const std::string& word) {
   std::int64_t batch = 0;
@@ -45,15 +34,16 @@ std::int64_t parse_batch(const std::string& word) {
 void add_line(KernelChoices& choices, const std::string& line) {
   std::istringstream words(line);
   std::string batch;
-  std::array<std::string, 3> passes;
+  KernelAlgorithms algorithms;
   std::string key;
   words >> batch;
   const std::int64_t samples = parse_batch(batch);
-  for (std::string& word : passes) words >> word;
-  const ConvolutionAlgorithms algorithms{parse_algorithm(passes[0]), parse_algorithm(passes[1]),
-                                         parse_algorithm(passes[2])};
+  words >> algorithms.library >> algorithms.forward >> algorithms.backward_data >> algorithms.backward_weights;
   std::getline(words >> std::ws, key);
-  if (key.empty()) throw Error(ErrorCode::corrupt, "the operator is missing behind '" + echo(passes[2]) + "'");
+  if (key.empty()) {
+    throw Error(ErrorCode::corrupt,
+                "'" + echo(line) + "' is too short: it needs a batch, a library, three algorithms and an operator");
+  }
   if (choices.at(key, samples) != nullptr) {
     throw Error(ErrorCode::corrupt,
                 "batch " + batch + " of '" + echo(key) + "' has a line already; delete one of them");
@@ -82,14 +72,14 @@ std::string text_of(const Pair& pair) { return std::to_string(pair.height) + 'x'
 
 }  // namespace
 
-const ConvolutionAlgorithms* KernelChoices::at(const std::string& key, std::int64_t batch) const {
+const KernelAlgorithms* KernelChoices::at(const std::string& key, std::int64_t batch) const {
   const auto operators = by_key_.find(key);
   if (operators == by_key_.end()) return nullptr;
   const auto found = operators->second.find(batch);
   return found == operators->second.end() ? nullptr : &found->second;
 }
 
-const ConvolutionAlgorithms* KernelChoices::find(const std::string& key, std::int64_t batch) const {
+const KernelAlgorithms* KernelChoices::find(const std::string& key, std::int64_t batch) const {
   const auto operators = by_key_.find(key);
   if (operators == by_key_.end()) return nullptr;
   const auto& batches = operators->second;
@@ -124,10 +114,10 @@ std::string KernelChoices::text() const {
   for (const auto& [key, batches] : by_key_) {
     for (const auto& [batch, algorithms] : batches) {
       lines += std::to_string(batch);
-      for (const ConvolutionAlgorithm algorithm :
-           {algorithms.forward, algorithms.backward_data, algorithms.backward_weights})
-        lines += ' ' + std::string(name_of(algorithm));
-      lines += ' ' + key + '\n';
+      for (const std::string& word :
+           {algorithms.library, algorithms.forward, algorithms.backward_data, algorithms.backward_weights, key})
+        lines += ' ' + word;
+      lines += '\n';
     }
   }
   return lines;
@@ -139,12 +129,29 @@ KernelChoices KernelChoices::parse(const std::string& text, const std::string& s
   return choices;
 }
 
-void KernelChoices::refuse_winograd(const std::string& reason) const {
+KernelChoices KernelChoices::of(std::string_view library) const {
+  KernelChoices own;
+  for (const auto& [key, batches] : by_key_)
+    for (const auto& [batch, algorithms] : batches)
+      if (algorithms.library == library) own.set(key, batch, algorithms);
+  return own;
+}
+
+void KernelChoices::require(std::string_view library, std::span<const std::string_view> algorithms,
+                            const std::string& reason) const {
+  const auto is_known = [&](const std::string& word) {
+    return std::find(algorithms.begin(), algorithms.end(), word) != algorithms.end();
+  };
   for (const auto& [key, batches] : by_key_) {
-    for (const auto& [batch, algorithms] : batches) {
-      if (algorithms == ConvolutionAlgorithms{}) continue;
-      throw Error(ErrorCode::unsupported, reason + ", and the " + key + ", at batch " + std::to_string(batch) +
-                                              ", is to be computed by Winograd's algorithm");
+    for (const auto& [batch, chosen] : batches) {
+      const std::string operation = "the " + key + ", at batch " + std::to_string(batch) + ", is to be computed by ";
+      if (chosen.library != library)
+        throw Error(ErrorCode::unsupported,
+                    operation + "'" + echo(chosen.library) + "', not by " + std::string(library));
+      for (const std::string& word : {chosen.forward, chosen.backward_data, chosen.backward_weights}) {
+        if (!is_known(word))
+          throw Error(ErrorCode::unsupported, reason + ", and " + operation + "algorithm '" + echo(word) + "'");
+      }
     }
   }
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "ops/rounded_kernel.hpp"
 
 namespace lockstep::ops {
@@ -51,6 +51,7 @@ class RoundedOps final : public Ops {
         scratch_(std::make_shared<Scratch>()) {}
 
   [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] std::string_view library() const override { return inner_->library(); }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
   [[nodiscard]] DType values(DType /*reals*/) const override { return half_; }
   [[nodiscard]] std::unique_ptr<Ops> another() const override {
@@ -71,8 +72,7 @@ class RoundedOps final : public Ops {
     return std::make_unique<RoundedReorder>(std::move(inner), from, to, half_);
   }
 
-  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
-                                                              std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
     if (by_ == Halves::native) return {};
     return inner_->candidates(op, in_float32(inputs));
   }

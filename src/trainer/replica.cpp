@@ -12,7 +12,7 @@
 #include "base/hash.hpp"
 #include "ddp/finite_check.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -330,11 +330,16 @@ Error Replica::not_finite(const std::string& what, std::vector<int> culprits) co
       .on_every_rank();
 }
 
-void Replica::compute_as(const std::string& kernel_choices) {
+std::size_t Replica::compute_as(const std::string& kernel_choices) {
   const ops::KernelChoices before = model_.choices();
+  std::size_t of_others = 0;
   std::string obstacle;
   try {
-    model_.use(ops::KernelChoices::parse(kernel_choices, "the checkpoint's kernel choices"));
+    const auto all = ops::KernelChoices::parse(kernel_choices, "the checkpoint's kernel choices");
+    const ops::KernelChoices own = all.of(model_.library());
+    of_others = all.size() - own.size();
+    // Choices of another library say nothing about this one's kernels, so this run's own stay.
+    if (of_others == 0 || !own.empty()) model_.use(own);
   } catch (const Error& error) {
     obstacle = "was computed by algorithms that cannot be had there: " + error.message();
   }
@@ -344,6 +349,7 @@ void Replica::compute_as(const std::string& kernel_choices) {
     model_.use(before);
     throw;
   }
+  return of_others;
 }
 
 }  // namespace lockstep::trainer

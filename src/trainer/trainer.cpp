@@ -9,7 +9,7 @@
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/run_section.hpp"
@@ -427,7 +427,7 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
       if (const auto* text = std::get_if<std::string>(&value)) resumed.notes[section][name] = *text;
   }
   require_same_run(*group_, opened->file, settings_of(replica_.store(), options_, data_.train->size()));
-  replica_.compute_as(opened->file.words("kernels", "choices"));
+  resumed.foreign_kernel_choices = replica_.compute_as(opened->file.words("kernels", "choices"));
   load_tensors(*group_, opened->path, replica_.store());
   take_over(std::move(run));
   if (checkpoints_) on_rank_zero(*group_, [&] { checkpoints_->continue_from(opened->path, state_.global_step); });

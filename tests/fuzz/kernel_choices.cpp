@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 
 #include "fuzz/targets.hpp"
 #include "lockstep/base/error.hpp"

@@ -100,7 +100,7 @@ TEST(ChooseAlgorithms, MeasuresEachOperatorOnceForItsBatch) {
 TEST(ChooseAlgorithms, LeavesToTheRuleWhatThereIsNoTimeFor) {
   const auto ops = ops::make_onednn_ops(1);
   ops::KernelChoices used;
-  used.set("something", 1, {});
+  used.set("something", 1, {"onednn", "direct", "direct", "direct"});
   ops->use(used);
   const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .seconds = 0}, {});
   EXPECT_TRUE(chosen.choices.empty());

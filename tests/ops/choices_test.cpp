@@ -11,17 +11,22 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/graph.hpp"
-#include "ops/kernel_choices.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::ops::test {
 namespace {
 
-constexpr ConvolutionAlgorithm direct = ConvolutionAlgorithm::direct;
-constexpr ConvolutionAlgorithm winograd = ConvolutionAlgorithm::winograd;
+const std::string direct = "direct";
+const std::string winograd = "winograd";
+
+/// Returns oneDNN's algorithms.
+KernelAlgorithms by(const std::string& forward, const std::string& backward_data, const std::string& backward_weights) {
+  return {"onednn", forward, backward_data, backward_weights};
+}
 
 std::string key(const Convolution& convolution, const Shape& in = {8, 32, 12, 10}, DType dtype = DType::float32) {
   const Format format = Format::plain(in, dtype);
@@ -66,8 +71,8 @@ TEST(ChoicesKey, TellsApartAllThatDecidesKernelsButTheBatch) {
 
 TEST(KernelChoices, AreThoseOfTheNearestBatch) {
   KernelChoices choices;
-  const ConvolutionAlgorithms of_8{direct, direct, winograd};
-  const ConvolutionAlgorithms of_16{winograd, direct, direct};
+  const KernelAlgorithms of_8 = by(direct, direct, winograd);
+  const KernelAlgorithms of_16 = by(winograd, direct, direct);
   choices.set("a", 8, of_8);
   choices.set("a", 16, of_16);
   for (const auto& [batch, expected] :
@@ -80,37 +85,49 @@ TEST(KernelChoices, AreThoseOfTheNearestBatch) {
 
 TEST(KernelChoices, ComeBackFromTheirText) {
   KernelChoices choices;
-  choices.set(key({}), 64, {winograd, direct, direct});
-  choices.set(key({}), 8, {direct, winograd, direct});
-  choices.set(key({.out_channels = 7}), 8, {direct, direct, winograd});
+  choices.set(key({}), 64, by(winograd, direct, direct));
+  choices.set(key({}), 8, by(direct, winograd, direct));
+  choices.set(key({.out_channels = 7}), 8, by(direct, direct, winograd));
   const KernelChoices back = KernelChoices::parse(choices.text(), "here");
   EXPECT_EQ(back, choices);
   EXPECT_EQ(back.hash(), choices.hash());
   EXPECT_EQ(back.size(), 3U);
   KernelChoices other = choices;
-  other.set(key({}), 64, {winograd, direct, winograd});
+  other.set(key({}), 64, by(winograd, direct, winograd));
   EXPECT_NE(other.hash(), choices.hash());
   const KernelChoicesByConditions file{{"one machine", choices}, {"another, 2 threads", other}};
   EXPECT_EQ(parse_choices_file(format_choices_file(file), "file"), file);
 }
 
+TEST(KernelChoices, AreMarkedWithTheirLibrary) {
+  KernelChoices choices;
+  choices.set("a", 8, by(direct, direct, winograd));
+  choices.set("b", 8, {"cudnn", "engine-7", "engine-7", "engine-12"});
+  EXPECT_EQ(choices.text(), "8 onednn direct direct winograd a\n8 cudnn engine-7 engine-7 engine-12 b\n");
+  EXPECT_EQ(choices.of("cudnn").text(), "8 cudnn engine-7 engine-7 engine-12 b\n");
+  EXPECT_TRUE(choices.of("another").empty());
+  const auto ops = make_onednn_ops(1);
+  EXPECT_NE(refusal([&] { ops->use(choices.of("cudnn")); }, ErrorCode::unsupported).find("'cudnn', not by onednn"),
+            std::string::npos);
+}
+
 TEST(KernelChoices, OfABrokenFileAreRefusedWithLineAndValue) {
-  const std::string head = "lockstep kernel choices, version 1\n# a comment\n\non this machine\n";
-  const std::string line = "64 direct direct winograd convolution\n";
+  const std::string head = "lockstep kernel choices, version 2\n# a comment\n\non this machine\n";
+  const std::string line = "64 onednn direct direct winograd convolution\n";
   const struct {
     std::string text;
     std::vector<std::string> parts;
-  } bad[] = {
-      {"", {"f.txt is empty"}},
-      {"lockstep kernel choices, version 2\n", {"f.txt, line 1", "version 2"}},
-      {"lockstep kernel choices, version 1\n" + line, {"f.txt, line 2", "'64 direct direct winograd convolution'"}},
-      {head + "sixty direct direct direct convolution\n", {"f.txt, line 5", "the batch is 'sixty'"}},
-      {head + "0 direct direct direct convolution\n", {"f.txt, line 5", "the batch is '0'"}},
-      {head + "64x direct direct direct convolution\n", {"f.txt, line 5", "the batch is '64x'"}},
-      {head + line + "8 direct winnograd direct convolution\n", {"f.txt, line 6", "'winnograd'", "'winograd'?"}},
-      {head + "64 direct direct winograd\n", {"f.txt, line 5", "operator is missing"}},
-      {head + line + line, {"f.txt, line 6", "batch 64 of 'convolution' has a line already"}},
-      {head + line + "on this machine\n", {"f.txt, line 6", "'on this machine' is there twice"}}};
+  } bad[] = {{"", {"f.txt is empty"}},
+             {"lockstep kernel choices, version 1\n", {"f.txt, line 1", "version 1"}},
+             {"lockstep kernel choices, version 2\n" + line,
+              {"f.txt, line 2", "'64 onednn direct direct winograd convolution'"}},
+             {head + "sixty onednn direct direct direct convolution\n", {"f.txt, line 5", "the batch is 'sixty'"}},
+             {head + "0 onednn direct direct direct convolution\n", {"f.txt, line 5", "the batch is '0'"}},
+             {head + "64x onednn direct direct direct convolution\n", {"f.txt, line 5", "the batch is '64x'"}},
+             {head + "64 onednn direct direct winograd\n",
+              {"f.txt, line 5", "'64 onednn direct direct winograd' is too short"}},
+             {head + line + line, {"f.txt, line 6", "batch 64 of 'convolution' has a line already"}},
+             {head + line + "on this machine\n", {"f.txt, line 6", "'on this machine' is there twice"}}};
   for (const auto& file : bad) {
     const std::string message = refusal([&] { (void)parse_choices_file(file.text, "f.txt"); }, ErrorCode::corrupt);
     for (const std::string& part : file.parts)
@@ -129,7 +146,7 @@ class ChosenConvolution : public testing::Test {
     const Format plain = Format::plain({batch, 3, 12, 10}, DType::float32);
     return ops.make(Convolution{.out_channels = 48, .padding = 1}, std::span(&plain, 1))->traits().output;
   }
-  std::vector<ConvolutionAlgorithms> candidates(Ops& ops) const {
+  std::vector<KernelAlgorithms> candidates(Ops& ops) const {
     const Format in = blocked(ops);
     return ops.candidates(shape_, std::span(&in, 1));
   }
@@ -137,7 +154,7 @@ class ChosenConvolution : public testing::Test {
     const Format in = blocked(ops);
     return ops.make(shape_, std::span(&in, 1));
   }
-  KernelChoices only(const ConvolutionAlgorithms& algorithms) const {
+  KernelChoices only(const KernelAlgorithms& algorithms) const {
     KernelChoices choices;
     choices.set(key(shape_, {batch, 48, 12, 10}), batch, algorithms);
     return choices;
@@ -147,27 +164,27 @@ class ChosenConvolution : public testing::Test {
 bool is_winograd(const std::string& kernel) { return kernel.find("wino") != std::string::npos; }
 
 /// Returns the algorithms that the kernel reports.
-ConvolutionAlgorithms told(const Kernel& kernel) {
+KernelAlgorithms told(const Kernel& kernel) {
   const auto of = [](const std::string& name) { return is_winograd(name) ? winograd : direct; };
   const std::string backward = kernel.algorithm(Pass::backward);
   const std::size_t comma = backward.find(", ");
-  return {of(kernel.algorithm(Pass::forward)), of(backward.substr(0, comma)), of(backward.substr(comma))};
+  return by(of(kernel.algorithm(Pass::forward)), of(backward.substr(0, comma)), of(backward.substr(comma)));
 }
 
 TEST_F(ChosenConvolution, IsComputedByTheAlgorithmsOfEachPass) {
   const auto ops = make_onednn_ops(1);
-  const std::vector<ConvolutionAlgorithms> found = candidates(*ops);
+  const std::vector<KernelAlgorithms> found = candidates(*ops);
   if (found.empty()) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
   EXPECT_EQ(told(*make(*ops)), found.front()) << "the first is the rule's";
   EXPECT_EQ(found.size(), 4U) << "and each other one differs from it in one pass";
-  for (const ConvolutionAlgorithm forward : {direct, winograd})
-    for (const ConvolutionAlgorithm data : {direct, winograd})
-      for (const ConvolutionAlgorithm weights : {direct, winograd}) {
-        ops->use(only({forward, data, weights}));
-        EXPECT_EQ(told(*make(*ops)), (ConvolutionAlgorithms{forward, data, weights}));
-        EXPECT_EQ(told(*make(*ops->another())), (ConvolutionAlgorithms{forward, data, weights})) << "on another lane";
+  for (const std::string& forward : {direct, winograd})
+    for (const std::string& data : {direct, winograd})
+      for (const std::string& weights : {direct, winograd}) {
+        ops->use(only(by(forward, data, weights)));
+        EXPECT_EQ(told(*make(*ops)), by(forward, data, weights));
+        EXPECT_EQ(told(*make(*ops->another())), by(forward, data, weights)) << "on another lane";
       }
-  for (const ConvolutionAlgorithms& candidate : found) EXPECT_EQ(std::count(found.begin(), found.end(), candidate), 1);
+  for (const KernelAlgorithms& candidate : found) EXPECT_EQ(std::count(found.begin(), found.end(), candidate), 1);
 }
 
 /// Returns the largest difference relative to the largest element.
@@ -193,7 +210,7 @@ TEST_F(ChosenConvolution, StaysAsNearToTheReferenceAsOthers) {
   };
   const Graph expected = build(*reference, DType::float64);
   Graph rule = build(*ops, DType::float32);
-  for (const ConvolutionAlgorithms& candidate : candidates(*ops)) {
+  for (const KernelAlgorithms& candidate : candidates(*ops)) {
     ops->use(only(candidate));
     Graph actual = build(*ops, DType::float32);
     EXPECT_LT(distance(actual.output(), expected.output()), 5e-5);
@@ -207,13 +224,13 @@ TEST_F(ChosenConvolution, StaysAsNearToTheReferenceAsOthers) {
 TEST_F(ChosenConvolution, IsNeverWinogradsWhereThatIsBarred) {
   const auto exact = make_onednn_ops(1, true);
   EXPECT_TRUE(candidates(*exact).empty());
-  const KernelChoices choices = only({direct, winograd, direct});
+  const KernelChoices choices = only(by(direct, winograd, direct));
   const std::string message = refusal([&] { exact->use(choices); }, ErrorCode::unsupported);
   for (const std::string part : {"exact", "convolution of 48x12x10 to 32", "batch 3"})
     EXPECT_NE(message.find(part), std::string::npos) << message;
   EXPECT_TRUE(exact->choices().empty()) << "nothing has changed";
-  EXPECT_EQ(told(*make(*exact)), ConvolutionAlgorithms{});
-  exact->use(only({}));  // choices without Winograd are allowed
+  EXPECT_EQ(told(*make(*exact)), by(direct, direct, direct));
+  exact->use(only(by(direct, direct, direct)));  // choices without Winograd are allowed
 
   const auto reference = make_reference_ops();
   EXPECT_TRUE(candidates(*reference).empty());
@@ -223,8 +240,8 @@ TEST_F(ChosenConvolution, IsNeverWinogradsWhereThatIsBarred) {
 TEST_F(ChosenConvolution, ShowsInWhatRanksCompare) {
   const auto ops = make_onednn_ops(1);
   const std::string before = ops->arithmetic();
-  ops->use(only({}));
-  EXPECT_EQ(ops->arithmetic(), before + ", kernel choices " + only({}).hash());
+  ops->use(only(by(direct, direct, direct)));
+  EXPECT_EQ(ops->arithmetic(), before + ", kernel choices " + only(by(direct, direct, direct)).hash());
   ops->use({});
   EXPECT_EQ(ops->arithmetic(), before);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernel choices belong to a run: ranks agree about them, and a run that continues from a checkpoint computes alike.
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 
 #include <gtest/gtest.h>
 
@@ -83,8 +83,10 @@ struct SavedRun {
   }
 };
 
-/// Continues a run from its last checkpoint, if it has one, and saves another. @return the error of rank 0, or nothing
-std::string run_stage(int ranks, const How& how, int steps, SavedRun& run) {
+/// Continues a run from its last checkpoint, if it has one, and saves another.
+/// @param foreign_choices  number of choices of another library in the checkpoint
+/// @return the error of rank 0, or nothing
+std::string run_stage(int ranks, const How& how, int steps, SavedRun& run, std::size_t foreign_choices = 0) {
   const data::DatasetPair data = testing_support::small_digits(96, 10, 12);
   return on_ranks(ranks,
                   [&](ProcessGroup& group) {
@@ -97,7 +99,7 @@ std::string run_stage(int ranks, const How& how, int steps, SavedRun& run) {
                                      .shards = how.shards,
                                      .lanes = how.lanes});
                     trainer.save_checkpoints({.folder = run.folder.path()});
-                    (void)trainer.resume("auto", run.folder.path());
+                    EXPECT_EQ(trainer.resume("auto", run.folder.path()).foreign_kernel_choices, foreign_choices);
                     (void)trainer.train_steps(steps);
                     trainer.save();
                     testing_support::WholeState end = testing_support::whole_state(trainer.replica().store());
@@ -161,10 +163,24 @@ TEST_F(KernelChoices, ThatCannotBeHadAreRefusedWithTheReason) {
       EXPECT_NE(refusal.find(part), std::string::npos) << part << "\n" << refusal;
   }
   EXPECT_EQ(state::verify_checkpoint(run.last(), state::Check::checksums), saved) << "nothing was trained or saved";
-  saved.sections["kernels"]["choices"] = "7 direct sideways direct convolution";
+  saved.sections["kernels"]["choices"] = "7 onednn direct sideways direct convolution";
   data::write_plain(run.last() / "state.json", saved.text());
   const std::string broken = run_stage(1, {}, 1, run);
-  EXPECT_NE(broken.find("line 1: there is no algorithm 'sideways'"), std::string::npos) << broken;
+  EXPECT_NE(broken.find("algorithm 'sideways'"), std::string::npos) << broken;
+}
+
+/// Another library's choices say nothing about this one's kernels.
+TEST_F(KernelChoices, OfAnotherLibraryDoNotBindWhoGoesOn) {
+  SavedRun undisturbed;
+  ASSERT_EQ(run_stage(1, {choices_}, 3, undisturbed), "");
+  SavedRun run;
+  ASSERT_EQ(run_stage(1, {choices_}, 1, run), "");
+  state::StateFile saved = state::verify_checkpoint(run.last(), state::Check::checksums);
+  saved.sections["kernels"]["choices"] = "7 cudnn engine-1 engine-2 engine-3 convolution";
+  data::write_plain(run.last() / "state.json", saved.text());
+  ASSERT_EQ(run_stage(1, {choices_}, 2, run, 1), "");
+  EXPECT_EQ(run.weights, undisturbed.weights) << "this run's own choices stay";
+  EXPECT_EQ(run.recorded_choices(), choices_.text());
 }
 
 TEST_F(KernelChoices, HaveToBeEqualOnAllRanks) {

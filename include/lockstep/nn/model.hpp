@@ -160,6 +160,8 @@ class Model {
   /// Makes all existing and later kernels with other kernel choices.
   /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
   void use(const ops::KernelChoices& choices);
+  /// The name of the compute library whose kernel choices the model can use.
+  [[nodiscard]] std::string_view library() const { return ops_.library(); }
   /// The kernel choices in use.
   [[nodiscard]] const ops::KernelChoices& choices() const;
   /// Memory of activations and their gradients in a step, or in an evaluation.

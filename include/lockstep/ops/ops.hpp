@@ -13,6 +13,7 @@
 #include "lockstep/base/queue.hpp"
 #include "lockstep/ops/device.hpp"
 #include "lockstep/ops/format.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/operators.hpp"
 #include "lockstep/ops/step.hpp"
 
@@ -190,14 +191,13 @@ struct HalfKernels {
 /// Describes a bad value. @param sample  names the sample in the text, for instance "sample 3"
 std::string text_of(const Fault& fault, const std::string& sample);
 
-struct ConvolutionAlgorithms;
-class KernelChoices;
-
 /// A compute library: makes kernels. Each rank has one; one thread uses it, and kernels may use threads of their own.
 class Ops {
  public:
   virtual ~Ops() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "reference", "onednn"
+  /// The name under which its kernel choices are kept: `name`, or that of the library whose kernels it wraps.
+  [[nodiscard]] virtual std::string_view library() const { return name(); }
   /// Whether it has kernels for activations and parameters of this dtype.
   [[nodiscard]] virtual bool supports(DType dtype) const = 0;
 
@@ -229,8 +229,8 @@ class Ops {
   /// The candidate algorithms for an operator's passes with inputs of these formats; empty if there is only one way.
   /// The first one is the rule's choice; the others differ from it in one pass and have the same formats.
   /// @see ops/kernel_choices.hpp
-  [[nodiscard]] virtual std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
-                                                                      std::span<const Format> inputs) = 0;
+  [[nodiscard]] virtual std::vector<KernelAlgorithms> candidates(const Operator& op,
+                                                                 std::span<const Format> inputs) = 0;
   /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
   /// @throws Error{unsupported} with the reason if a choice is not available; nothing changes then
   virtual void use(const KernelChoices& choices) = 0;

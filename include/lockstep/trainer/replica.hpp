@@ -72,9 +72,11 @@ class Replica : private nn::Exchange {
   [[nodiscard]] Store& store() { return store_; }
   [[nodiscard]] const Store& store() const { return store_; }
 
-  /// Selects the kernels that a checkpoint was made with, given as its text, which is equal on all ranks. Collective.
+  /// Selects the kernels that a checkpoint was made with, given as its text, which is equal on all ranks. Those of
+  /// another compute library do not bind. Collective.
+  /// @return the number of choices of another compute library
   /// @throws Error{mismatch} on every rank if a rank does not have them, with the reason; nothing has changed then
-  void compute_as(const std::string& kernel_choices);
+  std::size_t compute_as(const std::string& kernel_choices);
 
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }

@@ -77,6 +77,8 @@ class Trainer {
   struct Resumed {
     std::filesystem::path path;        ///< of the checkpoint, on rank 0; empty: there is none
     std::vector<std::string> refused;  ///< on rank 0: why newer checkpoints were refused
+    /// Number of its kernel choices that do not bind this run, because they are another compute library's.
+    std::size_t foreign_kernel_choices = 0;
     /// The texts of its `state.json`, by section and name, with those of `CheckpointOptions::notes`.
     std::map<std::string, std::map<std::string, std::string>> notes;
   };

@@ -4,7 +4,7 @@
 #include <dnnl.hpp>
 #include <memory>
 
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "ops/onednn/workspace.hpp"
 
 namespace lockstep::ops::onednn {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"
 
@@ -49,10 +49,9 @@ Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
   return {each, each, each};
 }
 
-Wanted by_choice(const ConvolutionAlgorithms& chosen) {
-  const auto asked = [](ConvolutionAlgorithm algorithm) {
-    return algorithm == ConvolutionAlgorithm::winograd ? dnnl::algorithm::convolution_winograd
-                                                       : dnnl::algorithm::convolution_direct;
+Wanted by_choice(const KernelAlgorithms& chosen) {
+  const auto asked = [](const std::string& algorithm) {
+    return algorithm == winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
   };
   return {asked(chosen.forward), asked(chosen.backward_data), asked(chosen.backward_weights)};
 }
@@ -78,8 +77,8 @@ std::unique_ptr<Windowed> make_by(const Wanted& wanted, const Convolution& shape
 }
 
 /// Returns null if oneDNN has no kernel.
-std::unique_ptr<Windowed> try_by(const ConvolutionAlgorithms& chosen, const Convolution& shape,
-                                 const ContextPtr& context, const Format& in) {
+std::unique_ptr<Windowed> try_by(const KernelAlgorithms& chosen, const Convolution& shape, const ContextPtr& context,
+                                 const Format& in) {
   try {
     return make_by(by_choice(chosen), shape, context, in);
   } catch (const dnnl::error&) {
@@ -88,12 +87,12 @@ std::unique_ptr<Windowed> try_by(const ConvolutionAlgorithms& chosen, const Conv
 }
 
 /// Returns the algorithms that the kernel actually uses.
-ConvolutionAlgorithms algorithms_of(const Windowed& kernel) {
+KernelAlgorithms algorithms_of(const Windowed& kernel) {
   const auto of = [](const std::string& name) {
-    return name.find("wino") == std::string::npos ? ConvolutionAlgorithm::direct : ConvolutionAlgorithm::winograd;
+    return std::string(name.find("wino") == std::string::npos ? direct : winograd);
   };
   const auto names = kernel.kernels();
-  return {of(names[0]), of(names[1]), of(names[2])};
+  return {"onednn", of(names[0]), of(names[1]), of(names[2])};
 }
 
 /// Returns whether the kernels have the same input and output formats.
@@ -105,7 +104,7 @@ bool has_same_formats(const Traits& one, const Traits& other) {
 
 std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
   if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // direct only
-  const ConvolutionAlgorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
+  const KernelAlgorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
   auto kernel = try_by(*chosen, shape, context, in[0]);
   if (kernel != nullptr) return kernel;
@@ -113,29 +112,27 @@ std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context
                                           ", by the algorithms that were chosen for it; leave the choices out");
 }
 
-std::vector<ConvolutionAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
-                                              std::span<const Format> in) {
+std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
+                                         std::span<const Format> in) {
   if (context->exact) return {};
   const auto usual = make_by(by_rule(in[0], shape, false), shape, context, in[0]);
-  const ConvolutionAlgorithms rule = algorithms_of(*usual);
-  std::vector<ConvolutionAlgorithms> found{rule};
-  for (ConvolutionAlgorithm ConvolutionAlgorithms::*pass :
-       {&ConvolutionAlgorithms::forward, &ConvolutionAlgorithms::backward_data,
-        &ConvolutionAlgorithms::backward_weights}) {
-    ConvolutionAlgorithms other = rule;
-    other.*pass =
-        rule.*pass == ConvolutionAlgorithm::direct ? ConvolutionAlgorithm::winograd : ConvolutionAlgorithm::direct;
+  const KernelAlgorithms rule = algorithms_of(*usual);
+  std::vector<KernelAlgorithms> found{rule};
+  for (std::string KernelAlgorithms::*pass :
+       {&KernelAlgorithms::forward, &KernelAlgorithms::backward_data, &KernelAlgorithms::backward_weights}) {
+    KernelAlgorithms other = rule;
+    other.*pass = rule.*pass == direct ? winograd : direct;
     const auto kernel = try_by(other, shape, context, in[0]);
     if (kernel != nullptr && algorithms_of(*kernel) == other && has_same_formats(kernel->traits(), usual->traits()))
       found.push_back(other);
   }
-  return found.size() > 1 ? found : std::vector<ConvolutionAlgorithms>{};
+  return found.size() > 1 ? found : std::vector<KernelAlgorithms>{};
 }
 
 bool has_winograd(const ContextPtr& context) {
-  constexpr ConvolutionAlgorithm winograd = ConvolutionAlgorithm::winograd;
+  const std::string all(winograd);
   const Format in = Format::plain({1, 32, 16, 16}, DType::float32);
-  return try_by({winograd, winograd, winograd}, Convolution{.out_channels = 32, .padding = 1}, context, in) != nullptr;
+  return try_by({"onednn", all, all, all}, Convolution{.out_channels = 32, .padding = 1}, context, in) != nullptr;
 }
 
 }  // namespace lockstep::ops::onednn

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/kernel_choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/half.hpp"
@@ -100,17 +100,20 @@ class OneDnnOps final : public Ops {
     return format.dtype == dtype ? format : onednn::stored_as(format, dtype);
   }
 
-  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& op,
-                                                              std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
     const auto* convolution = std::get_if<Convolution>(&op);
     if (convolution == nullptr || inputs[0].shape.batch == 0) return {};
     return translated(convolution->text(), [&] { return onednn::candidates(*convolution, context_, inputs); });
   }
   void use(const KernelChoices& choices) override {
-    if (context_->exact) choices.refuse_winograd("what rounds more is to be left out (exact)");
     if (!has_winograd_) has_winograd_ = onednn::has_winograd(context_);
-    if (!*has_winograd_) {
-      choices.refuse_winograd(version_text() + " has no Winograd's convolutions on this processor");
+    if (context_->exact) {
+      choices.require(name(), std::array{onednn::direct}, "what rounds more is to be left out (exact)");
+    } else if (!*has_winograd_) {
+      choices.require(name(), std::array{onednn::direct},
+                      version_text() + " has no Winograd's convolutions on this processor");
+    } else {
+      choices.require(name(), std::array{onednn::direct, onednn::winograd}, version_text() + " has no others");
     }
     context_->choices = choices;
   }

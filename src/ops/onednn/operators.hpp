@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/ops/ops.hpp"
@@ -28,9 +29,12 @@ std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& contex
 std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in);
 std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
 
+/// The algorithms of convolutions in kernel choices.
+inline constexpr std::string_view direct = "direct";
+inline constexpr std::string_view winograd = "winograd";
 /// Implements `Ops::candidates`.
-std::vector<ConvolutionAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
-                                              std::span<const Format> in);
+std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
+                                         std::span<const Format> in);
 /// Returns whether oneDNN has Winograd's algorithm for this processor.
 bool has_winograd(const ContextPtr& context);
 

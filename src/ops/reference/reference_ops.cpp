@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/kernel_choices.hpp"
 #include "ops/limits.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/squares.hpp"
@@ -28,13 +28,12 @@ class ReferenceOps final : public Ops {
   }
 
   /// There are no alternatives, because each operator has one loop.
-  [[nodiscard]] std::vector<ConvolutionAlgorithms> candidates(const Operator& /*op*/,
-                                                              std::span<const Format> /*inputs*/) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& /*op*/,
+                                                         std::span<const Format> /*inputs*/) override {
     return {};
   }
   void use(const KernelChoices& choices) override {
-    choices.refuse_winograd("the reference operators add up products");
-    choices_ = choices;
+    choices.require(name(), {}, "the reference operators have one algorithm each");
   }
   [[nodiscard]] const KernelChoices& choices() const override { return choices_; }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/kernel_choices.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "test_ops.hpp"
 
 namespace lockstep::on_emulated_gpus {
@@ -295,8 +295,8 @@ class TestOpsOnDevice final : public TestOps {
   std::unique_ptr<ops::Kernel> reorder(const ops::Format& /*from*/, const ops::Format& /*to*/) override {
     throw std::logic_error("all formats are plain");
   }
-  std::vector<ops::ConvolutionAlgorithms> candidates(const ops::Operator& /*op*/,
-                                                     std::span<const ops::Format> /*inputs*/) override {
+  std::vector<ops::KernelAlgorithms> candidates(const ops::Operator& /*op*/,
+                                                std::span<const ops::Format> /*inputs*/) override {
     return {};
   }
   void use(const ops::KernelChoices& choices) override { choices_ = choices; }

@@ -6,41 +6,39 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "lockstep/ops/ops.hpp"
+#include "lockstep/ops/format.hpp"
+#include "lockstep/ops/operators.hpp"
 
 namespace lockstep::ops {
 
-/// The algorithm of a convolution.
-enum class ConvolutionAlgorithm {
-  direct,    ///< sums of products
-  winograd,  ///< fewer products, of transformed windows, but larger rounding errors
+/// The algorithm of a compute library for each pass of an operator, each a word of that library. oneDNN's words are
+/// "direct" (sums of products) and "winograd" (fewer products, of transformed windows, but larger rounding errors).
+struct KernelAlgorithms {
+  std::string library;  ///< `Ops::name`
+  std::string forward;  ///< also for `infer`
+  std::string backward_data;
+  std::string backward_weights;
+
+  friend bool operator==(const KernelAlgorithms&, const KernelAlgorithms&) = default;
 };
 
-/// The algorithm for each pass of an operator.
-struct ConvolutionAlgorithms {
-  ConvolutionAlgorithm forward = ConvolutionAlgorithm::direct;  ///< also for `infer`
-  ConvolutionAlgorithm backward_data = ConvolutionAlgorithm::direct;
-  ConvolutionAlgorithm backward_weights = ConvolutionAlgorithm::direct;
-
-  friend bool operator==(const ConvolutionAlgorithms&, const ConvolutionAlgorithms&) = default;
-};
-
-/// The algorithms that were chosen for operators. The back end's own rule applies to all others. This is a value type:
+/// The algorithms that were chosen for operators. The library's own rule applies to all others. This is a value type:
 /// ranks compare it, checkpoints hold it.
 class KernelChoices {
  public:
   /// Sets the algorithms for this operator at this batch size, and overwrites earlier ones.
   /// @param key    as returned by `key_of`
   /// @param batch  batch size of a leaf; positive
-  void set(const std::string& key, std::int64_t batch, const ConvolutionAlgorithms& algorithms) {
+  void set(const std::string& key, std::int64_t batch, const KernelAlgorithms& algorithms) {
     by_key_[key][batch] = algorithms;
   }
   /// Returns the choice for exactly this batch size, or null if there is none.
-  [[nodiscard]] const ConvolutionAlgorithms* at(const std::string& key, std::int64_t batch) const;
+  [[nodiscard]] const KernelAlgorithms* at(const std::string& key, std::int64_t batch) const;
   /// Returns the choice for the nearest batch size, or null if the operator has none. Of two equally near ones the
   /// smaller is taken, so that ranks with one more sample compute alike.
-  [[nodiscard]] const ConvolutionAlgorithms* find(const std::string& key, std::int64_t batch) const;
+  [[nodiscard]] const KernelAlgorithms* find(const std::string& key, std::int64_t batch) const;
   /// Adds all choices of the other, which win.
   void add(const KernelChoices& other);
 
@@ -48,18 +46,24 @@ class KernelChoices {
   [[nodiscard]] std::size_t size() const;
   /// Returns a hash of `text()`, as 16 hexadecimal digits.
   [[nodiscard]] std::string hash() const;
-  /// Returns a line for each choice: batch size, algorithms of forward, backward data and backward weights, key.
+  /// Returns the choices for a library's kernels.
+  [[nodiscard]] KernelChoices of(std::string_view library) const;
+  /// Returns a line for each choice: batch size, library, algorithms of forward, backward data and backward weights,
+  /// key.
   [[nodiscard]] std::string text() const;
   /// Parses what `text` returned. @throws Error{corrupt} naming the source, the line and the value
   static KernelChoices parse(const std::string& text, const std::string& source);
 
-  /// @throws Error{unsupported} with the reason, naming the first operator for which Winograd's algorithm was chosen
-  void refuse_winograd(const std::string& reason) const;
+  /// Checks that a library has all algorithms that were chosen.
+  /// @param algorithms  the words of the library
+  /// @param reason      why the library has no others
+  /// @throws Error{unsupported} with the reason, naming the first operator for which another one was chosen
+  void require(std::string_view library, std::span<const std::string_view> algorithms, const std::string& reason) const;
 
   friend bool operator==(const KernelChoices&, const KernelChoices&) = default;
 
  private:
-  std::map<std::string, std::map<std::int64_t, ConvolutionAlgorithms>> by_key_;
+  std::map<std::string, std::map<std::int64_t, KernelAlgorithms>> by_key_;
 };
 
 /// Returns a key of everything that decides which algorithms an operator's kernels can have and how fast they are,
@@ -70,8 +74,9 @@ std::string key_of(const Operator& op, std::span<const Format> inputs);
 /// The contents of a file of choices: the choices by the conditions under which they were measured, one line of text
 /// each.
 using KernelChoicesByConditions = std::map<std::string, KernelChoices>;
-/// @throws Error{corrupt} naming the file, the line and the value
+/// Parses the contents of a file. @throws Error{corrupt} naming the file, the line and the value
 KernelChoicesByConditions parse_choices_file(const std::string& text, const std::string& file);
+/// Returns the contents of a file that `parse_choices_file` accepts.
 std::string format_choices_file(const KernelChoicesByConditions& choices);
 
 }  // namespace lockstep::ops
