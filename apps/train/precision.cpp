@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "kernels/instruction_set.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -19,20 +21,37 @@ constexpr std::array<Precision, 4> all_precisions = {
      {"bf16", DType::float32, DType::bfloat16, 0},
      {"mixed-fp16", DType::float32, DType::float16, first_scale_of_float16}}};
 
-}  // namespace
+/// A compute library.
+struct Library {
+  std::string_view name;
+  std::unique_ptr<ops::Ops> (*make)(int threads, bool exact);
+};
 
-std::vector<std::string_view> precision_names() {
+constexpr std::array<Library, 2> libraries = {
+    {{"onednn", [](int threads, bool exact) { return ops::make_onednn_ops(threads, exact); }},
+     {"reference", [](int /*threads*/, bool /*exact*/) { return ops::make_reference_ops(); }}}};
+
+/// Returns the object of this name. @pre there is one
+template <typename All>
+const auto& named(const All& all, std::string_view name) {
+  return *std::find_if(all.begin(), all.end(), [name](const auto& one) { return one.name == name; });
+}
+
+template <typename All>
+std::vector<std::string_view> names_of(const All& all) {
   std::vector<std::string_view> names;
-  for (const Precision& precision : all_precisions) names.push_back(precision.name);
+  for (const auto& one : all) names.push_back(one.name);
   return names;
 }
 
-Precision precision_of(std::string_view name) {
-  return *std::find_if(all_precisions.begin(), all_precisions.end(),
-                       [name](const Precision& precision) { return precision.name == name; });
-}
+}  // namespace
 
-std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision) {
+std::vector<std::string_view> precision_names() { return names_of(all_precisions); }
+std::vector<std::string_view> library_names() { return names_of(libraries); }
+Precision precision_of(std::string_view name) { return named(all_precisions, name); }
+
+std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact) {
+  std::unique_ptr<ops::Ops> ops = named(libraries, library).make(threads, exact);
   if (!precision.half) return ops;
   const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
   return ops::make_rounded_ops(std::move(ops), *precision.half,

@@ -25,11 +25,15 @@ std::vector<std::string_view> precision_names();
 /// @pre it is one of the names
 Precision precision_of(std::string_view name);
 
-/// Returns operators that compute in the given precision: with native half-precision kernels if the processor has the
-/// instructions and the kernels use them, otherwise emulated.
-std::unique_ptr<ops::Ops> in_precision(std::unique_ptr<ops::Ops> ops, const Precision& precision);
+/// Returns the names of all compute libraries, for --ops.
+std::vector<std::string_view> library_names();
+/// Makes a compute library that computes in the given precision: with native half-precision kernels if the processor
+/// has the instructions and the kernels use them, otherwise emulated.
+/// @param library  one of the names
+/// @param exact    whether to leave out what rounds more
+std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact);
 /// Describes which parts are emulated and why; empty if nothing is.
-/// @param ops  as returned by `in_precision`
+/// @param ops  as returned by `make_ops`
 std::string emulation_of(const Precision& precision, const ops::Ops& ops);
 
 }  // namespace lockstep::train

@@ -30,8 +30,6 @@
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
-#include "lockstep/ops/onednn.hpp"
-#include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
@@ -291,9 +289,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;
   options.trainer.lanes = by_shards ? threads : 1;
-  const auto ops = in_precision(options.ops == "onednn" ? ops::make_onednn_ops(by_shards ? 1 : threads, options.exact)
-                                                        : ops::make_reference_ops(),
-                                options.precision);
+  const auto ops = make_ops(options.ops, options.precision, by_shards ? 1 : threads, options.exact);
   voice.phase("preparing kernels");
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);

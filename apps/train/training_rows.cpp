@@ -14,7 +14,6 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
-constexpr std::array<std::string_view, 2> op_libraries = {"onednn", "reference"};
 constexpr std::array<std::string_view, 4> optimizers = {"sgd", "adamw", "lars", "lamb"};
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 
@@ -290,7 +289,7 @@ OptionGroup computation_options(Options& o) {
             .store = into(o.device),
             .conflict = [&o](const OptionValues&) { return conflict_of_device(o); }},
            {.name = "ops",
-            .domain = one_of(op_libraries),
+            .domain = one_of(library_names()),
             .help = "compute library of the layers",
             .default_text = "onednn; reference with --precision float64",
             .store = into(o.ops),

@@ -342,11 +342,11 @@ TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem
   const Precision brain = precision_of("bf16");
   const auto onednn = ops::make_onednn_ops(1);
   const ops::HalfKernels native = onednn->half_kernels(DType::bfloat16);
-  const auto chosen = in_precision(ops::make_onednn_ops(1), brain);
+  const auto chosen = make_ops("onednn", brain, 1, false);
   EXPECT_EQ(chosen->half_kernels(DType::bfloat16).exist, !native.instructions.empty());
   const std::string how = emulation_of(brain, *chosen);
   EXPECT_EQ(how.find("in float32: "), native.instructions.empty() ? 0 : std::string::npos) << how;
-  EXPECT_EQ(emulation_of(brain, *in_precision(ops::make_reference_ops(), brain)).rfind("in float32: ", 0), 0U);
+  EXPECT_EQ(emulation_of(brain, *make_ops("reference", brain, 1, false)).rfind("in float32: ", 0), 0U);
   EXPECT_EQ(emulation_of(precision_of("float32"), *onednn), "");
   if (!native.exist) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
