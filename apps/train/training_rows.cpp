@@ -324,7 +324,7 @@ OptionGroup computation_options(Options& o) {
             .store = into(o.kernels),
             .conflict = [&o](const OptionValues&) { return conflict_of_kernels(o); }},
            {.name = "without-pass",
-            .domain = one_of(nn::Passes::names(), true),
+            .domain = one_of(nn::OptimizationPasses::names(), true),
             .help = "disable optimization passes of the step",
             .store =
                 [&o](const OptionValue& value) {

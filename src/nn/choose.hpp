@@ -14,7 +14,7 @@ struct ChooseOptions {
   DType dtype = DType::float32;
   std::int64_t samples = 1;   ///< number of samples of a leaf
   bool synchronized = false;  ///< whether batch norm computes mean and variance over several leaves
-  Passes passes;
+  OptimizationPasses passes;
   double seconds = 10;  ///< time limit for measuring; the turn under way is still finished
   ContestRules rules;
 };

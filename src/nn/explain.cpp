@@ -39,7 +39,7 @@ class Stopwatch final : public Observer {
 /// Holds memory for every tensor of a model and for its inputs.
 class Trial {
  public:
-  Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes)
+  Trial(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, OptimizationPasses passes)
       : samples_(samples),
         model_(graph, ops,
                {.dtype = dtype,
@@ -121,7 +121,8 @@ double OperatorReport::share_of(const ops::MachineLimits& limits) const {
   return std::max(moving, computing) / seconds;
 }
 
-StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes) {
+StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples,
+                        OptimizationPasses passes) {
   Trial trial(graph, ops, dtype, samples, passes);
   return {.limits = ops.measure_limits(dtype), .operators = trial.reports()};
 }

@@ -48,9 +48,9 @@ void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initia
 
 }  // namespace
 
-std::vector<std::string_view> Passes::names() { return {"fuse", "recompute", "reuse-memory", "capture"}; }
+std::vector<std::string_view> OptimizationPasses::names() { return {"fuse", "recompute", "reuse-memory", "capture"}; }
 
-void Passes::leave_out(const std::string& name) {
+void OptimizationPasses::leave_out(const std::string& name) {
   if (name == "fuse") {
     fuse = false;
   } else if (name == "recompute") {
@@ -64,7 +64,7 @@ void Passes::leave_out(const std::string& name) {
   }
 }
 
-Graph after_passes(const Graph& graph, const Passes& passes, bool synchronized) {
+Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized) {
   const Graph whole = synchronized ? synchronize_batch_norms(graph) : graph;
   return passes.fuse ? fuse_activations(fuse_additions(pool_before_relu(whole))) : whole;
 }

@@ -34,7 +34,8 @@ std::string text_of(const ops::Format& format) {
 
 }  // namespace
 
-PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples)
+PlacedSteps::PlacedSteps(const Graph& graph, StepPlan plan, const OptimizationPasses& passes, DType dtype,
+                         std::int64_t samples)
     : graph_(&graph),
       step_plan_(std::move(plan)),
       dtype_(dtype),

@@ -25,7 +25,7 @@ namespace lockstep::nn {
 
 /// Returns the graph after its passes.
 /// @param synchronized  whether batch norm computes mean and variance over several leaves
-Graph after_passes(const Graph& graph, const Passes& passes, bool synchronized);
+Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized);
 
 /// The memory that the operands of a list point to.
 struct StepMemory {
@@ -52,7 +52,7 @@ class PlacedSteps {
  public:
   /// @param dtype    type of the real inputs
   /// @param samples  number of samples of the inputs
-  PlacedSteps(const Graph& graph, StepPlan plan, const Passes& passes, DType dtype, std::int64_t samples);
+  PlacedSteps(const Graph& graph, StepPlan plan, const OptimizationPasses& passes, DType dtype, std::int64_t samples);
 
   [[nodiscard]] const MemoryPlan& plan() const { return plan_; }
   [[nodiscard]] std::span<const Lifetime> lifetimes() const { return step_plan_.buffers; }
@@ -151,7 +151,7 @@ class PreparedGraph {
   /// @param graph  outlives this, as do the lanes
   /// @param shape  shape of training steps; an evaluation is one leaf
   PreparedGraph(const Graph& graph, const Lanes& lanes, DType dtype, std::int64_t samples, const StepShape& shape,
-                const Passes& passes)
+                const OptimizationPasses& passes)
       : graph_(graph), lanes_(lanes), dtype_(dtype), samples_(samples), shape_(shape), passes_(passes) {}
 
   /// `training` and `evaluation` make their list at the first call.
@@ -172,7 +172,7 @@ class PreparedGraph {
   DType dtype_;
   std::int64_t samples_;
   StepShape shape_;
-  Passes passes_;
+  OptimizationPasses passes_;
   std::map<std::pair<int, std::int64_t>, Kernels> kernels_;  // by lane and number of samples
   std::optional<PlacedSteps> training_;
   std::optional<PlacedSteps> evaluation_;

@@ -22,7 +22,7 @@ std::string hexadecimal(std::uint64_t number) {
 
 /// Describes the settings that differ; empty if none does. Hashes, which follow from others, are named only if nothing
 /// else differs.
-std::string difference(const state::StateFile::Section& saved, const std::vector<Setting>& own) {
+std::string difference(const state::StateFile::Section& saved, const std::vector<RunSetting>& own) {
   std::string differences;
   std::string derived;
   for (const auto& [name, value] : own) {
@@ -38,25 +38,25 @@ std::string difference(const state::StateFile::Section& saved, const std::vector
 
 }  // namespace
 
-std::vector<Setting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
+std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
   const nn::Model& model = store.model();
   const auto yes_or_no = [](bool is_so) { return is_so ? "yes" : "no"; };
-  std::vector<Setting> settings{{"model", model.graph().name()},
-                                {"optimizer", std::string(nn::name(store.rule()))},
-                                {"precision", std::string(name(model.values()))},
-                                {"parameters", hexadecimal(model.parameters().hash())},
-                                {"statistics", hexadecimal(model.state().hash())},
-                                {"ema", yes_or_no(store.has_averages())},
-                                {"training samples", std::to_string(training_samples)},
-                                {"batch", std::to_string(options.batch.value)},
-                                {"drop-last", yes_or_no(options.drop_last)},
-                                {"seed", std::to_string(options.seed)},
-                                {"shards", std::to_string(options.shards)}};
+  std::vector<RunSetting> settings{{"model", model.graph().name()},
+                                   {"optimizer", std::string(nn::name(store.rule()))},
+                                   {"precision", std::string(name(model.values()))},
+                                   {"parameters", hexadecimal(model.parameters().hash())},
+                                   {"statistics", hexadecimal(model.state().hash())},
+                                   {"ema", yes_or_no(store.has_averages())},
+                                   {"training samples", std::to_string(training_samples)},
+                                   {"batch", std::to_string(options.batch.value)},
+                                   {"drop-last", yes_or_no(options.drop_last)},
+                                   {"seed", std::to_string(options.seed)},
+                                   {"shards", std::to_string(options.shards)}};
   if (!options.data_fingerprint.empty()) settings.push_back({"data set", options.data_fingerprint});
   return settings;
 }
 
-void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own) {
+void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<RunSetting>& own) {
   const auto saved = checkpoint.sections.find(settings_section);
   const std::string different =
       difference(saved == checkpoint.sections.end() ? state::StateFile::Section{} : saved->second, own);

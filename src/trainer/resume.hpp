@@ -14,7 +14,7 @@
 namespace lockstep::trainer {
 
 /// What must be equal to resume from a checkpoint, for instance {"batch", "128"}.
-struct Setting {
+struct RunSetting {
   std::string name;
   std::string value;
 };
@@ -22,12 +22,12 @@ struct Setting {
 inline constexpr const char* settings_section = "settings";
 
 /// Returns the settings of a run: those of the model, the optimizer, the data and the order of samples.
-std::vector<Setting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples);
+std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples);
 
 /// Checks that all ranks can resume from a checkpoint: each compares its settings with the checkpoint's. Collective.
 /// @param checkpoint  the same on all ranks. @param own  this rank's settings
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
-void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<Setting>& own);
+void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<RunSetting>& own);
 
 /// Checks that no rank has an obstacle to resuming from a checkpoint. Collective.
 /// @param obstacle  this rank's problem with the checkpoint, to follow "rank 0's checkpoint, which"; empty: none

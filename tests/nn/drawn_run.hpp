@@ -93,7 +93,7 @@ struct DrawnOptions {
   double learning_rate = 0.01;
   std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.9};  ///< if empty, weights are not updated
   Observer* observer = nullptr;
-  Passes passes = {};
+  OptimizationPasses passes = {};
 };
 
 /// A model with its own memory that takes steps on drawn batches.

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t samples = 5;
 
 /// Compares every parameter's gradient with central differences of the whole model's loss.
-void expect_gradients_are_derivatives(const Graph& network, std::int32_t classes, Passes passes = {}) {
+void expect_gradients_are_derivatives(const Graph& network, std::int32_t classes, OptimizationPasses passes = {}) {
   const std::vector<double> images = wavy(samples * image_elements(network));
   const std::vector<std::int32_t> labels = cycling_labels(samples, classes);
   Trainee trainee(network, 1, nullptr, ops::make_reference_ops(), passes);
@@ -59,11 +59,11 @@ TEST(Gradients, PassesChangeNoBit) {
   ASSERT_LT(fuse_activations(network).nodes().size(), network.nodes().size());
   const std::vector<double> images = wavy(samples * image_elements(network));
   const std::vector<std::int32_t> labels = cycling_labels(samples, 3);
-  const std::vector<std::string_view> names = Passes::names();
+  const std::vector<std::string_view> names = OptimizationPasses::names();
   Trainee all(network);
   for (int step = 0; step < 3; ++step) all.step(images, labels, 0.05);
   for (std::size_t set = 0; set < std::size_t{1} << names.size(); ++set) {
-    Passes passes;
+    OptimizationPasses passes;
     for (std::size_t i = 0; i < names.size(); ++i)
       if ((set >> i & 1) != 0) passes.leave_out(std::string(names[i]));
     Trainee some(network, 1, nullptr, ops::make_reference_ops(), passes);
@@ -74,7 +74,7 @@ TEST(Gradients, PassesChangeNoBit) {
   }
 }
 
-TEST(Gradients, APassThatIsNotThereIsNamed) { EXPECT_THROW(Passes().leave_out("fusing"), Error); }
+TEST(Gradients, APassThatIsNotThereIsNamed) { EXPECT_THROW(OptimizationPasses().leave_out("fusing"), Error); }
 
 TEST(Gradients, AreSumsOverSamples) {
   const Graph network = make_model("lenet", DataSpec::of_images(1, 8, 8, 4));

@@ -54,7 +54,7 @@ TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
 
 /// Returns the elements of a model's only output for three drawn samples, with the initial weights.
 template <typename Real>
-std::vector<double> output_of(std::string_view name, std::unique_ptr<ops::Ops> ops, const Passes& passes) {
+std::vector<double> output_of(std::string_view name, std::unique_ptr<ops::Ops> ops, const OptimizationPasses& passes) {
   const Models models;
   const DataSpec& data = models.example(name);
   DrawnRun<Real> run(models.make(name, data), data.classes, {.passes = passes}, std::move(ops));
@@ -80,7 +80,7 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& ex
 
 /// Without passes nothing is fused, and no buffer shares memory with another one.
 TEST(Models, PredictTheirOutputsOnAnyOperators) {
-  const Passes none{.fuse = false, .recompute = false, .reuse_memory = false};
+  const OptimizationPasses none{.fuse = false, .recompute = false, .reuse_memory = false};
   const Models models;
   for (const std::string_view model : models.names()) {
     const std::string name(model);

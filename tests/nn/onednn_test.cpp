@@ -25,7 +25,7 @@ double distance(const TraineeOf<float>& fast, const Trainee& exact, const Tensor
   return std::sqrt(difference / norm);
 }
 
-void expect_agreement(const Graph& network, std::int32_t classes, Passes passes = {}) {
+void expect_agreement(const Graph& network, std::int32_t classes, OptimizationPasses passes = {}) {
   constexpr std::int64_t batch = 6;
   TraineeOf<float> fast(network, 1, nullptr, ops::make_onednn_ops(1), passes);
   Trainee exact(network);

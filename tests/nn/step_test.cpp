@@ -28,7 +28,7 @@ Buffer view(Doubles& values) { return {values.data(), {static_cast<std::int64_t>
 /// A model in float64 with its own memory and optimizer.
 class Updated {
  public:
-  explicit Updated(const Graph& graph, Passes passes = {},
+  explicit Updated(const Graph& graph, OptimizationPasses passes = {},
                    std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.5}, int accumulate = 1)
       : model(graph, *ops_,
               {.dtype = DType::float64, .optimizer = optimizer, .accumulate = accumulate, .passes = passes}),

@@ -58,7 +58,7 @@ class TraineeOf {
   static constexpr DType dtype = std::is_same_v<Real, float> ? DType::float32 : DType::float64;
 
   explicit TraineeOf(Graph graph, std::uint64_t seed = 1, Observer* observer = nullptr,
-                     std::unique_ptr<ops::Ops> ops = ops::make_reference_ops(), Passes passes = {})
+                     std::unique_ptr<ops::Ops> ops = ops::make_reference_ops(), OptimizationPasses passes = {})
       : ops_(std::move(ops)),
         model(std::move(graph), *ops_, {.dtype = dtype, .passes = passes, .observer = observer}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),

@@ -212,7 +212,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
 TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
   for (const ops::Halves by : {ops::Halves::emulated, native}) {
     if (by == native && !has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-    const auto weights = [by](const nn::Passes& passes) {
+    const auto weights = [by](const nn::OptimizationPasses& passes) {
       OneRank run(DType::bfloat16,
                   {.batch = {20}, .schedule = {.peak = 0.05}, .optimizer = {.momentum = 0.9}, .passes = passes}, 1, 100,
                   by);

@@ -21,7 +21,8 @@ struct StepReport {
 /// @param samples  positive
 /// @cost  memory as for training; the time of 20 steps
 /// @throws as Model
-StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, Passes passes = {});
+StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples,
+                        OptimizationPasses passes = {});
 
 /// The report as a table whose lines have at most `columns` characters. @pre columns is at least 80
 std::string to_text(const StepReport& report, std::size_t columns = 100);

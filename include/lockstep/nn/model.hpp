@@ -28,7 +28,7 @@ class PlacedSteps;
 class PreparedGraph;
 
 /// Optimization passes over a graph, which do not change its function. Each can be disabled.
-struct Passes {
+struct OptimizationPasses {
   bool fuse = true;          ///< fuses additions and activations into neighboring operators
   bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
   bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
@@ -62,7 +62,7 @@ struct ModelOptions {
       0;                 ///< steps with finite gradients after which the loss scale doubles; 0: it stays
   double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: off
   double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
-  Passes passes;
+  OptimizationPasses passes;
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute", named "forward <layer>", …
 };
 

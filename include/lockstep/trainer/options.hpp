@@ -50,7 +50,7 @@ struct TrainerOptions {
   /// that part only (ZeRO stage 1).
   bool zero = false;
   LossScaleOptions loss_scale;
-  nn::Passes passes;
+  nn::OptimizationPasses passes;
   std::uint64_t seed = 1;  ///< seed of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;
   /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.

@@ -12,8 +12,8 @@
 
 #include "platform/node_memory/mapping.hpp"
 
-/// Passes an open file to other processes of this machine and user: through /proc, or over a Unix socket in the
-/// abstract namespace, which leaves no file behind. Every function @throws Error{unsupported} or Error{timeout}.
+/// Passes an open file to other processes of this machine and user: through /proc, or over a Unix socket in
+/// the abstract namespace, which leaves no file behind. Every function @throws Error{unsupported} or Error{timeout}.
 namespace lockstep {
 
 /// Opens a file that another process has open, through /proc. No other process takes part in this, or can interfere.
