@@ -6,7 +6,7 @@
 #include <map>
 
 #include "apps/common/run_app.hpp"
-#include "base/rank_names.hpp"
+#include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/descriptor.hpp"
+#include "base/text_file.hpp"
 #include "state/state_file.hpp"
 
 namespace lockstep::state {

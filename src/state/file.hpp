@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/descriptor.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep::state {
