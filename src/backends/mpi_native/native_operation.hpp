@@ -9,7 +9,6 @@
 
 #include "backends/mpi_native/mpi_types.hpp"
 #include "backends/mpi_native/native_parts.hpp"
-#include "comm/call_check.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/collective_parts.hpp"
 #include "comm/host_operation.hpp"

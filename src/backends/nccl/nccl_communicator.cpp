@@ -13,7 +13,7 @@
 
 #include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_check.hpp"
-#include "comm/farewell.hpp"
+#include "comm/back_end.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {

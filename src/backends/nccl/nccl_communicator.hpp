@@ -15,7 +15,7 @@
 #include "backends/nccl.hpp"
 #include "backends/nccl/nccl_operation.hpp"
 #include "comm/back_end.hpp"
-#include "comm/progress_source.hpp"
+#include "comm/operation.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {

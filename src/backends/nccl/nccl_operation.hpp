@@ -8,7 +8,6 @@
 #include <string>
 
 #include "backends/nccl/tree_order_all_reduce.hpp"
-#include "comm/call_check.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
