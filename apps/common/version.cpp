@@ -3,7 +3,7 @@
 
 #include "apps/common/build_info.hpp"
 #include "lockstep/base/version.hpp"
-#include "platform/mpi/versions.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 std::string commit() { return build::commit; }

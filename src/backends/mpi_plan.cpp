@@ -9,7 +9,7 @@
 #include "backends/plan_settings.hpp"
 #include "backends/shared_node.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {

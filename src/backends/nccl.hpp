@@ -15,7 +15,7 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "platform/mpi/exchange.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/node_memory/control_channel.hpp"
 
 namespace lockstep::backends {

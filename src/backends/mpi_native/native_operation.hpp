@@ -13,7 +13,7 @@
 #include "comm/collective_parts.hpp"
 #include "comm/host_operation.hpp"
 #include "lockstep/base/buffer.hpp"
-#include "platform/mpi/exchange.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 
 namespace lockstep::backends {
 
