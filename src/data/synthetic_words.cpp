@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/pen.hpp"
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 
