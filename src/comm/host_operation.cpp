@@ -9,7 +9,7 @@
 
 #include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
-#include "kernels/divide.hpp"
+#include "kernels/reduce.hpp"
 
 namespace lockstep::backends {
 
