@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "backends/make_communicator.hpp"
 #include "backends/method.hpp"
-#include "backends/routed.hpp"
 #include "collectives/choice/selection.hpp"
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
