@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/same_options.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 

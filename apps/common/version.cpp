@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/version.hpp"
 
-#include "apps/common/build_info.hpp"
 #include "lockstep/base/version.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
