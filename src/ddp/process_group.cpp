@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ddp/process_group.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <memory>
 #include <mutex>
