@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sources that say what was built: lockstep_build_info(<target>) adds to it the commit, read at every build, and the
-# versions of the libraries found, read when CMake runs. apps/common/build_info.hpp declares both.
+# versions of the libraries found, read when CMake runs. apps/common/version.hpp declares both.
 function(lockstep_build_info target)
   set(directory ${CMAKE_CURRENT_BINARY_DIR}/build_info)
   add_custom_target(${target}_commit

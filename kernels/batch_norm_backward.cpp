@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/batch_norm.hpp"
-#include "kernels/channel_blocks.hpp"
 #include "kernels/stored.hpp"
 
 namespace lockstep::kernels {

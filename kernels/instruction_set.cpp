@@ -3,11 +3,21 @@
 
 #include <array>
 
+#include "kernels/convert.hpp"
+#include "kernels/max_pool.hpp"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 namespace lockstep::kernels {
+namespace {
+
+static_assert(sizeof(float16) == sizeof(std::uint16_t) && sizeof(bfloat16) == sizeof(std::uint16_t));
+
+std::int64_t count(std::span<const float> floats) { return static_cast<std::int64_t>(floats.size()); }
+
+}  // namespace
 
 extern const InstructionSet scalar;
 extern const InstructionSet baseline;
@@ -79,6 +89,37 @@ void combine(const InstructionSet& set, const InstructionSet::Operands& operands
   if (operands.in_count == 1) return set.copy(operands);
   const std::size_t arity = operands.in_count <= 4 ? static_cast<std::size_t>(operands.in_count) - 2 : 3;
   set.combine[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)][arity](operands);
+}
+
+void max_pool(const PoolGrid& grid, const float* x, float* y, std::uint8_t* places) {
+  widest_instruction_set().max_pool(grid, x, y, places);
+}
+
+void max_pool_backward(const PoolGrid& grid, const std::uint8_t* places, const float* dy, float* dx) {
+  widest_instruction_set().max_pool_backward(grid, places, dy, dx);
+}
+
+void convert(std::span<const float16> from, std::span<float> to) {
+  if (!to.empty()) widest_instruction_set().widen_float16(&from.data()->bits, to.data(), count(to));
+}
+
+void convert(std::span<const bfloat16> from, std::span<float> to) {
+  if (!to.empty()) widest_instruction_set().widen_bfloat16(&from.data()->bits, to.data(), count(to));
+}
+
+void convert(std::span<const float> from, std::span<float16> to) {
+  if (!from.empty()) widest_instruction_set().narrow_float16(from.data(), &to.data()->bits, count(from));
+}
+
+void convert(std::span<const float> from, std::span<bfloat16> to) {
+  if (!from.empty()) widest_instruction_set().narrow_bfloat16(from.data(), &to.data()->bits, count(from));
+}
+
+void round_to(DType half, std::span<const float> from, std::span<float> to) {
+  if (from.empty()) return;
+  const InstructionSet& set = widest_instruction_set();
+  const auto round = half == DType::float16 ? set.round_float16 : set.round_bfloat16;
+  round(from.data(), to.data(), count(from));
 }
 
 }  // namespace lockstep::kernels

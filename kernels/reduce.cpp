@@ -2,9 +2,13 @@
 #include "kernels/reduce.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
+#include <span>
+#include <type_traits>
 
 #include "kernels/convert.hpp"
 #include "kernels/instruction_set.hpp"
@@ -69,15 +73,49 @@ void reduce(void* out, const void* a, const void* b, Count count, DType dtype, R
 }
 
 void fill_neutral(void* out, Count count, DType dtype, ReduceOp op) {
-  switch (dtype) {
-    case DType::float32: return fill(out, count, neutral<float>(op));
-    case DType::float64: return fill(out, count, neutral<double>(op));
-    case DType::int32: return fill(out, count, neutral<std::int32_t>(op));
-    case DType::int64: return fill(out, count, neutral<std::int64_t>(op));
-    case DType::uint8: return fill(out, count, neutral<std::uint8_t>(op));
-    case DType::float16: return fill(out, count, narrowed<float16>(neutral<float>(op)));
-    case DType::bfloat16: return fill(out, count, narrowed<bfloat16>(neutral<float>(op)));
-  }
+  with_type(dtype, [&](auto element) {
+    using T = decltype(element);
+    if constexpr (std::is_arithmetic_v<T>) {
+      fill(out, count, neutral<T>(op));
+    } else {
+      fill(out, count, narrowed<T>(neutral<float>(op)));
+    }
+  });
+}
+
+void divide(const Buffer& values, int divisor) {
+  with_type(values.dtype, [&](auto element) {
+    using T = decltype(element);
+    // The caller's elements may be at any address, so they pass through an aligned array, some at a time.
+    constexpr std::int64_t most = 512;
+    std::array<T, most> narrow;
+    auto* at = static_cast<std::byte*>(values.data);
+    for (std::int64_t left = values.count.value; left > 0; left -= most) {
+      const std::span some(narrow.data(), static_cast<std::size_t>(std::min(left, most)));
+      std::memcpy(some.data(), at, some.size_bytes());
+      if constexpr (std::is_arithmetic_v<T>) {
+        for (T& value : some) value = static_cast<T>(value / static_cast<T>(divisor));
+      } else {
+        std::array<float, most> wide;
+        const std::span floats(wide.data(), some.size());
+        convert(std::span<const T>(some), floats);
+        for (float& value : floats) value /= static_cast<float>(divisor);
+        convert(std::span<const float>(floats), some);
+      }
+      std::memcpy(at, some.data(), some.size_bytes());
+      at += some.size_bytes();
+    }
+  });
+}
+
+// The target attribute enables the instruction; otherwise compilers emit one that prefetches for reading. It is a no-op
+// on x86 processors that do not have it.
+#if defined(__x86_64__)
+__attribute__((target("prfchw")))
+#endif
+void prefetch_for_writing(const std::byte* begin, Bytes bytes) {
+  constexpr std::int64_t line = 64;
+  for (std::int64_t at = 0; at < bytes.value; at += line) __builtin_prefetch(begin + at, 1);
 }
 
 }  // namespace lockstep::kernels

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include "lockstep/base/buffer.hpp"
@@ -30,5 +31,13 @@ void reduce(void* out, const void* a, const void* b, Count count, DType dtype, R
 
 /// Overwrites `out` with x such that x ⊕ y = y for every y, bit for bit (−0 for floating-point sums).
 void fill_neutral(void* out, Count count, DType dtype, ReduceOp op);
+
+/// values[i] = values[i] / divisor; integers are divided as in C++, 16-bit formats in float32 with one rounding.
+/// @pre divisor > 0; the memory is host memory
+void divide(const Buffer& values, int divisor);
+
+/// Prefetches the cache lines of [begin, begin + bytes) for writing, without waiting: a store to a line that another
+/// core has read must first take it from there. It has no effect other than on time.
+void prefetch_for_writing(const std::byte* begin, Bytes bytes);
 
 }  // namespace lockstep::kernels

@@ -71,7 +71,7 @@ peer_gloo() {
 }
 peer_limit() {
   up_to_date "$out/memory_limit" && return
-  mpicxx.openmpi "${flags[@]}" -march=native apps/peers/{memory_limit,shared_pair,peer}.cpp "${archives[@]}" \
+  mpicxx.openmpi "${flags[@]}" -march=native apps/peers/{memory_limit,peer}.cpp "${archives[@]}" \
     -o "$out/memory_limit"
 }
 

@@ -12,7 +12,7 @@
 #include "apps/comm-bench/exercise.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/terminal.hpp"
-#include "backends/mpi_native/blocking.hpp"
+#include "backends/mpi_native.hpp"
 #include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
 

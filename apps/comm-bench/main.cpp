@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-bench times collectives and checks their results. Exit codes: apps/common/exit_codes.hpp.
+// comm-bench times collectives and checks their results. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,6 @@
 #include "apps/comm-bench/report.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "apps/common/version.hpp"

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/comm-bench/prediction.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/same_options.hpp"
 #include "base/nearest.hpp"

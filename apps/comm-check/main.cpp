@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-check runs random operations on communicators that come and go, and checks every element of every result.
-// Exit codes: apps/common/exit_codes.hpp.
+// Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"

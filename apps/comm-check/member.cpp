@@ -2,12 +2,9 @@
 #include "apps/comm-check/member.hpp"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <functional>
 #include <utility>
-
-#include "apps/comm-check/pending.hpp"
 
 namespace lockstep::check {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/comm-check/pending.hpp"
-
 #include <algorithm>
 #include <cstring>
 #include <string>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/same_options.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 
 #include "apps/common/run_app.hpp"
-#include "base/rank_names.hpp"
+#include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/version.hpp"
 
-#include "apps/common/build_info.hpp"
 #include "lockstep/base/version.hpp"
-#include "platform/mpi/versions.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 std::string commit() { return build::commit; }

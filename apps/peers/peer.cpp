@@ -13,8 +13,6 @@
 
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/report.hpp"
-#include "apps/comm-bench/sizes.hpp"
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 
 namespace lockstep::peers {

@@ -2,7 +2,7 @@
 // The hierarchical all-reduce without shared memory, which SMPI does not simulate. Messages replace the reads and
 // writes of the memory of a node's other ranks; they go through the simulated node's loopback. Lanes, slices, the plans
 // across nodes and the order of addition are the library's, whose function this one replaces.
-#include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/node.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"

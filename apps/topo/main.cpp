@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// topo prints the cluster as the processes of a job see it. Exit codes: apps/common/exit_codes.hpp.
+// topo prints the cluster as the processes of a job see it. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cstdio>
 #include <string>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"

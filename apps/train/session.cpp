@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "apps/common/terminal.hpp"

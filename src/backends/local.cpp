@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/local_post.hpp"
+#include "backends/plan/options.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
-#include "backends/plan_settings.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
+#include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
@@ -27,5 +28,13 @@ struct MpiNativeOptions {
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
 std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options = {});
+
+/// Makes one call of the MPI library's blocking collective: a baseline for measurements. It has neither a deadline nor
+/// progress of other operations, and validates only what MPI validates. Use a communicator for training.
+/// Buffers are as in `Communicator`, except for a reduce_scatter in place, which MPI defines differently (its result
+/// overwrites the beginning of the input). MPI has no operators for float16 and bfloat16, so each call creates one.
+/// @throws Error{unsupported} for a reduce_scatter in place, or for more elements per rank than an `int` can count;
+///         Error{transport}
+void mpi_blocking(const MpiGroup& group, const Collective& collective);
 
 }  // namespace lockstep::backends

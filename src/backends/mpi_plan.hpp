@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "backends/plan/options.hpp"
+#include "collectives/choice/selection.hpp"
+#include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {
 
@@ -15,5 +21,24 @@ namespace lockstep::backends {
 /// @throws Error{unsupported}, on every rank, if shared memory is demanded and not available; Error{transport};
 ///         Error{invalid_argument} if an option is out of range
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options = {});
+
+/// Creates memory that this rank's node shares. Collective over the group.
+/// @param notice   called with notices by one rank of a node; may be empty
+/// @param why_not  the reason, on every rank, if nothing is returned
+/// @return nothing, on every rank, if any node cannot share memory
+std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, Bytes control_bytes,
+                                         const std::function<void(std::string_view)>& notice, std::string& why_not);
+
+/// Returns whether shared memory is mandatory, because an algorithm that needs it is forced.
+bool is_shared_memory_demanded(const collectives::Selection& selection);
+
+/// Removes shared memory from the selection; rank 0 calls `notice`.
+void go_by_messages(const MpiGroup& group, collectives::Selection& selection, const std::string& why,
+                    const std::function<void(std::string_view)>& notice);
+
+/// Checks whether the nodes' ranks can share memory, if the selection would use it but does not require it. Falls back
+/// to messages if they cannot. Collective.
+void settle_shared_memory(const MpiGroup& group, collectives::Selection& selection,
+                          const std::function<void(std::string_view)>& notice);
 
 }  // namespace lockstep::backends

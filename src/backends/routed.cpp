@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/routed.hpp"
-
 #include <utility>
 
+#include "backends/make_communicator.hpp"
 #include "comm/back_end.hpp"
 
 namespace lockstep::backends {

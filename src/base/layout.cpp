@@ -2,7 +2,6 @@
 #include "lockstep/base/layout.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "base/hash.hpp"

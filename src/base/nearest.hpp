@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-/// Texts for messages about input of a user.
+/// Texts for messages: about input of a user, and about ranks.
 namespace lockstep {
 
 /// Returns the text in a form that fits into a message: on one line, with '?' for control characters and bytes that are
@@ -27,5 +29,19 @@ std::string did_you_mean(std::string_view word, std::span<const std::string_view
 /// lenet, resnet20"; without the question if no word is near.
 /// @param what  kind of the missing thing
 std::string unknown(std::string_view what, std::string_view word, std::span<const std::string_view> known);
+
+/// Lists ranks: "rank 3 on host2", "ranks 0 on host1, 3 on host2 and 14 more".
+/// @param host_of  returns the host of a rank; an empty text if it is unknown
+template <typename HostOf>
+std::string rank_names(const std::vector<int>& ranks, const HostOf& host_of) {
+  constexpr std::size_t most = 8;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(ranks.size(), most); ++i) {
+    const std::string host = host_of(ranks[i]);
+    list += (list.empty() ? "" : ", ") + std::to_string(ranks[i]) + (host.empty() ? "" : " on " + host);
+  }
+  if (ranks.size() > most) list += " and " + std::to_string(ranks.size() - most) + " more";
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list;
+}
 
 }  // namespace lockstep

@@ -11,12 +11,10 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "base/descriptor.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -35,17 +33,6 @@ constexpr std::size_t room_bytes = 64 * 1024;  // space that a new table may nee
 }
 
 std::string reason() { return std::generic_category().message(errno); }
-
-/// @return whether all of it was written; if not, errno says why
-bool write_all(int descriptor, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(descriptor, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
 
 /// A new file beside another one. It is removed at the end, unless it has replaced the other one.
 class NextFile {
@@ -105,6 +92,16 @@ fs::path folder_of(const std::string& path) {
 }
 
 }  // namespace
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
 
 std::string read_text(const std::string& path, std::size_t most) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/argument_check.hpp"
-
 #include <cstddef>
 #include <span>
 
+#include "comm/back_end.hpp"
 #include "comm/collective_parts.hpp"
 
 namespace lockstep {

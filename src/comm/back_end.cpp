@@ -8,7 +8,7 @@
 #include <exception>
 #include <optional>
 
-#include "comm/kept_counts.hpp"
+#include "comm/collective_parts.hpp"
 
 namespace lockstep {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/rank_names.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::backends {
 namespace {

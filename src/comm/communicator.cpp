@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "comm/argument_check.hpp"
 #include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 

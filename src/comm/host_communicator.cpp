@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/farewell.hpp"
+#include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

@@ -17,7 +17,7 @@
 #include "comm/blame.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/host_operation.hpp"
-#include "comm/progress_source.hpp"
+#include "comm/operation.hpp"
 #include "lockstep/base/observer.hpp"
 #include "platform/node_memory/control_channel.hpp"
 

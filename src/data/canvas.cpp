@@ -2,8 +2,11 @@
 #include "data/canvas.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "lockstep/base/error.hpp"
@@ -13,6 +16,118 @@ namespace {
 
 double contrast(const Color& a, const Color& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
+}
+
+using Forms = std::vector<Glyph>;
+
+Forms zero() {
+  return {{{{0, -1}, {-.45, -.65}, {-.55, 0}, {-.45, .65}, {0, 1}, {.45, .65}, {.55, 0}, {.45, -.65}, {0, -1}}},
+          {{{.2, -.95}, {-.4, -.6}, {-.5, .2}, {-.1, 1}, {.4, .6}, {.5, -.3}, {.1, -1}, {-.1, -.8}}}};
+}
+
+Forms one() {
+  return {{{{0, -1}, {0, 1}}},
+          {{{-.35, -.55}, {0, -1}}, {{0, -1}, {0, 1}}},
+          {{{-.35, -.6}, {.05, -1}}, {{.05, -1}, {.05, 1}}, {{-.4, 1}, {.45, 1}}}};
+}
+
+Forms two() {
+  return {
+      {{{-.5, -.6}, {-.3, -.92}, {.05, -1}, {.42, -.82}, {.48, -.4}, {.15, .15}, {-.55, 1}}, {{-.55, 1}, {.6, 1}}},
+      {{{-.45, -.7}, {.05, -1}, {.45, -.6}, {.25, .1}, {-.2, .75}, {-.5, .85}, {-.35, .55}, {.05, .8}, {.55, .95}}}};
+}
+
+Forms three() {
+  return {{{{-.5, -.75}, {-.05, -1}, {.4, -.8}, {.38, -.35}, {-.1, -.05}},
+           {{-.1, -.05}, {.35, .1}, {.52, .5}, {.25, .9}, {-.15, 1}, {-.52, .75}}},
+          {{{-.5, -1}, {.5, -1}},
+           {{.5, -1}, {-.1, -.15}},
+           {{-.1, -.15}, {.35, 0}, {.52, .45}, {.25, .9}, {-.15, 1}, {-.52, .8}}}};
+}
+
+Forms four() {
+  return {{{{.25, -1}, {-.6, .35}}, {{-.6, .35}, {.6, .35}}, {{.25, -1}, {.25, 1}}},
+          {{{-.4, -1}, {-.5, -.4}, {-.45, .1}}, {{-.45, .1}, {.55, .05}}, {{.35, -.9}, {.3, 0}, {.25, 1}}}};
+}
+
+Forms five() {
+  return {{{{.5, -1}, {-.4, -1}},
+           {{-.4, -1}, {-.45, -.15}},
+           {{-.45, -.15}, {0, -.3}, {.42, -.05}, {.48, .4}, {.25, .88}, {-.15, 1}, {-.5, .8}}},
+          {{{.5, -1}, {-.25, -.95}}, {{-.25, -.95}, {-.4, -.2}, {.1, -.15}, {.45, .3}, {.2, .85}, {-.45, 1}}}};
+}
+
+Forms six() {
+  return {{{{.4, -.95},
+            {0, -.7},
+            {-.35, -.25},
+            {-.5, .35},
+            {-.3, .85},
+            {.05, 1},
+            {.4, .8},
+            {.48, .4},
+            {.25, .05},
+            {-.1, 0},
+            {-.45, .35}}},
+          {{{.1, -1}, {-.3, -.4}, {-.45, .3}, {-.2, .9}, {.25, .95}, {.45, .55}, {.1, .2}, {-.4, .5}}}};
+}
+
+Forms seven() {
+  return {{{{-.5, -1}, {.55, -1}}, {{.55, -1}, {.2, -.3}, {-.1, .4}, {-.2, 1}}},
+          {{{-.5, -1}, {.55, -1}}, {{.55, -1}, {.15, -.1}, {-.15, 1}}, {{-.25, 0}, {.45, 0}}},
+          {{{-.5, -.65}, {-.5, -.95}}, {{-.5, -.95}, {.55, -1}}, {{.55, -1}, {-.15, 1}}}};
+}
+
+Forms eight() {
+  return {{{{0, -.05},
+            {-.4, -.35},
+            {-.38, -.78},
+            {0, -1},
+            {.38, -.78},
+            {.4, -.35},
+            {0, -.05},
+            {-.45, .35},
+            {-.42, .8},
+            {0, 1},
+            {.42, .8},
+            {.45, .35},
+            {0, -.05}}},
+          {{{.42, -.75},
+            {0, -1},
+            {-.4, -.7},
+            {-.2, -.25},
+            {.25, .15},
+            {.42, .6},
+            {0, 1},
+            {-.42, .65},
+            {-.2, .15},
+            {.25, -.3},
+            {.42, -.75}}}};
+}
+
+Forms nine() {
+  return {{{{.42, -.6}, {.2, -.93}, {-.12, -1}, {-.43, -.75}, {-.43, -.35}, {-.12, -.1}, {.2, -.22}, {.42, -.6}},
+           {{.42, -.6}, {.4, 0}, {.32, .6}, {.2, 1}}},
+          {{{.42, -.6},
+            {.1, -1},
+            {-.35, -.85},
+            {-.45, -.4},
+            {-.1, -.1},
+            {.3, -.3},
+            {.42, -.6},
+            {.42, .2},
+            {.15, .85},
+            {-.2, 1},
+            {-.48, .8}}}};
+}
+
+/// Returns a point between b and c on the curve that passes through a, b, c and d.
+/// @source Catmull, Rom: A class of local interpolating splines, 1974
+Point catmull_rom(Point a, Point b, Point c, Point d, double t) {
+  const Point linear = c - a;
+  const Point quadratic = 2 * a - 5 * b + 4 * c - d;
+  const Point cubic = 3 * b - 3 * c + d - a;
+  return b + (t / 2) * (linear + t * (quadratic + t * cubic));
 }
 
 }  // namespace
@@ -76,6 +191,52 @@ double inside_cross(Point p, double radius) {
   const double x = std::abs(p.x);
   const double y = std::abs(p.y);
   return std::min(radius - std::max(x, y), radius / 3 - std::min(x, y));
+}
+
+std::span<const Glyph> glyphs(int digit) {
+  static const std::array<Forms, 10> all = {zero(), one(), two(),   three(), four(),
+                                            five(), six(), seven(), eight(), nine()};
+  return all.at(static_cast<std::size_t>(digit));
+}
+
+DistanceField::DistanceField(Sheet sheet, double reach)
+    : sheet_(sheet),
+      reach_(reach),
+      squares_(static_cast<std::size_t>(sheet.width) * static_cast<std::size_t>(sheet.height),
+               std::numeric_limits<double>::infinity()) {}
+
+void DistanceField::add_segment(Point a, Point b) {
+  const Point direction = b - a;
+  const double length_squared = std::max(dot(direction, direction), 1e-12);
+  const auto first = [this](double low, int end) { return std::clamp(static_cast<int>(low - reach_), 0, end); };
+  const auto last = [this](double high, int end) { return std::clamp(static_cast<int>(high + reach_) + 1, 0, end); };
+  for (int row = first(std::min(a.y, b.y), sheet_.height); row < last(std::max(a.y, b.y), sheet_.height); ++row) {
+    for (int column = first(std::min(a.x, b.x), sheet_.width); column < last(std::max(a.x, b.x), sheet_.width);
+         ++column) {
+      const Point offset = Point{column + 0.5, row + 0.5} - a;
+      const double along = std::clamp(dot(offset, direction) / length_squared, 0.0, 1.0);
+      const Point gap = offset - along * direction;
+      double& square = squares_[static_cast<std::size_t>(row) * static_cast<std::size_t>(sheet_.width) +
+                                static_cast<std::size_t>(column)];
+      square = std::min(square, dot(gap, gap));
+    }
+  }
+}
+
+double DistanceField::distance(std::size_t pixel) const { return std::sqrt(squares_[pixel]); }
+
+void draw_stroke(const Stroke& stroke, DistanceField& field) {
+  constexpr int pieces = 6;
+  for (std::size_t i = 0; i + 1 < stroke.size(); ++i) {
+    const Point before = stroke[i == 0 ? 0 : i - 1];
+    const Point after = stroke[std::min(i + 2, stroke.size() - 1)];
+    Point from = stroke[i];
+    for (int piece = 1; piece <= pieces; ++piece) {
+      const Point to = catmull_rom(before, stroke[i], stroke[i + 1], after, static_cast<double>(piece) / pieces);
+      field.add_segment(from, to);
+      from = to;
+    }
+  }
 }
 
 }  // namespace lockstep::data

@@ -9,7 +9,6 @@
 #include "base/nearest.hpp"
 #include "data/check.hpp"
 #include "data/images_pair.hpp"
-#include "data/synthetic.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

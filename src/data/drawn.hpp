@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lockstep/data/images.hpp"
-#include "lockstep/data/normalization.hpp"
 
 namespace lockstep::data {
 

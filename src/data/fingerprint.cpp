@@ -8,8 +8,6 @@
 #include <cstring>
 #include <span>
 
-#include "data/read_batch.hpp"
-
 namespace lockstep::data {
 namespace {
 

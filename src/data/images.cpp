@@ -7,7 +7,6 @@
 
 #include "data/check.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/data/normalization.hpp"
 
 namespace lockstep::data {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "data/check.hpp"
-#include "data/read_batch.hpp"
+#include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "data/canvas.hpp"
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "data/canvas.hpp"
-#include "data/pen.hpp"
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

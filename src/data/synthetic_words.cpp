@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 
+#include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/pen.hpp"
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

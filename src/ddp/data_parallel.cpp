@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "ddp/data_parallel_state.hpp"
-#include "ddp/synchronize.hpp"
+#include "ddp/value_check.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {

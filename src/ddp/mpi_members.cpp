@@ -8,7 +8,7 @@
 #include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/require_equal.hpp"
 

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 
 namespace lockstep::ddp {
+
+// Operations on buffers in any memory. With a buffer on a GPU and a stream as the queue, the stream executes the
+// operation in order and the host does not wait. Without a stream the host waits for the operation, which is not
+// ordered after any stream of the program.
+
+/// @pre both buffers have the same size in bytes
+void copy(const ConstBuffer& from, const Buffer& to, Queue queue = Queue::host());
+void fill_with_zeros(const Buffer& buffer, Queue queue = Queue::host());
+/// Returns a fingerprint of the bytes, which ranks compare. @cost  one pass; for GPU memory also a copy to the host
+std::uint64_t fingerprint(const ConstBuffer& buffer);
 
 /// The memory of values and gradients. Values are in a flat allocation of one layout or belong to the program.
 /// Gradients are always reduced in a flat allocation; gradients that the program keeps elsewhere are copied there and

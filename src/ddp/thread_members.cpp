@@ -9,9 +9,9 @@
 #include "backends/local.hpp"
 #include "backends/make_communicator.hpp"
 #include "backends/selection_file.hpp"
-#include "base/deadline.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::ddp {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "ddp/tensors.hpp"
 #include "lockstep/base/layout.hpp"
+#include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::ddp {
@@ -44,5 +45,9 @@ class ValueCheck {
   std::vector<std::uint64_t> hashes_;
   Digest digest_{};
 };
+
+/// Overwrites all ranks' values with rank 0's, or compares them. Collective.
+/// @throws as DataParallel::synchronize
+void synchronize(ProcessGroup& group, const std::vector<Buffer>& values, InitialValues how);
 
 }  // namespace lockstep::ddp

@@ -2,10 +2,20 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "base/text_file.hpp"
+
 namespace lockstep::observe {
+
+/// JSON whose fields keep the order in which they are added.
+using Json = nlohmann::ordered_json;
+
+/// Formats JSON on one line. Bytes that are not UTF-8, as in a path or host name, become U+FFFD, because they must not
+/// end a training run.
+inline std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 /// A file that is written without a buffer in the process, so that written text outlives the process.
 class OutputFile {
@@ -16,16 +26,13 @@ class OutputFile {
   /// first.
   /// @throws Error{io} naming the path and the reason
   OutputFile(const std::filesystem::path& path, Mode mode);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   /// Writes text, in one system call if that takes all of it. @throws Error{io}
   void write(std::string_view text);
 
  private:
   std::string path_;
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 }  // namespace lockstep::observe

@@ -3,7 +3,6 @@
 
 #include <string_view>
 
-#include "observe/json.hpp"
 #include "observe/output_file.hpp"
 
 namespace lockstep::observe {

@@ -5,12 +5,21 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/descriptor.hpp"
+#include "base/text_file.hpp"
 #include "state/state_file.hpp"
 
 namespace lockstep::state {
+
+// The names in a folder of checkpoints, beside step-… .
+inline constexpr std::string_view new_prefix = ".new-";          // being written
+inline constexpr std::string_view aside_prefix = ".old-";        // being replaced by a new one of the same step
+inline constexpr std::string_view discarded_prefix = ".trash-";  // being removed
+inline constexpr std::string_view link_prefix = ".link-";        // a link that will replace `last` or `best`
+inline constexpr std::string_view unused_prefix = "unused-";     // of a continuation that was given up
+inline constexpr std::string_view state_file_name = "state.json";
 
 /// Makes the folder of a run: `wish`, or `wish-2`, `wish-3`, … if that exists. Of processes that do this at the same
 /// time, each gets a folder of its own.

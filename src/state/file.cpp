@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <system_error>
 #include <utility>
 
@@ -124,6 +127,22 @@ void make_folders(const fs::path& folder) {
   if (::mkdir(whole.c_str(), 0777) == 0) return sync_folder(parent);
   const int error = errno;
   if (!fs::is_directory(whole, ignored)) fail("make the folder", whole, error);
+}
+
+Checksum checksum_of(std::span<const std::byte> bytes) {
+  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  return {static_cast<std::uint32_t>(crc), {static_cast<std::int64_t>(bytes.size())}};
+}
+
+Checksum joined(const Checksum& first, const Checksum& second) {
+  const auto crc = crc32_combine(first.crc, second.crc, second.bytes.value);
+  return {static_cast<std::uint32_t>(crc), {first.bytes.value + second.bytes.value}};
+}
+
+std::string hexadecimal(std::uint32_t crc) {
+  std::array<char, 9> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x", crc);
+  return digits.data();
 }
 
 }  // namespace lockstep::state

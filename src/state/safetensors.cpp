@@ -9,7 +9,6 @@
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "state/safetensors_names.hpp"
 
 namespace lockstep::state {
 namespace {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lockstep/base/layout.hpp"
-#include "state/checksum.hpp"
 #include "state/file.hpp"
 #include "state/safetensors.hpp"
 

@@ -8,7 +8,6 @@
 #include "lockstep/base/error.hpp"
 #include "state/json_leaves.hpp"
 #include "state/safetensors.hpp"
-#include "state/safetensors_names.hpp"
 
 namespace lockstep::state {
 namespace {

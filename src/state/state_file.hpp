@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "lockstep/base/types.hpp"
-#include "state/checksum.hpp"
+#include "state/file.hpp"
 
 namespace lockstep::state {
 

@@ -4,7 +4,6 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "state/checkpoint_folder.hpp"
-#include "state/checkpoint_names.hpp"
 #include "state/file.hpp"
 #include "state/safetensors_file.hpp"
 

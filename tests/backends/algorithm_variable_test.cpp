@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/nccl/algorithm_variable.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "backends/nccl.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/routed.hpp"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <string>
 #include <vector>
 
+#include "backends/make_communicator.hpp"
 #include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "collectives/plan/expression.hpp"
-#include "collectives/proof/succession.hpp"
+#include "collectives/proof/simulator.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "collectives/plan/step.hpp"
-#include "collectives/proof/matching.hpp"
+#include "collectives/plan/plan.hpp"
+#include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 
 /// Changes correct plans in every possible way of a kind and checks that the simulator detects each change.

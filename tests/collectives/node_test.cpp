@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests collectives of ranks that share memory, and hierarchical ones.
+#include "collectives/algorithms/node.hpp"
+
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms/hierarchical.hpp"
-#include "collectives/algorithms/tree_order.hpp"
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/choice/cost.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/proof/checks.hpp"
+#include "collectives/proof/symbolic_memory.hpp"
 #include "collectives/trials.hpp"
 
 namespace lockstep::collectives {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/proof/succession.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "collectives/proof/simulator.hpp"
 #include "collectives/trials.hpp"
 
 /// Tests successive operations on one channel of a node, which use its slots in turn.

@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "comm/progress_source.hpp"
+#include "comm/operation.hpp"
 #include "comm/progress_thread.hpp"
 #include "lockstep/base/error.hpp"
 

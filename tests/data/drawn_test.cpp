@@ -13,8 +13,8 @@
 
 #include "base/hash.hpp"
 #include "data/expect_error.hpp"
+#include "data/images_pair.hpp"
 #include "data/read_samples.hpp"
-#include "data/synthetic.hpp"
 
 namespace lockstep::data {
 namespace {

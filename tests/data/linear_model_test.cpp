@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/images_pair.hpp"
 #include "data/read_samples.hpp"
-#include "data/synthetic.hpp"
 #include "lockstep/data/images.hpp"
 #include "lockstep/data/sampler.hpp"
 

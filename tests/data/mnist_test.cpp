@@ -4,7 +4,7 @@
 
 #include "data/idx_files.hpp"
 #include "data/images_pair.hpp"
-#include "lockstep/data/normalization.hpp"
+#include "lockstep/data/images.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::data {

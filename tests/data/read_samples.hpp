@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/read_batch.hpp"
+#include "data/fingerprint.hpp"
 
 namespace lockstep::data {
 

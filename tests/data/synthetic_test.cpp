@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "data/synthetic.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "base/hash.hpp"
+#include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {

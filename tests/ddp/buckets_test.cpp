@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ddp/buckets.hpp"
-
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "ddp/reducer.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {

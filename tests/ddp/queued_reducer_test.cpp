@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/back_end.hpp"
-#include "comm/progress_source.hpp"
+#include "comm/operation.hpp"
 #include "ddp/model.hpp"
 #include "ddp/reducer.hpp"
 #include "lockstep/base/error.hpp"

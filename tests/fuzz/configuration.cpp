@@ -4,7 +4,7 @@
 
 #include "apps/common/command_line.hpp"
 #include "apps/train/options.hpp"
-#include "base/descriptor.hpp"
+#include "base/text_file.hpp"
 #include "fuzz/targets.hpp"
 
 namespace lockstep::fuzz {

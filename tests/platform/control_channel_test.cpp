@@ -16,7 +16,7 @@
 
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 
 namespace lockstep {
 namespace {

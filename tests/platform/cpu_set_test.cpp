@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/machine/cpu_set.hpp"
-
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.hpp"
+#include "platform/machine/topology.hpp"
 
 namespace lockstep {
 namespace {

@@ -12,7 +12,6 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_control_channel.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"
 #include "support/verdict.hpp"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "apps/comm-check/scenario.hpp"
-#include "backends/local_post.hpp"
 #include "backends/plan/options.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "lockstep/base/cluster_shape.hpp"

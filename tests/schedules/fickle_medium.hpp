@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "backends/plan/tag_bits.hpp"
+#include "backends/plan/medium.hpp"
 #include "backends/plan/thread_medium.hpp"
 
 namespace lockstep::schedules {

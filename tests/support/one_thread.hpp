@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/local.hpp"
-#include "comm/progress_source.hpp"
+#include "comm/operation.hpp"
 #include "lockstep/comm/progress.hpp"
 
 namespace lockstep {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/trainer/trainer.hpp"

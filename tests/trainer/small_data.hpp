@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "data/synthetic.hpp"
+#include "data/images_pair.hpp"
 #include "lockstep/data/images.hpp"
 
 namespace lockstep::testing_support {

@@ -12,7 +12,6 @@
 #include "lockstep/base/queue.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "lockstep/comm/prepared.hpp"
 #include "lockstep/comm/work.hpp"
 
 namespace lockstep {

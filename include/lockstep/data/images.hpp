@@ -9,7 +9,6 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/data/normalization.hpp"
 
 namespace lockstep::data {
 
@@ -39,6 +38,17 @@ struct Images {
     return {images.data() + static_cast<std::size_t>(index) * length, length};
   }
 };
+
+/// Normalization for each channel, with bytes scaled to 0 … 1: an element x becomes (x/255 − mean) / deviation.
+struct Normalization {
+  std::vector<double> mean;
+  std::vector<double> deviation;  ///< 1 for a constant channel
+};
+
+/// Mean and (population) standard deviation of each channel, from exact integer sums, so that it is the same on every
+/// rank.
+/// @throws Error{invalid_argument} if there are no images
+Normalization measure_normalization(const Images& images);
 
 /// A data set of images, which are normalized when they are read, by a table of 256 values for each channel. Its
 /// tensors are "images" (real, channels × height × width) and "labels" (one integer).

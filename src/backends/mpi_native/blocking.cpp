@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mpi_native/blocking.hpp"
-
 #include <climits>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "backends/mpi_native.hpp"
 #include "backends/mpi_native/mpi_types.hpp"
 #include "comm/collective_parts.hpp"
 #include "lockstep/base/error.hpp"

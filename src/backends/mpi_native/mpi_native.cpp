@@ -8,8 +8,7 @@
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/exchange.hpp"
-#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/require_equal.hpp"
 

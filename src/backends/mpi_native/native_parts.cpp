@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mpi_native/native_parts.hpp"
-
 #include <algorithm>
 #include <climits>
 #include <cstring>
 
+#include "backends/mpi_native/native_operation.hpp"
 #include "comm/collective_parts.hpp"
 #include "platform/mpi/mpi.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/nccl/algorithm_variable.hpp"
-
 #include <cstdlib>
 #include <string>
 
+#include "backends/nccl.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/nccl/nccl_check.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

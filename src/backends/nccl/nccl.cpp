@@ -9,8 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "backends/nccl/algorithm_variable.hpp"
-#include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "kernels/cuda/launch.hpp"

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "backends/nccl/message_group.hpp"
-#include "backends/nccl/nccl_check.hpp"
-#include "comm/farewell.hpp"
+#include "backends/nccl/nccl_library.hpp"
+#include "comm/back_end.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <string>
 
 #include "lockstep/base/error.hpp"
 
@@ -58,6 +59,15 @@ void check(const NcclLibrary& library, const std::string& missing) {
   if (!lacks.empty()) refuse(which + lacks);
 }
 
+ErrorCode category(ncclResult_t code) {
+  switch (code) {
+    case ncclUnhandledCudaError: return ErrorCode::device;
+    case ncclInvalidArgument:
+    case ncclInvalidUsage: return ErrorCode::invalid_argument;
+    default: return ErrorCode::transport;
+  }
+}
+
 }  // namespace
 
 NcclVersion NcclVersion::of_code(int code) {
@@ -101,6 +111,14 @@ std::string known_fault(NcclVersion version) {
   return "NCCL " + text(version) +
          " has known faults, for example when a process makes communicators again after it closed all: use 2.28.9 or "
          "newer";
+}
+
+void throw_nccl_error(ncclResult_t code, std::string_view call, ncclComm_t communicator, SourceLocation location) {
+  std::string message = std::string(nccl().GetErrorString(code)) + " from " + std::string(call);
+  if (const char* last_error = nccl().GetLastError(communicator); last_error != nullptr && *last_error != '\0') {
+    message += ": " + std::string(last_error);
+  }
+  throw Error(category(code), message, {}, location);
 }
 
 }  // namespace lockstep::backends

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/nccl/nccl_operation.hpp"
-
 #include <algorithm>
 
 #include "backends/nccl/message_group.hpp"
-#include "backends/nccl/nccl_check.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "comm/collective_parts.hpp"
 #include "platform/gpu/cuda.hpp"
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <variant>
 
+#include "collectives/plan/plan.hpp"
 #include "kernels/reduce.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -16,6 +17,7 @@ using collectives::Copy;
 using collectives::Fill;
 using collectives::Memory;
 using collectives::NodeRange;
+using collectives::Overloaded;
 using collectives::Publish;
 using collectives::Range;
 using collectives::Receive;
@@ -25,13 +27,6 @@ using collectives::Send;
 using collectives::Step;
 
 namespace {
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <typename... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 

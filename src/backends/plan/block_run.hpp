@@ -3,17 +3,32 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include "backends/plan/canonical_combine.hpp"
-#include "backends/plan/compiled_plan.hpp"
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
+#include "backends/plan/schedule_cache.hpp"
 #include "collectives/algorithms/blocks.hpp"
 #include "kernels/reduce.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/types.hpp"
 
 namespace lockstep::backends {
+
+/// Does the same as kernels::combine in the canonical order (`expression.hpp`), with every sum rounded to the
+/// type: the result is bitwise equal to that of ranks that exchange their sums pairwise. It is reused from step to
+/// step, and allocates only for more outputs than ever before.
+/// @cost  each input is read once, each output written once; intermediate sums stay in the cache
+class CanonicalCombine {
+ public:
+  /// @param widths  number of leaves of each input, if it is a sum of several; empty: one each
+  void operator()(std::span<void* const> outs, std::span<const void* const> ins, std::span<const int> widths,
+                  Count count, DType dtype, ReduceOp op, kernels::Residence residence);
+
+ private:
+  std::vector<void*> tiles_;  // one tile of each output
+};
 
 /// The caller's memory for one operation.
 struct Operands {

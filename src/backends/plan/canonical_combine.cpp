@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/plan/canonical_combine.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
 
+#include "backends/plan/block_run.hpp"
 #include "lockstep/base/leaves.hpp"
 
 namespace lockstep::backends {

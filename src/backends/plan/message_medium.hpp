@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/plan/medium.hpp"
-#include "backends/plan/tag_bits.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep::backends {

@@ -11,7 +11,7 @@
 #include "backends/plan/seams.hpp"
 #include "collectives/plan/plan.hpp"
 #include "comm/call_signature.hpp"
-#include "kernels/prefetch.hpp"
+#include "kernels/reduce.hpp"
 #include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep::backends {

@@ -3,11 +3,14 @@
 
 #include <chrono>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "collectives/choice/selection.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
+#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 
@@ -36,5 +39,12 @@ struct PlanOptions {
   /// This function gets notices that are not errors when the communicator is made; the library itself prints nothing.
   std::function<void(std::string_view)> notice = nullptr;
 };
+
+/// Returns the settings that determine messages, their peers and their memory. If one rank had different settings, it
+/// would send messages that no rank awaits, or write memory that another rank reads.
+std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& options);
+
+/// Returns text such as "rank 2 has pull limit (bytes) 64, rank 0 has 4096"; empty if there are no differences.
+std::string differences(const std::vector<Setting>& mine, const std::vector<Setting>& theirs, Rank me, Rank other);
 
 }  // namespace lockstep::backends

@@ -2,7 +2,6 @@
 #include "backends/plan/plan_operation.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace lockstep::backends {
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"

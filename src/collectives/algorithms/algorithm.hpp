@@ -19,7 +19,7 @@ enum class Algorithm : std::uint8_t {
   hierarchical_double_tree,
   hierarchical_halving_doubling,
   hierarchical_recursive_doubling,
-  hierarchical_tree_order,  ///< also on one node; only where `keeps_canonical_order`, see tree_order.hpp
+  hierarchical_tree_order,  ///< also on one node; only where `keeps_canonical_order`, see by_messages.hpp
 };
 
 /// Whether ranks of one node access each other's memory.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/hierarchical.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "collectives/algorithms/leaf_tree.hpp"
+#include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
+#include "collectives/plan/plan.hpp"
 #include "collectives/plan/plan_builder.hpp"
-#include "collectives/plan/step.hpp"
 
 namespace lockstep::collectives {
 namespace {

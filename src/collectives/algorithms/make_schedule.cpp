@@ -3,10 +3,10 @@
 #include <string>
 
 #include "collectives/algorithms/blocks.hpp"
-#include "collectives/algorithms/hierarchical.hpp"
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
+#include "collectives/algorithms/node.hpp"
 #include "collectives/algorithms/schedule.hpp"
-#include "collectives/algorithms/tree_order.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {

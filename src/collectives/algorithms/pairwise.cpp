@@ -39,4 +39,14 @@ Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received) {
   return plan;
 }
 
+Plan dissemination_barrier(Rank me, int ranks) {
+  const Range nothing{Memory::output, 0, 0};
+  Plan plan;
+  for (int distance = 1; distance < ranks; distance *= 2) {
+    plan.steps.emplace_back(Send{wrap(me.value + distance, ranks), nothing});
+    plan.steps.emplace_back(Receive{wrap(me.value - distance, ranks), nothing});
+  }
+  return plan;
+}
+
 }  // namespace lockstep::collectives

@@ -2,10 +2,8 @@
 #include "collectives/algorithms/schedule.hpp"
 
 #include "collectives/algorithms/by_messages.hpp"
-#include "collectives/algorithms/hierarchical.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
-#include "collectives/algorithms/tree_order.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -13,8 +13,8 @@
 #include "collectives/algorithms/blocks.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/expression.hpp"
-#include "collectives/plan/parts.hpp"
 #include "collectives/plan/plan.hpp"
+#include "collectives/plan/plan_builder.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/collective_kind.hpp"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/tree_order.hpp"
-
+#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"

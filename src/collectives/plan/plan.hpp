@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -128,5 +130,39 @@ inline constexpr int slots_of_a_channel = 2;
 
 /// Returns one entry for each step, without dependencies that follow by transitivity if those are cheap to detect.
 std::vector<Dependencies> dependencies(const Plan& plan);
+
+// The ranges and peers of a step, for code that treats all kinds of steps alike.
+
+enum class Direction : std::uint8_t { send, receive };
+
+/// A step's half of a message.
+struct Message {
+  int peer;
+  Direction direction;
+  std::int64_t count;
+};
+
+/// Returns the step's half of a message; nothing for a local step.
+std::optional<Message> message(const Step& step);
+
+/// The ranges that a step reads and those that it writes.
+class Accesses {
+ public:
+  explicit Accesses(const Step& step);
+  [[nodiscard]] std::span<const NodeRange> reads() const { return reads_; }
+  [[nodiscard]] std::span<const NodeRange> writes() const { return writes_; }
+
+ private:
+  std::vector<NodeRange> reads_;
+  std::vector<NodeRange> writes_;
+};
+
+/// Combines lambdas, one for each kind of step, into one visitor for std::visit.
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 }  // namespace lockstep::collectives

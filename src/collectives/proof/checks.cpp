@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/proof/checks.hpp"
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "collectives/plan/step.hpp"
-#include "collectives/proof/matching.hpp"
+#include "collectives/plan/plan.hpp"
 #include "collectives/proof/symbolic_memory.hpp"
+#include "collectives/proof/timeline.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -4,8 +4,7 @@
 #include <algorithm>
 
 #include "collectives/plan/expression.hpp"
-#include "collectives/plan/step.hpp"
-#include "collectives/proof/checks.hpp"
+#include "collectives/plan/plan.hpp"
 #include "collectives/proof/symbolic_memory.hpp"
 #include "collectives/proof/timeline.hpp"
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/proof/succession.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
 
-#include "collectives/plan/step.hpp"
-#include "collectives/proof/matching.hpp"
+#include "collectives/plan/plan.hpp"
+#include "collectives/proof/simulator.hpp"
 #include "collectives/proof/symbolic_memory.hpp"
+#include "collectives/proof/timeline.hpp"
 
 namespace lockstep::collectives {
 namespace {

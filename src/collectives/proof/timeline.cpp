@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <queue>
 #include <tuple>
 
-#include "collectives/plan/step.hpp"
-#include "collectives/proof/matching.hpp"
+#include "collectives/plan/plan.hpp"
 
 namespace lockstep::collectives {
 namespace {

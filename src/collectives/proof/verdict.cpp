@@ -6,8 +6,7 @@
 #include <span>
 #include <utility>
 
-#include "collectives/proof/checks.hpp"
-#include "collectives/proof/matching.hpp"
+#include "collectives/proof/symbolic_memory.hpp"
 #include "collectives/proof/timeline.hpp"
 
 namespace lockstep::collectives {

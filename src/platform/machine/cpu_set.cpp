@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/machine/cpu_set.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 
 #include "lockstep/base/error.hpp"
+#include "platform/machine/topology.hpp"
 
 namespace lockstep {
 namespace {

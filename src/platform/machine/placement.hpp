@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "platform/machine/cpu_set.hpp"
 #include "platform/machine/topology.hpp"
 
 /// Pure functions that map one node's topology and the binding of its ranks to the resources of each rank.

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/deadline.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
 #include "platform/mpi/bootstrap.hpp"

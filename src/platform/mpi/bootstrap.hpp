@@ -65,4 +65,8 @@ void agree_on_rank_zero(const MpiGroup& group, const Work& work) {
   });
 }
 
+/// Returns the MPI library that this process runs with, e.g. "Open MPI v4.1.4", as the library names itself. It may be
+/// called before there is a World, and is not collective.
+std::string mpi_library_version();
+
 }  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/make_control_channel.hpp"
+#include <mpi.h>
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <list>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
@@ -92,6 +93,33 @@ class MpiPost final : public ControlChannel::Post {
   std::unique_ptr<std::list<Sent>> sent_ = std::make_unique<std::list<Sent>>();
 };
 
+class MpiExchange : public Exchange {
+ public:
+  explicit MpiExchange(MpiGroup group) : group_(std::move(group)) {}
+
+  void begin(std::span<const std::byte> own) override {
+    own_.assign(own.begin(), own.end());
+    all_.resize(own.size() * static_cast<std::size_t>(group_.size()));
+    const auto bytes = static_cast<int>(own.size());
+    LOCKSTEP_MPI(
+        MPI_Iallgather(own_.data(), bytes, MPI_BYTE, all_.data(), bytes, MPI_BYTE, communicator(group_), &request_));
+  }
+
+  std::span<const std::byte> poll() override {
+    int complete = 0;
+    LOCKSTEP_MPI(MPI_Test(&request_, &complete, MPI_STATUS_IGNORE));
+    return complete != 0 ? std::span<const std::byte>(all_) : std::span<const std::byte>();
+  }
+
+  void close() override { group_.close(); }
+
+ private:
+  MpiGroup group_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  std::vector<std::byte> own_;
+  std::vector<std::byte> all_;
+};
+
 }  // namespace
 
 std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
@@ -112,5 +140,7 @@ std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, cons
   if (std::find(cut_off.begin(), cut_off.end(), 1) != cut_off.end()) post = std::make_unique<MpiPost>(group.dup());
   return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
 }
+
+std::unique_ptr<Exchange> make_exchange(const MpiGroup& group) { return std::make_unique<MpiExchange>(group.dup()); }
 
 }  // namespace lockstep

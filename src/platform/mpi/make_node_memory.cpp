@@ -16,8 +16,8 @@
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
-#include "platform/node_memory/futex.hpp"
 #include "platform/node_memory/node_file.hpp"
+#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "base/exchange.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/node_memory/control_channel.hpp"
 #include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep {
@@ -17,5 +19,13 @@ namespace lockstep {
 /// @throws Error{transport} from MPI
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not);
+
+/// Makes a ControlChannel over MPI. Collective over `group`, which may be closed afterwards. If ranks of a node cannot
+/// share memory, they send messages. @param shape  the shape of the group. @throws Error{transport}
+std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape);
+
+/// Makes an Exchange over MPI, on its own communicator. Collective over `group`, which may be closed afterwards.
+/// @throws Error{transport}
+std::unique_ptr<Exchange> make_exchange(const MpiGroup& group);
 
 }  // namespace lockstep

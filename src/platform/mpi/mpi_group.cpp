@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
+#include <array>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "base/deadline.hpp"
 #include "base/hash.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/phase.hpp"
 #include "platform/mpi/rendezvous.hpp"
 #include "platform/mpi/watchdog.hpp"
 
@@ -54,6 +56,39 @@ void await_all(const MpiGroup& group) {
 }
 
 }  // namespace
+
+bool mpi_has_ended() {
+  int ended = 0;
+  MPI_Finalized(&ended);
+  return ended != 0;
+}
+
+std::string mpi_error_text(int code) {
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) return "MPI error " + std::to_string(code);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+std::string processor_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME> text{};
+  int length = 0;
+  LOCKSTEP_MPI(MPI_Get_processor_name(text.data(), &length));
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
+  throw Error(ErrorCode::transport, mpi_error_text(code) + " in " + std::string(call), std::move(context), location);
+}
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  LOCKSTEP_MPI(MPI_Get_library_version(text.data(), &length));
+  // Libraries append their build and its configuration, after a comma or on further lines.
+  const std::string_view all = text.data();
+  return std::string(all.substr(0, all.find_first_of(",\n")));
+}
 
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
   MPI_Group all = MPI_GROUP_NULL;

@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/rank_names.hpp"
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "base/rank_names.hpp"
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry into lockstep: runs a program's function in a World, and turns exceptions into one message and an exit
 // code.
-#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>

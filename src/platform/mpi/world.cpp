@@ -16,7 +16,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/deadline.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "platform/node_memory/control_board.hpp"
-#include "platform/node_memory/control_text.hpp"
 
 namespace lockstep {
 namespace {

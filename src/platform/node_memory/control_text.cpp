@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/node_memory/control_text.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <sstream>
+
+#include "platform/node_memory/control_board.hpp"
 
 namespace lockstep {
 namespace {

@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <random>
 
 #include "lockstep/base/error.hpp"

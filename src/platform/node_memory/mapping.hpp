@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/descriptor.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/node_memory/node_file.hpp"
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <utility>

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "backends/mpi_native/blocking.hpp"
+#include "backends/mpi_native.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {

@@ -7,8 +7,6 @@
 #include <sstream>
 #include <string>
 
-#include "apps/comm-bench/sizes.hpp"
-
 namespace lockstep::comm_bench {
 namespace {
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
 #include "support/verdict.hpp"
 

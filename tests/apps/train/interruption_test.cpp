@@ -4,9 +4,9 @@
 #include <csignal>
 #include <optional>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
 #include "support/verdict.hpp"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "state/safetensors_file.hpp"
 
 namespace lockstep::train {

@@ -8,8 +8,7 @@
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/exchange.hpp"
-#include "platform/mpi/make_control_channel.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 
 namespace lockstep::on_emulated_gpus {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/plan_settings.hpp"
+#include "backends/plan/options.hpp"
 
 #include <algorithm>
 
