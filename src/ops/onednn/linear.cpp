@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/channel_layout.hpp"
 #include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/reordered.hpp"
+#include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {

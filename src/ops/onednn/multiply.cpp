@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "lockstep/ops/reference.hpp"
-#include "ops/onednn/channel_layout.hpp"
 #include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/reference/sums.hpp"

@@ -10,8 +10,8 @@
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/descriptors.hpp"
-#include "ops/onednn/half.hpp"
-#include "ops/onednn/reordered.hpp"
+#include "ops/onednn/format.hpp"
+#include "ops/onednn/primitive.hpp"
 
 namespace lockstep::ops::onednn {
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/operators/losses.hpp"
-
 #include <cmath>
 #include <sstream>
 #include <string>
 #include <utility>
 
+#include "ops/shapes.hpp"
+
 namespace lockstep::ops {
 
-Signature loss_of(std::span<const Shape> inputs, std::int64_t each, std::vector<Content> contents) {
+namespace {
+
+/// Returns the signature of a loss: its LossSums, and the least that it reads and writes.
+/// @param each  operations per element of the first input; the gradient costs half as many again
+Signature loss_of(std::span<const Shape> inputs, std::int64_t each, std::vector<Content> contents = {}) {
   std::int64_t read = 0;
   for (const Shape& input : inputs) read += input.count();
   const std::int64_t predictions = inputs[0].count();
@@ -19,6 +23,8 @@ Signature loss_of(std::span<const Shape> inputs, std::int64_t each, std::vector<
           .is_loss = true};
 }
 
+/// @throws Error{invalid_argument} unless predictions and targets have the same shape, and weights, if any, have one
+///         channel or `weight_channels`
 void require_targets(std::span<const Shape> inputs, std::int64_t weight_channels, const char* what) {
   require(
       inputs.size() == 2 || inputs.size() == 3,
@@ -34,6 +40,8 @@ void require_targets(std::span<const Shape> inputs, std::int64_t weight_channels
           "predictions of " + text(predictions) + " need weights of " + text(weights) + ", not " + text(inputs[2]));
 }
 
+/// @throws Error{invalid_argument} unless the smoothing is between 0 and 1, and there are either no weights or one for
+///         each class, none below 0
 void require_classes(double label_smoothing, std::span<const double> class_weights, std::int64_t classes) {
   require(label_smoothing >= 0 && label_smoothing <= 1,
           "label_smoothing is " + std::to_string(label_smoothing) + "; it must lie between 0 and 1");
@@ -48,11 +56,113 @@ void require_classes(double label_smoothing, std::span<const double> class_weigh
   }
 }
 
+/// Returns ", smoothing 0.1, weighted classes", or less.
 std::string text_of_classes(double label_smoothing, std::span<const double> class_weights) {
   std::ostringstream text;
   if (label_smoothing != 0) text << ", smoothing " << label_smoothing;
   if (!class_weights.empty()) text << ", weighted classes";
   return text.str();
 }
+
+}  // namespace
+
+Signature BinaryCrossEntropy::signature(std::span<const Shape> inputs) const {
+  require_targets(inputs, inputs.empty() ? 0 : inputs[0].channels, "binary cross-entropy");
+  require(positive_weight >= 0 && std::isfinite(positive_weight),
+          "positive_weight is " + std::to_string(positive_weight) + "; it must be finite, and at least 0");
+  // An element costs an exponential, a logarithm, two ramps, and five operations to combine them.
+  return loss_of(inputs, 10);
+}
+
+std::string BinaryCrossEntropy::text() const { return "binary cross-entropy"; }
+
+Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "cross-entropy");
+  const Shape& logits = inputs[0];
+  const Shape labels{logits.batch, 1, logits.height, logits.width};
+  require(inputs[1] == labels, "logits of " + ops::text(logits) + " need a label for each position, " +
+                                   ops::text(labels) + " in all, not " + ops::text(inputs[1]));
+  require_classes(label_smoothing, class_weights, logits.channels);
+  // Each logit costs a comparison, a difference, an exponential and a sum; its gradient costs all but the comparison
+  // again.
+  return {.output = {1, 3, 1, 1},
+          .forward = {4 * logits.count(), logits.count() + labels.count()},
+          .backward = {5 * logits.count(), 2 * logits.count() + labels.count()},
+          .inputs = {Content::real, Content::integer},
+          .is_loss = true};
+}
+
+std::string CrossEntropy::text() const { return "cross-entropy" + text_of_classes(label_smoothing, class_weights); }
+
+Signature SoftCrossEntropy::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "soft cross-entropy");
+  require(inputs[1] == inputs[0], "logits of " + ops::text(inputs[0]) + " need targets alike, not " +
+                                      ops::text(inputs[1]) + "; labels are for cross-entropy");
+  require_classes(label_smoothing, class_weights, inputs[0].channels);
+  // Each logit costs a comparison, a difference, an exponential and a sum; its target costs a product and a sum.
+  return loss_of(inputs, 6);
+}
+
+std::string SoftCrossEntropy::text() const {
+  return "soft cross-entropy" + text_of_classes(label_smoothing, class_weights);
+}
+
+Signature Ctc::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 4, "CTC");
+  const Shape& logits = inputs[0];
+  const Shape& targets = inputs[1];
+  const Shape length{logits.batch, 1, 1, 1};
+  require(logits.height == 1, "logits of " + ops::text(logits) + " are no sequences; their height must be 1");
+  require(targets.batch == logits.batch && targets.channels == 1 && targets.height == 1,
+          "logits of " + ops::text(logits) + " need targets of " + std::to_string(logits.batch) + "x1x1xS, not " +
+              ops::text(targets));
+  require(inputs[2] == length && inputs[3] == length, "CTC needs two lengths for each sample, " + ops::text(length) +
+                                                          ", not " + ops::text(inputs[2]) + " and " +
+                                                          ops::text(inputs[3]));
+  require(blank >= 0 && blank < logits.channels, "blank is " + std::to_string(blank) + "; there are " +
+                                                     std::to_string(logits.channels) + " classes, numbered from 0");
+  // The cost is a softmax and, for each step and each state of the targets, two sums of three exponentials.
+  constexpr std::int64_t per_state = 10;
+  const std::int64_t states = logits.batch * logits.width * (2 * targets.width + 1);
+  const std::vector<Content> contents{Content::real, Content::integer, Content::integer, Content::integer};
+  Signature signature = loss_of(inputs, 4, contents);
+  signature.forward.flops += per_state * states;
+  signature.backward.flops += 3 * per_state * states;
+  return signature;
+}
+
+std::string Ctc::text() const { return "CTC"; }
+
+Signature Dice::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "dice");
+  require_targets(inputs, 1, "dice");
+  require(epsilon > 0 && std::isfinite(epsilon),
+          "epsilon is " + std::to_string(epsilon) + "; it must be finite and positive");
+  // An element costs a sigmoid of three operations, a product, and three sums.
+  return loss_of(inputs, 7);
+}
+
+std::string Dice::text() const { return "dice"; }
+
+Signature Giou::signature(std::span<const Shape> inputs) const {
+  require_targets(inputs, 1, "GIoU");
+  require(inputs[0].channels == 4, "boxes of " + ops::text(inputs[0]) + " have " + std::to_string(inputs[0].channels) +
+                                       " channels; there must be 4: x1, y1, x2, y2");
+  require(epsilon > 0 && std::isfinite(epsilon),
+          "epsilon is " + std::to_string(epsilon) + "; it must be finite and positive");
+  // A box has four elements and costs about 32 operations.
+  return loss_of(inputs, 8);
+}
+
+std::string Giou::text() const { return "GIoU"; }
+
+Signature SmoothL1::signature(std::span<const Shape> inputs) const {
+  require_targets(inputs, inputs.empty() ? 0 : inputs[0].channels, "smooth L1");
+  require(beta >= 0 && std::isfinite(beta), "beta is " + std::to_string(beta) + "; it must be finite, and at least 0");
+  // An element costs a difference, its absolute value, a comparison, two operations on either side of it, and a sum.
+  return loss_of(inputs, 6);
+}
+
+std::string SmoothL1::text() const { return "smooth L1"; }
 
 }  // namespace lockstep::ops

@@ -1,9 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
 
 #include "ops/shapes.hpp"
-
 namespace lockstep::ops {
+
+Signature Add::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "an addition");
+  require_common(activation);
+  const Shape& in = inputs[0];
+  require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
+  return {.output = in,
+          .forward = with_activation({in.count(), 3 * in.count()}, activation, in.count(), false),
+          .backward = with_activation({0, 3 * in.count()}, activation, in.count(), true)};
+}
+
+std::string Add::text() const { return "add" + ops::text(activation); }
+
+Signature Relu::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 1, "a ReLU");
+  const std::int64_t count = inputs[0].count();
+  return {.output = inputs[0], .forward = {count, 2 * count}, .backward = {count, 3 * count}};
+}
+
+std::string Relu::text() const { return "ReLU"; }
 
 namespace {
 
@@ -42,5 +62,47 @@ Signature Pointwise::signature(std::span<const Shape> inputs) const {
 }
 
 std::string Pointwise::text() const { return described(kind).name; }
+
+namespace {
+
+bool fit(std::int64_t a, std::int64_t b) { return a == b || a == 1 || b == 1; }
+
+}  // namespace
+
+Signature Multiply::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 2, "a multiplication");
+  const Shape& a = inputs[0];
+  const Shape& b = inputs[1];
+  require(a.batch == b.batch && fit(a.channels, b.channels) && fit(a.height, b.height) && fit(a.width, b.width),
+          "cannot multiply activations of " + ops::text(a) + " and " + ops::text(b) +
+              "; apart from the batch, extents have to be equal or 1");
+  const Shape out{a.batch, std::max(a.channels, b.channels), std::max(a.height, b.height), std::max(a.width, b.width)};
+  const std::int64_t factors = a.count() + b.count();
+  // Backward costs a product for each gradient, and a sum for a factor that is smaller than the result.
+  const std::int64_t sums = (a == out ? 0 : out.count()) + (b == out ? 0 : out.count());
+  return {.output = out,
+          .forward = {out.count(), factors + out.count()},
+          .backward = {2 * out.count() + sums, 2 * factors + out.count()}};
+}
+
+std::string Multiply::text() const { return "multiply"; }
+
+Signature Dropout::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 1, "dropout");
+  require(probability >= 0 && probability < 1,
+          "probability is " + std::to_string(probability) + "; it must be in 0 … 1, 1 excluded");
+  const std::int64_t count = inputs[0].count();
+  // The random number of an element costs about ten operations.
+  return {.output = inputs[0], .forward = {11 * count, 2 * count}, .backward = {11 * count, 2 * count}};
+}
+
+std::string Dropout::text() const { return "dropout of " + std::to_string(probability).substr(0, 4); }
+
+Signature Custom::signature(std::span<const Shape> inputs) const {
+  require(of != nullptr, "a custom operator is nothing; give it an object");
+  return of->signature(inputs);
+}
+
+std::string Custom::text() const { return of == nullptr ? "nothing" : of->text(); }
 
 }  // namespace lockstep::ops

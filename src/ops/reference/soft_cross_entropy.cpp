@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/reference/class_scores.hpp"
 #include "ops/reference/losses.hpp"
 #include "ops/reference/operators.hpp"
 

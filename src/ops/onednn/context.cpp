@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/team.hpp"
+#include "ops/onednn/context.hpp"
+
+#include <cstddef>
+#include <cstdint>
 
 // These are the functions of libgomp that gcc calls for `#pragma omp parallel`. Other compilers would bring their own
 // runtime, with a team of its own.
@@ -8,6 +11,11 @@ extern "C" int omp_get_thread_num();
 extern "C" int omp_get_num_threads();
 
 namespace lockstep::ops::onednn {
+
+void Workspace::reserve(std::size_t bytes) {
+  const auto wanted = static_cast<std::int64_t>(bytes);
+  if (wanted > memory_.bytes().value) memory_ = allocate_host({wanted});
+}
 
 void on_team(const std::function<void(int, int)>& body) {
   using Body = std::function<void(int, int)>;
