@@ -42,8 +42,8 @@ class Checkpoint : public testing::Test {
   [[nodiscard]] fs::path checkpoints() const { return digits_.file("run") / "checkpoints"; }
   /// Options of a run that has the same bits on any number of ranks: 8 steps an epoch.
   [[nodiscard]] std::string options(const std::string& optimizer, int epochs) const {
-    return digits_.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --optimizer " + optimizer + " --epochs " +
-           std::to_string(epochs);
+    return digits_.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --threads 1 --optimizer " + optimizer +
+           " --epochs " + std::to_string(epochs);
   }
   /// Runs to the end. @return its result
   [[nodiscard]] std::string run(int ranks, const std::string& arguments) const {
