@@ -21,8 +21,7 @@ namespace lockstep::train {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::microseconds;
-using std::chrono::seconds;
+using namespace std::chrono_literals;
 using testing_support::BackgroundJob;
 using testing_support::becomes_true;
 
@@ -86,7 +85,7 @@ class Restart : public testing::Test {
         (void)wait_for(job, [&] { return has_unfinished_save(); });
       }
     }
-    std::this_thread::sleep_for(microseconds(before_the_kill));
+    std::this_thread::sleep_for(before_the_kill * 1us);
     (void)wait_for(job, [&] { return !ranks().empty(); });
     if (!kill_all(job)) return false;
     cut_saves_ += has_unfinished_save() ? 1 : 0;
@@ -106,7 +105,7 @@ class Restart : public testing::Test {
     if (pids.empty() || kill(pids.at(static_cast<std::size_t>(draw(static_cast<int>(pids.size())))), signal) != 0)
       return false;
     if (signal == SIGUSR1) return wait_for(job, [&] { return requested_saves() != saved; }) && kill_all(job);
-    EXPECT_TRUE(becomes_true(seconds(60), [&] { return job.has_ended(); })) << output();
+    EXPECT_TRUE(becomes_true(60s, [&] { return job.has_ended(); })) << output();
     if (job.exit_code() == exit_success) return false;
     EXPECT_EQ(job.exit_code(), exit_stopped) << output();
     EXPECT_EQ(occurrences(output(), "stopped by SIGTERM"), 1) << output();
@@ -150,14 +149,14 @@ class Restart : public testing::Test {
   /// Asks every 200 µs. @return false if the run has ended before
   template <typename Question>
   bool wait_for(BackgroundJob& job, const Question& question) {
-    const auto end = std::chrono::steady_clock::now() + seconds(60);
+    const auto end = std::chrono::steady_clock::now() + 60s;
     while (!question()) {
       if (job.has_ended()) return false;
       if (std::chrono::steady_clock::now() > end) {
         ADD_FAILURE() << "waited for a minute" << seed_text() << '\n' << output();
         return false;
       }
-      std::this_thread::sleep_for(microseconds(200));
+      std::this_thread::sleep_for(200us);
     }
     return true;
   }
@@ -166,8 +165,8 @@ class Restart : public testing::Test {
   /// destructor of the job ends it.
   bool kill_all(BackgroundJob& job) {
     for (const pid_t pid : ranks()) kill(pid, SIGKILL);
-    EXPECT_TRUE(becomes_true(seconds(60), [&] { return ranks().empty(); })) << output();
-    return !becomes_true(seconds(10), [&] { return job.has_ended(); }) || job.exit_code() != exit_success;
+    EXPECT_TRUE(becomes_true(60s, [&] { return ranks().empty(); })) << output();
+    return !becomes_true(10s, [&] { return job.has_ended(); }) || job.exit_code() != exit_success;
   }
   [[nodiscard]] std::vector<std::string> names_of_checkpoints() const {
     std::vector<std::string> names;
