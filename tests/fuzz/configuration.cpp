@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "apps/common/command_line.hpp"
+#include "apps/train/option_rows.hpp"
 #include "apps/train/options.hpp"
 #include "base/descriptor.hpp"
 #include "fuzz/targets.hpp"
@@ -19,8 +20,12 @@ void parse_configuration(const std::string& input) {
   std::string path = "/proc/self/fd/" + std::to_string(file.get());
   std::string words[] = {"train", "--config"};
   char* arguments[] = {words[0].data(), words[1].data(), path.data(), nullptr};
-  static const Registry registry;  // making one takes longer than parsing most inputs
+  // Describing the options takes longer than reading most inputs, so it is done again only for what can be read.
+  static const Registry registry;
+  static train::Options described;
+  static const Program program = train::describe_train("train", registry, described);
   try {
+    read_command_line(3, arguments, program);
     train::parse_options(3, arguments, registry);
   } catch (const UsageError&) {
     return;
