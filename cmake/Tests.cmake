@@ -19,7 +19,9 @@ set(lockstep_mpi_environment
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
   OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
   OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
-  OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1)
+  OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1
+  # After an abort, Open MPI's mpirun otherwise sleeps twice for a second, to let ranks end by themselves.
+  OMPI_MCA_odls_base_sigkill_timeout=0)
 
 # A program that tests start.
 function(lockstep_test_program name)
@@ -73,7 +75,7 @@ endfunction()
 # What CTest has not timed yet, as in a fresh build folder, it starts in the order of these costs, so that no long test is left
 # over at the end. They are seconds in a run of all tests; those of a test under mpiexec are of each number of ranks.
 set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.conformance_test=35 train.input_files_test=30
-  train.checkpoint_test=30 trainer.shards_test=22 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
+  train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=20 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
   train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10)
 
 function(lockstep_test name)

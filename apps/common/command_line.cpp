@@ -220,6 +220,7 @@ void Reader::configuration_file(const std::string& path) {
   for (std::string one; std::getline(lines, one);) {
     const std::string place = " in " + echo(path, 400) + ", line " + std::to_string(++number);
     if (!keep_mistake([&] { line(one, place); })) break;  // It may be a file of another kind.
+    if (number_of_mistakes_ >= most_mistakes) break;
   }
   report_mistakes();
 }

@@ -65,6 +65,8 @@ std::string nearest(std::string_view word, std::span<const std::string_view> wor
   std::string_view best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string_view candidate : words) {
+    const auto [fewer, more] = std::minmax({word.size(), candidate.size()});
+    if (more - fewer >= best_distance) continue;  // as many insertions or deletions are needed
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance && std::max(word.size(), candidate.size()) >= shortest) {
       best = candidate;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -29,6 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing_support::BackgroundJob;
 using testing_support::becomes_true;
+using testing_support::number_from;
 using testing_support::processes;
 
 constexpr int ranks = 3;
@@ -142,11 +142,6 @@ std::set<std::string> still_held(const std::set<std::string>& memories) {
     }
   }
   return held;
-}
-
-unsigned number_from(const char* variable, unsigned otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : static_cast<unsigned>(std::stoul(text));
 }
 
 /// The kill may hit any rank at any time: while MPI starts, while the ranks connect, while they reduce, while they

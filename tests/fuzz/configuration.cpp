@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "apps/common/command_line.hpp"
+#include "apps/train/option_rows.hpp"
 #include "apps/train/options.hpp"
 #include "base/text_file.hpp"
 #include "fuzz/targets.hpp"
@@ -19,8 +20,13 @@ void parse_configuration(const std::string& input) {
   std::string path = "/proc/self/fd/" + std::to_string(file.get());
   std::string words[] = {"train", "--config"};
   char* arguments[] = {words[0].data(), words[1].data(), path.data(), nullptr};
+  // Describing the options takes longer than reading most inputs, so it is done again only for what can be read.
+  static const Registry registry;
+  static train::Options described;
+  static const Program program = train::describe_train("train", registry, described);
   try {
-    train::parse_options(3, arguments);
+    read_command_line(3, arguments, program);
+    train::parse_options(3, arguments, registry);
   } catch (const UsageError&) {
     return;
   }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <regex>
 #include <string>
 #include <thread>
@@ -43,26 +42,14 @@ class Checkpoint : public testing::Test {
   [[nodiscard]] fs::path checkpoints() const { return digits_.file("run") / "checkpoints"; }
   /// Options of a run that has the same bits on any number of ranks: 8 steps an epoch.
   [[nodiscard]] std::string options(const std::string& optimizer, int epochs) const {
-    return digits_.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --optimizer " + optimizer + " --epochs " +
-           std::to_string(epochs);
+    return digits_.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --threads 1 --optimizer " + optimizer +
+           " --epochs " + std::to_string(epochs);
   }
   /// Runs to the end. @return its result
   [[nodiscard]] std::string run(int ranks, const std::string& arguments) const {
     const auto result = run_train(ranks, arguments);
     EXPECT_EQ(result.exit_code, exit_success) << result.output;
     return result_of(result.output);
-  }
-  /// Starts a run that saves every third step, and sends it a signal some time after its first checkpoint.
-  /// @return its output
-  std::string interrupt(int ranks, const std::string& arguments, int signal, milliseconds after) {
-    const fs::path output = digits_.file("output");
-    const auto before = saved_steps();
-    BackgroundJob job(train_command(ranks, arguments + " --save-steps 3 --keep 2 --save-dir " + folder()), output);
-    EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return saved_steps() != before || job.has_ended(); }));
-    std::this_thread::sleep_for(after);
-    for (const pid_t pid : testing_support::processes(LOCKSTEP_TRAIN, folder())) kill(pid, signal);
-    EXPECT_TRUE(becomes_true(std::chrono::seconds(60), [&] { return job.has_ended(); }));
-    return data::read_all(output);
   }
   [[nodiscard]] std::vector<std::string> saved_steps() const {
     std::vector<std::string> names;
@@ -149,18 +136,6 @@ TEST_F(Checkpoint, ARunEndsEarlyIfAMetricBecomesNoBetter) {
   EXPECT_EQ(outcome().at("steps"), 48);
 }
 
-TEST_F(Checkpoint, ARunThatIsStoppedAndResumedEndsAsAnUndisturbedOne) {
-  for (const std::string optimizer : {"sgd", "adamw"}) {
-    const std::string whole = run(2, options(optimizer, 20));
-    fs::remove_all(folder());
-    const std::string stopped = interrupt(3, options(optimizer, 20), SIGTERM, milliseconds(20));
-    EXPECT_EQ(occurrences(stopped, "stopped by SIGTERM"), 1) << stopped;
-    const auto resumed = run_train(1, options(optimizer, 20) + " --resume --zero --save-dir " + folder());
-    EXPECT_EQ(occurrences(resumed.output, "resumed from " + folder()), 1) << resumed.output;
-    EXPECT_EQ(result_of(resumed.output), whole);
-  }
-}
-
 TEST_F(Checkpoint, ARequestToOneRankSavesAndTheRunGoesOn) {
   const fs::path output = digits_.file("output");
   BackgroundJob job(
@@ -203,18 +178,6 @@ TEST_F(Checkpoint, ARunWhoseTimeIsOverStopsWithOneAndGoesOnFromIt) {
   const std::string whole = std::to_string(steps + 5);
   const std::string as_one = run(1, endless + " --steps " + whole);
   EXPECT_EQ(run(3, endless + " --resume last --steps " + whole + " --save-dir " + folder()), as_one);
-}
-
-TEST_F(Checkpoint, ARunThatIsKilledAgainAndAgainEndsAsAnUndisturbedOne) {
-  const std::string whole = run(2, options("adamw", 40));
-  std::mt19937 draw(7);
-  for (int kills = 0; kills < 4; ++kills) {
-    const bool zero = draw() % 2 == 0;
-    interrupt(1 + static_cast<int>(draw() % 3), options("adamw", 40) + " --resume auto" + (zero ? " --zero" : ""),
-              SIGKILL, milliseconds(draw() % 60));
-    EXPECT_LE(saved_steps().size(), 4U) << "old checkpoints are removed";
-  }
-  EXPECT_EQ(run(2, options("adamw", 40) + " --resume auto --save-dir " + folder()), whole);
 }
 
 TEST_F(Checkpoint, ADamagedCheckpointIsRefusedByNameAndAutoTakesAnOlderOne) {
