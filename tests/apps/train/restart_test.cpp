@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/common/exit_codes.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
 
 namespace lockstep::train {
