@@ -71,6 +71,8 @@ class Trial {
     return reports;
   }
 
+  [[nodiscard]] Bytes activations() { return model_.activation_bytes(samples_); }
+
  private:
   static Allocation memory(Count count, DType dtype) { return allocate_host({count.value * size_of(dtype)}); }
   void run() {
@@ -124,7 +126,10 @@ double OperatorReport::share_of(const ops::MachineLimits& limits) const {
 StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples,
                         OptimizationPasses passes) {
   Trial trial(graph, ops, dtype, samples, passes);
-  return {.limits = ops.measure_limits(dtype), .operators = trial.reports()};
+  return {.limits = ops.measure_limits(dtype),
+          .operators = trial.reports(),
+          .samples = samples,
+          .activations = trial.activations()};
 }
 
 std::string to_text(const StepReport& step, std::size_t columns) {
@@ -146,6 +151,8 @@ std::string to_text(const StepReport& step, std::size_t columns) {
     beyond = beyond || share > 1;
   }
   text += row(all, at_limit / all.seconds);
+  text += format("Activations and their gradients take %.1f MiB for %lld samples.\n",
+                 static_cast<double>(step.activations.value) / (1 << 20), static_cast<long long>(step.samples));
   if (!beyond) return text;
   return text + wrapped(
                     "* Above 100 %: its tensors stayed in caches, which are faster than the memory, or its algorithm, "

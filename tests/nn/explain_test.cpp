@@ -62,7 +62,9 @@ void expect_whole_step(ops::Ops& ops, DType dtype) {
   EXPECT_EQ(report.operators.back().name, "update");
   EXPECT_GT(report.limits.bytes_per_second, 0);
   EXPECT_GT(report.limits.flops_per_second, 0);
+  EXPECT_GT(report.activations.value, 0);
   const std::string text = to_text(report);
+  EXPECT_NE(text.find(" MiB for 2 samples."), std::string::npos) << text;
   for (const OperatorReport& op : report.operators) {
     EXPECT_GT(op.seconds, 0) << op.name;
     EXPECT_GT(op.bytes.value, 0) << op.name;

@@ -15,6 +15,8 @@ namespace lockstep::nn {
 struct StepReport {
   ops::MachineLimits limits;
   std::vector<OperatorReport> operators;
+  std::int64_t samples = 0;
+  Bytes activations;  ///< memory of activations and their gradients for the samples
 };
 
 /// Measures steps of a temporary model on random inputs (integers are 0), with updates at a learning rate of 0.
