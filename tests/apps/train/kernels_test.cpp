@@ -68,7 +68,8 @@ TEST_F(KernelsOfTheProgram, AreMeasuredOnceAndTheSameOnAnyRanks) {
 
 /// Exchanges the algorithm in the file for the forward pass of the shard's convolution.
 bool turn_forward(std::string& text) {
-  const std::size_t word = text.find("\n6 ") + 3;
+  const std::string before = "\n6 onednn ";
+  const std::size_t word = text.find(before) + before.size();
   const bool is_direct = text.compare(word, 6, "direct") == 0;
   text.replace(word, is_direct ? 6 : 8, is_direct ? "winograd" : "direct");
   return is_direct;
@@ -89,8 +90,8 @@ TEST_F(KernelsOfTheProgram, AreWhatTheFileSays) {
 }
 
 TEST_F(KernelsOfTheProgram, OfABrokenFileAreRefused) {
-  std::ofstream(file_) << "lockstep kernel choices, version 1\non this\n64 direct twisted direct convolution\n";
-  expect_refused(run_train(2, with_file("")), 1, {file_ + ", line 3: there is no algorithm 'twisted'"});
+  std::ofstream(file_) << "lockstep kernel choices, version 2\non this\n64 onednn direct twisted\n";
+  expect_refused(run_train(2, with_file("")), 1, {file_ + ", line 3: '64 onednn direct twisted' is too short"});
   EXPECT_EQ(occurrences(contents(file_), "twisted"), 1) << "what somebody wrote is not overwritten";
 }
 
