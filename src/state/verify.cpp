@@ -99,7 +99,7 @@ FoundCheckpoint newest_good_checkpoint(const fs::path& run_folder) {
 fs::path locate_checkpoint(const std::string& wish, const fs::path& run_folder) {
   std::error_code error;
   const bool is_link = wish == "last" || wish == "best";
-  const fs::path path = wish;
+  fs::path path = wish;
   if (is_link || fs::is_directory(checkpoints_of(path), error)) {
     const fs::path run = is_link ? run_folder : path;
     const std::string link = is_link ? wish : "last";
