@@ -239,7 +239,7 @@ std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() co
   for_each_row([&](const Option& option) {
     if (option.of_each_rank) return;
     const std::optional<OptionValue> value = find(option.name);
-    values.emplace_back("--" + option.name, value ? in_short(text_of(*value)) : "(nothing)");
+    values.emplace_back("--" + option.name, value ? in_short(written(option, *value)) : "(nothing)");
   });
   return values;
 }

@@ -9,11 +9,21 @@
 namespace lockstep::train {
 namespace {
 
+/// Whether the run begins with the weights of a checkpoint, for certain.
+bool takes_weights_of_checkpoint(const Options& o) { return !o.resume.empty() && o.resume != "auto"; }
+
+/// Whether --weights counts. Before --resume, those of a configuration file do not: options.conf of a fine-tuning run
+/// has them, and the run goes on by the same file.
+bool loads_weights(const Options& o, const OptionValues& given) {
+  return !o.weights.empty() && (!takes_weights_of_checkpoint(o) || given.is_on_command_line("weights"));
+}
+
 std::string conflict_of_eval_only(const Options& o, const OptionValues& given) {
   if (!o.eval_only) return "";
-  if (o.weights.empty() == (o.resume.empty() || o.resume == "auto"))
+  if (loads_weights(o, given) == takes_weights_of_checkpoint(o))
     return "--eval-only needs weights: give either --weights FILE, or --resume last, best or PATH";
-  if (o.partial_weights) return "--eval-only beside --partial-weights would evaluate weights that were not trained";
+  if (o.partial_weights && loads_weights(o, given))
+    return "--eval-only beside --partial-weights would evaluate weights that were not trained";
   Options scratch;
   std::vector<Option> rows = optimizer_options(scratch).options;
   for (const OptionGroup& group : {learning_rate_options(scratch), training_options(scratch)})
@@ -37,8 +47,8 @@ std::vector<Option> weights_options(Options& o) {
                "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
        .store = into(o.weights),
        .conflict =
-           [&o](const OptionValues&) {
-             return o.weights.empty() || o.resume.empty() || o.resume == "auto"
+           [&o](const OptionValues& given) {
+             return !loads_weights(o, given) || !takes_weights_of_checkpoint(o)
                         ? ""
                         : "--weights beside --resume " + o.resume +
                               ", which continues with the weights of the checkpoint: leave one of the two out (beside "

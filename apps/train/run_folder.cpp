@@ -31,6 +31,9 @@ void make_run_folder(const World& world, Options& options, const std::function<v
   const Phase phase(world.group(), "making the folder of the run", Phase::Kind::work);
   std::string folder = options.save_dir;
   agree_on_rank_zero(world.group(), [&] {
+    // A wrong path must not leave an empty folder behind.
+    if (!options.resume.empty() && !continues_in_folder(options)) state::locate_checkpoint(options.resume, folder);
+    if (options.resume.empty() && !options.weights.empty()) state::File::open_to_read(options.weights);
     try {
       if (options.resume == "auto") {
         state::make_folders(folder);
@@ -60,7 +63,9 @@ void write_options(const World& world, const Options& options) {
   const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     std::ofstream file(options.checkpoints.folder / "options.conf");
-    file << "# Repeats the run: " << options.program << " --config FILE\n" << options.configuration;
+    file << "# Repeats the run: " << options.program << " --config FILE\n# Continues it: " << options.program
+         << " --config FILE --save-dir DIR --resume\n"
+         << options.configuration;
     if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
   });
 }
@@ -142,6 +147,27 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
   return text;
 }
 
+/// Returns the options of the run whose checkpoint --resume means, if the file is there.
+std::filesystem::path options_of_resumed(const Options& options) {
+  const std::filesystem::path path = std::filesystem::absolute(options.resume);  // of a checkpoint or of a run
+  std::error_code error;
+  for (const std::filesystem::path& run :
+       {continues_in_folder(options) ? options.checkpoints.folder : path, path.parent_path().parent_path()})
+    if (std::filesystem::exists(run / "options.conf", error)) return run / "options.conf";
+  return {};
+}
+
+/// Resumes; if the run differs from that of the checkpoint, the error also names the file with the options of that run.
+trainer::Trainer::Resumed resume_or_say_how(trainer::Trainer& trainer, const Options& options) {
+  try {
+    return trainer.resume(options.resume, options.checkpoints.folder);
+  } catch (const Error& error) {
+    const std::filesystem::path file = options_of_resumed(options);
+    if (error.code() != ErrorCode::mismatch || file.empty()) throw;
+    throw Error(error.code(), error.message() + ": --config " + file.string(), error.context()).on_every_rank();
+  }
+}
+
 }  // namespace
 
 std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
@@ -186,7 +212,7 @@ trainer::CheckpointOptions checkpoint_options(const Options& options, const ops:
 
 std::string resume(trainer::Trainer& trainer, const Options& options) {
   if (options.resume.empty()) return {};
-  const trainer::Trainer::Resumed resumed = trainer.resume(options.resume, options.checkpoints.folder);
+  const trainer::Trainer::Resumed resumed = resume_or_say_how(trainer, options);
   std::string text;
   for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
   const trainer::RunState& run = trainer.state();
@@ -204,7 +230,8 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
 }
 
 std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options) {
-  if (trainer.state().global_step > 0) return {};  // the checkpoint of --resume auto has its own
+  const bool is_resumed = !options.resume.empty() && (options.resume != "auto" || trainer.state().global_step > 0);
+  if (is_resumed && !options.eval_only) return {};  // the checkpoint has its own
   std::filesystem::path path = options.weights;
   if (options.eval_only && !options.resume.empty()) {
     const Phase phase(world.group(), "looking for the checkpoint", Phase::Kind::work);

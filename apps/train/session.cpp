@@ -223,6 +223,13 @@ void start_together(const World& world) {
   barrier(world.group());
 }
 
+/// Says how a run that was stopped goes on from its last checkpoint, which --save-fallback may have got.
+std::string how_to_continue(const Options& options, const std::string& checkpoint) {
+  const bool is_in_folder = checkpoint.starts_with((options.checkpoints.folder / "checkpoints").string());
+  return "to continue: the same options with " +
+         (is_in_folder ? "--save-dir " + options.save_dir + " --resume\n" : "--resume " + checkpoint + '\n');
+}
+
 /// Trains to the end, and records the end even if it is an error.
 trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice, const Options& options) {
   const Clock::time_point begin = Clock::now();
@@ -232,7 +239,10 @@ trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voi
     const trainer::RunState& run = trainer.run();
     if (reporter == nullptr) return run;
     reporter->print(summary_text(options, trainer, seconds(), reporter->lost_metrics()));
-    if (!reporter->last_checkpoint().empty()) reporter->print("model: " + reporter->last_checkpoint() + '\n');
+    if (!reporter->last_checkpoint().empty()) {
+      reporter->print("model: " + reporter->last_checkpoint() + '\n');
+      if (run.stopped_by != 0) reporter->print(how_to_continue(options, reporter->last_checkpoint()));
+    }
     reporter->phase("computing the checksum of the weights");
     const std::string weights = weights_sha256(trainer.replica());
     reporter->end(end_event(trainer, weights, seconds()));

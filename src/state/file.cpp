@@ -30,6 +30,7 @@ const char* remedy(int error) {
     case EPERM: return "change the permissions, or choose another folder";
     case ENOTDIR:
     case EEXIST: return "something else has this name: remove it, or choose another folder";
+    case EISDIR: return "give the path of a file in it";
     case ENOENT: return "check whether the path is right and whether something has removed it";
     default: return "check the file system, or choose a folder on another one";
   }

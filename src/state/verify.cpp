@@ -96,23 +96,30 @@ FoundCheckpoint newest_good_checkpoint(const fs::path& run_folder) {
   return found;
 }
 
-FoundCheckpoint find_checkpoint(const std::string& wish, const fs::path& run_folder) {
-  if (wish == "auto") return newest_good_checkpoint(run_folder);
+fs::path locate_checkpoint(const std::string& wish, const fs::path& run_folder) {
   std::error_code error;
   const bool is_link = wish == "last" || wish == "best";
   fs::path path = wish;
-  if (is_link || fs::is_directory(checkpoints_of(wish), error)) {
+  if (is_link || fs::is_directory(checkpoints_of(path), error)) {
     const fs::path run = is_link ? run_folder : path;
-    const auto linked = linked_checkpoint(run, is_link ? wish : "last");
-    if (!linked) {
-      throw Error(ErrorCode::io, quoted_path(checkpoints_of(run)) + " has no checkpoint '" + (is_link ? wish : "last") +
-                                     "'; give the path of a checkpoint or of another run");
-    }
-    path = linked->path;
-  } else if (!fs::is_directory(path, error)) {
-    throw Error(ErrorCode::io, "there is no checkpoint " + quoted_path(path) +
-                                   "; give 'last', 'best', 'auto' or the path of a checkpoint or of a run");
+    const std::string link = is_link ? wish : "last";
+    if (const auto linked = linked_checkpoint(run, link)) return linked->path;
+    throw Error(ErrorCode::io,
+                quoted_path(checkpoints_of(run)) + " has no checkpoint '" + link +
+                    (link == "best" ? "', which the first evaluation makes; give 'last', " : "'; give ") +
+                    "the path of a checkpoint or of another run");
   }
+  if (fs::is_directory(path, error) && fs::exists(path / state_file_name, error)) return path;
+  const bool is_weights = path.extension() == ".safetensors";
+  throw Error(ErrorCode::io, (fs::exists(path, error) ? quoted_path(path) + " is no checkpoint; give "
+                                                      : "there is no checkpoint " + quoted_path(path) + "; give ") +
+                                 (is_weights ? "the folder that the file is in, " : "") +
+                                 "'last', 'best', 'auto' or the path of a checkpoint (a folder step-…) or of a run");
+}
+
+FoundCheckpoint find_checkpoint(const std::string& wish, const fs::path& run_folder) {
+  if (wish == "auto") return newest_good_checkpoint(run_folder);
+  const fs::path path = locate_checkpoint(wish, run_folder);
   verify_checkpoint(path, Check::checksums);
   return {path, {}};
 }

@@ -32,6 +32,11 @@ struct FoundCheckpoint {
 /// Returns the newest checkpoint of a run that is good by its checksums. @throws Error{io} if the folder is unreadable
 FoundCheckpoint newest_good_checkpoint(const std::filesystem::path& run_folder);
 
+/// Finds the checkpoint that a user means, without reading it.
+/// @param wish  as for `find_checkpoint`, except "auto"
+/// @throws Error{io} if there is no such checkpoint
+std::filesystem::path locate_checkpoint(const std::string& wish, const std::filesystem::path& run_folder);
+
 /// Finds the checkpoint that a user means, and checks it by its checksums.
 /// @param wish  "last" or "best", the links of the run; "auto", the newest good one, if any; or the path of a
 ///         checkpoint, or of another run, whose `last` is meant

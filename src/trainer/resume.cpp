@@ -73,7 +73,8 @@ void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
   if (others.empty()) return;
   const std::string why = text_of_rank(group, obstacle, {others.front()});
   throw Error(ErrorCode::mismatch,
-              "the ranks named here cannot go on from rank 0's checkpoint, which " + why + ". Nothing was changed",
+              "this run cannot go on from rank 0's checkpoint, which " + why +
+                  ". Nothing was changed; give the options of the run that saved it",
               {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
       .on_every_rank();
 }

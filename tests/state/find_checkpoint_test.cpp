@@ -46,8 +46,10 @@ TEST_F(FindCheckpoint, ByLinkOrPathOrTheNewest) {
     expect_refusal([&] { find_checkpoint(wish, other.path()); }, ErrorCode::io, {part});
   };
   refused("last", "no checkpoint 'last'");
-  refused("best", "no checkpoint 'best'");
+  refused("best", "no checkpoint 'best', which the first evaluation makes; give 'last', ");
   refused("lsat", "there is no checkpoint 'lsat'");
+  refused(checkpoints_of(run_.path()).string(), "' is no checkpoint; give 'last'");
+  refused((checkpoint(1) / "model.safetensors").string(), "' is no checkpoint; give the folder that the file is in");
 }
 
 TEST_F(FindCheckpoint, TheNewestGoodOneWithTheReasonsWhyNewerOnesWereRefused) {

@@ -176,8 +176,8 @@ TEST(GroupOfRanks, RefusesACheckpointThatDoesNotSuitAnyOfThem) {
     const Error of_batch = refusal(other_batch, directory.path());
     EXPECT_EQ(of_batch.code(), ErrorCode::mismatch);
     EXPECT_EQ(of_batch.message(),
-              "the ranks named here cannot go on from rank 0's checkpoint, which has batch 20, "
-              "this run 30. Nothing was changed");
+              "this run cannot go on from rank 0's checkpoint, which has batch 20, this run 30. Nothing was changed; "
+              "give the options of the run that saved it");
     EXPECT_EQ(of_batch.context().peers, (std::vector<int>{0, 1, 2, 3}));
 
     changed = of_20;

@@ -170,6 +170,8 @@ TEST_F(Checkpoint, ARunWhoseTimeIsOverStopsWithOneAndGoesOnFromIt) {
   const auto stopped = run_train(2, endless + " --max-time 1s --save-dir " + folder());
   EXPECT_EQ(stopped.exit_code, exit_stopped) << stopped.output;
   EXPECT_EQ(occurrences(stopped.output, "\nstopped by --max-time after "), 1) << stopped.output;
+  EXPECT_EQ(occurrences(stopped.output, "to continue: the same options with --save-dir " + folder() + " --resume\n"), 1)
+      << stopped.output;
   const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
   const std::int64_t steps = state.at("sections").at("run").at("global_step");
   const auto end = read_metrics(digits_.file("run") / "metrics.jsonl").back();
@@ -195,8 +197,9 @@ TEST_F(Checkpoint, ADamagedCheckpointIsRefusedByNameAndAutoTakesAnOlderOne) {
 TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
   (void)run(1, options("sgd", 1) + " --save-dir " + folder());
   const std::string path = (checkpoints() / "step-00000008").string();
-  expect_refused(run_train(2, options("adamw", 1) + " --resume " + path), exit_error,
-                 {"has optimizer SGD, this run AdamW", "Nothing was changed"});
+  expect_refused(
+      run_train(2, options("adamw", 1) + " --resume " + path), exit_error,
+      {"has optimizer SGD, this run AdamW", "Nothing was changed", "--config " + folder() + "/options.conf"});
   expect_refused(
       run_train(2, options("adamw", 1) + " --seed 2 --precision bf16 --drop-last --resume " + path), exit_error,
       {"has optimizer SGD, this run AdamW; precision float32, this run bfloat16; drop-last no, this run yes; "
@@ -206,7 +209,12 @@ TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
   const auto with_other_data =
       run_train(2, other.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --epochs 1 --resume " + path);
   expect_refused(with_other_data, exit_error, {"has data set "});
-  expect_refused(run_train(1, options("sgd", 1) + " --resume " + folder() + "x"), exit_error, {folder() + "x"});
+  const std::string unused = digits_.path("unused");
+  for (const std::string& none : {folder() + "x", checkpoints().string(), path + "/model.safetensors"}) {
+    expect_refused(run_train(1, options("sgd", 1) + " --save-dir " + unused + " --resume " + none), exit_error,
+                   {"'" + none + "'", "or the path of a checkpoint (a folder step-…) or of a run"});
+    EXPECT_FALSE(fs::exists(unused)) << "a wrong path leaves nothing behind";
+  }
   expect_refused(run_train(1, options("sgd", 1) + " --resume last --save-dir " + folder() + "x"), exit_error,
                  {"there is no folder '" + folder() + "x'"});
   expect_refused(run_train(1, options("sgd", 1) + " --resume best --save-dir none"), exit_usage,
@@ -215,14 +223,14 @@ TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
 
 TEST_F(Checkpoint, OptionsThatMayChangeAreReportedWithBothValues) {
   (void)run(1, options("sgd", 1) + " --save-dir " + folder());
-  const auto resumed = run_train(
-      2, digits_.arguments() +
-             " --batch 12 --shards 4 --ema 0.9 --optimizer sgd --epochs 2 --lr 0.02 --keep 2 --resume --save-dir " +
-             folder());
+  const auto resumed = run_train(2, digits_.arguments() +
+                                        " --batch 12 --shards 4 --ema 0.9 --optimizer sgd --epochs 2 --steps 12 --lr "
+                                        "0.02 --keep 2 --resume --save-dir " +
+                                        folder());
   for (const char* part : {"changed since: --lr 0.01, now 0.02\n", "changed since: --epochs 1, now 2\n",
-                           "changed since: --keep 3, now 2\n"})
+                           "changed since: --keep 3, now 2\n", "changed since: --steps all, now 12\n"})
     EXPECT_EQ(occurrences(resumed.output, part), 1) << part << resumed.output;
-  EXPECT_EQ(occurrences(resumed.output, "changed since: "), 3) << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "changed since: "), 4) << resumed.output;
 }
 
 /// Runs on a file system of this size that only the command sees, in the folder `small`.

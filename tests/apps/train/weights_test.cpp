@@ -110,6 +110,22 @@ TEST_F(Weights, ATrainingRunBeginsWithThemAndFrozenOnesStay) {
     EXPECT_EQ(before[i].values == after[i].values, is_frozen) << before[i].name;
   }
   EXPECT_EQ(frozen, 7);
+  const std::string configuration = "--config " + folder() + "/options.conf --resume " + folder();
+  fs::remove(first);
+  const auto resumed = run_train(2, configuration + " --epochs 2");
+  EXPECT_EQ(resumed.exit_code, exit_success) << "the checkpoint has its own weights\n" << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "weights from "), 0) << resumed.output;
+  expect_refused(run_train(1, configuration + " --weights " + first.string()), exit_usage,
+                 {"--weights beside --resume " + folder()});
+}
+
+TEST_F(Weights, AWrongPathLeavesNoFolderBehind) {
+  expect_refused(run_train(2, options() + " --save-dir " + folder() + " --weights " + digits_.path("none")), exit_error,
+                 {"cannot read '" + digits_.path("none") + "': No such file"});
+  fs::create_directory(digits_.file("folder"));
+  expect_refused(run_train(2, options() + " --save-dir " + folder() + " --weights " + digits_.path("folder")),
+                 exit_error, {"Is a directory; give the path of a file in it"});
+  EXPECT_FALSE(fs::exists(folder()));
 }
 
 TEST_F(Weights, ThatDoNotFitAreRefusedByNameAndThoseThatFitAreLoadedIfAsked) {
