@@ -86,7 +86,7 @@ def compare(train, program, name, folder):
 def main():
     train, program, *models = sys.argv[1:]
     torch.manual_seed(1)
-    print(f"{'model':14}{'to PyTorch':>12}{'from it':>12}{'torchvision':>12}   relative differences of log-probabilities")
+    print(f"{'model':14}{'to PyTorch':>12}{'from it':>12}{'torchvision':>12}   relative differences of logits")
     with tempfile.TemporaryDirectory() as folder:
         good = [compare(train, program, name, pathlib.Path(folder)) for name in models or TORCHVISION]
     sys.exit(0 if all(good) else 1)

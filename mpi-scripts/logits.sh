@@ -5,10 +5,10 @@
 #   logits.sh [MODEL...]   resnet18 resnet50 mobilenet-v2 vgg11-bn where none is named
 #   PYTHON  an interpreter with torch, torchvision, numpy and safetensors; without it torch-venv.sh makes one, and the other
 #           packages are installed there
-#   PRESET  the build to use (release)
+#   PRESET  the build to use, with tests (dev)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-preset=${PRESET:-release}
+preset=${PRESET:-dev}
 python=$(mpi-scripts/torch-venv.sh)
 if ! "$python" -c 'import safetensors, torchvision' 2>/dev/null; then
   [ -z "${PYTHON:-}" ] || fail "PYTHON=$PYTHON cannot import safetensors and torchvision"
