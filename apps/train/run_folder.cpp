@@ -221,8 +221,8 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
       resumed.foreign_kernel_choices == 0
           ? ""
           : std::to_string(resumed.foreign_kernel_choices) +
-                " kernel choices of the checkpoint are not used: they are for operators other than '" + options.ops +
-                "'\n";
+                " kernel choices of the checkpoint are not used: they are another compute library's than --ops " +
+                options.ops + "\n";
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
          std::to_string(trainer.total_steps()) + " steps done\n" + others + changes_since(resumed.notes, options) +

@@ -118,14 +118,15 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
   }
   lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
                                    ops_);
-  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_, most_in_flight());
-  slots_.resize(static_cast<std::size_t>(most_in_flight()));
+  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_, max_in_flight());
+  slots_.resize(static_cast<std::size_t>(max_in_flight()));
   for (Slot& slot : slots_) slot.done = ops.device().new_event();
 }
 
 Model::~Model() = default;
 
 void Model::bind(const Memory& memory) {
+  require_none_in_flight();
   const Count count = parameters().count();
   const Count updated = memory.owned ? total(*memory.owned) : count;
   check_memory("parameters", memory.parameters, count, dtype(), ops_.device());
@@ -210,6 +211,7 @@ int Model::gradient_places() const {
 void Model::prepare(std::int64_t samples, bool training) { prepared(samples, training); }
 
 void Model::use(const ops::KernelChoices& choices) {
+  require_none_in_flight();
   if (choices == ops_.choices()) return;
   const auto take = [this](const ops::KernelChoices& taken) {
     for (int lane = 0; lane < lanes_->count(); ++lane) lanes_->ops(lane).use(taken);
@@ -297,10 +299,10 @@ PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
   return steps;
 }
 
-int Model::most_in_flight() const { return device().queue().is_host() ? 1 : 2; }
+int Model::max_in_flight() const { return device().queue().is_host() ? 1 : 2; }
 
 void Model::set(const Feed& feed, const StepScalars& scalars) {
-  if (in_flight() == most_in_flight()) {
+  if (in_flight() == max_in_flight()) {
     throw Error(ErrorCode::invalid_argument,
                 std::to_string(in_flight()) + " steps have been submitted and not finished: call finish() first");
   }

@@ -132,7 +132,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
       seed_(options.seed),
-      submitted_(static_cast<std::size_t>(model_.most_in_flight())) {
+      submitted_(static_cast<std::size_t>(model_.max_in_flight())) {
   on_every_rank(group, [&] { check_loss_scale(options.loss_scale); });
   require_equal_arithmetic(group, ops, shards_ > 0);
   model_.bind(store_.memory());

@@ -275,7 +275,7 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
     submit(*batch);
     ++taken;
     // A device need not wait for the host: it has the next step already while the results of one are read.
-    const int most_behind = replica_.model().most_in_flight() - 1;
+    const int most_behind = replica_.model().max_in_flight() - 1;
     while (replica_.model().in_flight() > (must_catch_up() ? 0 : most_behind)) finish_step(begin);
   }
   while (replica_.model().in_flight() > 0) finish_step(begin);

@@ -77,7 +77,8 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
     const std::int64_t all = world.size() * (world.size() + 3) / 2;
     const std::array<Buffer, 2> tensors{Buffer(std::span(own.images)), Buffer(std::span(own.labels))};
     RunState run;
-    replica.step({.samples = {own.samples}, .step_samples = {all}, .tensors = tensors}, rate, run);
+    replica.submit({.samples = {own.samples}, .step_samples = {all}, .tensors = tensors}, rate, run.global_step);
+    replica.finish(run);
     const Expected expected = of_small_batches(network, world.size(), all);
     expect_near(elements(replica.data_parallel().gradients()), expected.gradients, "gradients");
     nn::Trainee before(network, seed);
@@ -147,7 +148,8 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
           Buffer(std::span(images).subspan(static_cast<std::size_t>(first * nn::image_elements(network)))),
           Buffer(std::span(labels).subspan(static_cast<std::size_t>(first)))};
       RunState run;
-      replica.step({.samples = {end - first}, .step_samples = {all}, .tensors = tensors}, rate, run);
+      replica.submit({.samples = {end - first}, .step_samples = {all}, .tensors = tensors}, rate, run.global_step);
+      replica.finish(run);
       const void* inputs[] = {images.data(), labels.data()};
       nn::SingleRank alone;
       const double loss =

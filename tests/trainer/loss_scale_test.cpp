@@ -49,7 +49,8 @@ class LossScaleGate {
   ops::StepState state_;
   ops::StepResult result_;
   ops::UpdateScalars update_;
-  // Of one loss term: weight, loss, correct; then what is not finite, who has a request, and who met a bad value.
+  // There is one loss term, with three sums: weight, loss, correct. Then come the numbers of gradients that are not
+  // finite, of requests, and of bad values.
   double sums_[6] = {};
   double found_[1] = {};
   ops::StepBlock block_;

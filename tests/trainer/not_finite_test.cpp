@@ -34,7 +34,8 @@ Error error_of_step(Replica& replica, std::size_t pixels, Real pixel, std::int32
   const std::array<Buffer, 2> tensors{Buffer(std::span(image)), Buffer(std::span(labels))};
   try {
     RunState run;
-    replica.step({.samples = {1}, .step_samples = {3}, .tensors = tensors}, 0.1, run);
+    replica.submit({.samples = {1}, .step_samples = {3}, .tensors = tensors}, 0.1, 0);
+    replica.finish(run);
   } catch (const Error& error) {
     return error;
   }
@@ -102,7 +103,8 @@ TEST(BadData, IsAnErrorOfEveryRankThatNamesTheSample) {
     RunState run;
     const data::Batch batch{.samples = {2}, .step_samples = {6}, .ids = ids, .tensors = tensors};
     try {
-      replica.step(batch, 0.1, run);
+      replica.submit(batch, 0.1, 0);
+      replica.finish(run);
       ADD_FAILURE() << "the label was taken";
     } catch (const Error& error) {
       EXPECT_NE(error.message().find("rank 1 (" + world.host() +
@@ -115,7 +117,8 @@ TEST(BadData, IsAnErrorOfEveryRankThatNamesTheSample) {
     }
     EXPECT_EQ(testing_support::whole_state(replica.store()), before);
     labels[1] = 9;
-    replica.step(batch, 0.1, run);
+    replica.submit(batch, 0.1, 0);
+    replica.finish(run);
     EXPECT_NE(testing_support::whole_state(replica.store()), before);
   }
   members.close();

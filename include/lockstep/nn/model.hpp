@@ -141,7 +141,7 @@ class Model {
     /// them; between steps it may be `gradients`.
     Buffer gathered_averages = {};
   };
-  /// Sets the buffers. It may be called again.
+  /// Sets the buffers. It may be called again. @pre no step is in flight
   /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU
   void bind(const Memory& memory);
 
@@ -157,7 +157,7 @@ class Model {
   /// exist. Afterwards steps of this size do not allocate, except for scratch memory that an operator keeps from its
   /// first call.
   void prepare(std::int64_t samples, bool training = true);
-  /// Makes all existing and later kernels with other kernel choices.
+  /// Makes all existing and later kernels with other kernel choices. @pre no step is in flight
   /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
   void use(const ops::KernelChoices& choices);
   /// The name of the compute library whose kernel choices the model can use.
@@ -175,7 +175,7 @@ class Model {
   /// Submits one step to the device's queue: forward, backward, the reduction over ranks, and the update, unless a
   /// value is not finite or a bad value was met. The host's queue runs it at once. The feed is read before the call
   /// returns, and may be overwritten then.
-  /// @pre fewer than `most_in_flight()` steps are in flight
+  /// @pre fewer than `max_in_flight()` steps are in flight
   /// @throws what `exchange` and the kernels throw
   void submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
   /// Waits for the oldest step in flight, polling `exchange`.
@@ -185,7 +185,7 @@ class Model {
   /// The number of steps that have been submitted and not finished.
   [[nodiscard]] int in_flight() const { return static_cast<int>(submitted_ - finished_); }
   /// The largest number of steps in flight: 2 on a device, so that it need not wait for the host, and 1 on the host.
-  [[nodiscard]] int most_in_flight() const;
+  [[nodiscard]] int max_in_flight() const;
   /// Submits one step and finishes it.
   const StepResult& train(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
     submit(feed, scalars, exchange);
@@ -227,7 +227,7 @@ class Model {
   PlacedSteps& set_inputs(const Feed& feed, bool training, int slot);
   void make_input_memory(std::int64_t samples);
   void require_none_in_flight() const;
-  [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % most_in_flight()); }
+  [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % max_in_flight()); }
   [[nodiscard]] int last_slot() const { return finished_ == 0 ? 0 : slot_of(finished_ - 1); }
   void require_bound() const;
   void require_inputs(const Feed& feed) const;

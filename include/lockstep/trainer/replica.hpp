@@ -43,7 +43,7 @@ class Replica : private nn::Exchange {
   /// the host the step has run when the call returns. The batch may be overwritten then.
   /// @param global_step  number of the step in the run, from 0; random numbers depend on it and the seed
   /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
-  /// @pre fewer steps than `Model::most_in_flight` are in flight
+  /// @pre fewer steps than `Model::max_in_flight` are in flight
   /// @throws Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
   void submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request = false);
   /// What a step has done, beside what is in `RunState`.
@@ -58,11 +58,6 @@ class Replica : private nn::Exchange {
   ///         unless a loss scale could be at fault, or the ranks whose loss is not; Error{invalid_argument} naming
   ///         the ranks, samples and values of data that an operator cannot take; also Error{transport | timeout}
   Finished finish(RunState& run);
-  /// Submits one step and finishes it.
-  Finished step(const data::Batch& batch, double learning_rate, RunState& run) {
-    submit(batch, learning_rate, run.global_step);
-    return finish(run);
-  }
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre Store::gather_averages() was called after the last step

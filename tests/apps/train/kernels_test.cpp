@@ -89,6 +89,24 @@ TEST_F(KernelsOfTheProgram, AreWhatTheFileSays) {
   EXPECT_NE(word_after("weights sha256 ", turned.output), word_after("weights sha256 ", measured.output));
 }
 
+/// A run that resumes with another compute library computes by that one's rule, and says so.
+TEST_F(KernelsOfTheProgram, OfAnotherLibraryDoNotBindARunThatResumes) {
+  const std::string folder = digits_.path("run");
+  const auto first = run_train(1, with_file("--shards 4 --save-dir " + folder));
+  ASSERT_EQ(first.exit_code, 0) << first.output;
+  if (occurrences(in_one_line(first.output), ": 0 operators") == 1)
+    LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
+  const auto resumed =
+      run_train(1, digits_.arguments() + " --batch 24 --steps 6 --threads 1 --shards 4 --ops reference" +
+                       " --resume last --save-dir " + folder);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
+  EXPECT_EQ(occurrences(in_one_line(resumed.output),
+                        "1 kernel choices of the checkpoint are not used: they are another "
+                        "compute library's than --ops reference"),
+            1)
+      << resumed.output;
+}
+
 TEST_F(KernelsOfTheProgram, OfABrokenFileAreRefused) {
   std::ofstream(file_) << "lockstep kernel choices, version 2\non this\n64 onednn direct twisted\n";
   expect_refused(run_train(2, with_file("")), 1, {file_ + ", line 3: '64 onednn direct twisted' is too short"});

@@ -115,40 +115,61 @@ TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
     ASSERT_EQ(gpu.test_results.size(), host.test_results.size());
     for (std::size_t i = 0; i < host.test_results.size(); ++i)
       EXPECT_EQ(gpu.test_results[i].value, host.test_results[i].value) << host.test_results[i].name;
-    // Of 15 steps there are two sizes. The larger one is submitted three times: as it is, and to be captured in each of
-    // the two slots. The other one, which is each third step, comes to the slots in turn, too.
+    // The 15 steps have two sizes. Each size is submitted three times: as it is, and to be captured in each of the two
+    // slots, in which steps take turns.
     EXPECT_EQ(15 * gpu.submitted, (capture ? 6 : 15) * host.submitted);
   }
 }
+
+/// A run without a loss scale after three steps, so that later ones are launched as graphs; and a batch for it.
+struct Started {
+  explicit Started(ProcessGroup& in)
+      : group(in), trainer(in, *ops, two_layers(), testing_support::small_digits(61, 20, 12), options()) {
+    trainer.train_steps(3);
+  }
+  [[nodiscard]] std::vector<float> weights() const { return host_copy(trainer, trainer.replica().store().values()); }
+  /// Takes a step that must fail. @return its error
+  [[nodiscard]] Error error_of_finishing() {
+    trainer::RunState run;
+    try {
+      trainer.replica().finish(run);
+    } catch (const Error& error) {
+      return error;
+    }
+    return {ErrorCode::unsupported, "the step has succeeded"};
+  }
+
+  static constexpr std::int64_t samples = 3;  // of each rank
+  ProcessGroup& group;
+  const std::unique_ptr<TestOps> ops = ops_for(group);
+  Trainer trainer;
+  std::vector<float> images = std::vector<float>(samples * 12 * 12, 0.5F);
+  std::vector<std::int32_t> labels = std::vector<std::int32_t>(samples, 1);
+  const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
+  const data::Batch batch{.samples = {samples}, .step_samples = {samples * group.size()}, .tensors = tensors};
+  const int culprit = group.size() - 1;
+
+ private:
+  static trainer::TrainerOptions options() {
+    trainer::TrainerOptions options = options_of_run(true);
+    options.loss_scale = {};
+    return options;
+  }
+};
 
 /// Without a loss scale a gradient that is not finite ends the run, and the error names the rank and the tensor.
 TEST_F(TrainerStep, NamesTheRankWhoseGradientIsNotFinite) {
   ProcessGroup group = this->group(Device::cuda);
   {
-    const std::unique_ptr<TestOps> ops = ops_for(group);
-    const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
-    trainer::TrainerOptions options = options_of_run(true);
-    options.loss_scale = {};
-    Trainer trainer(group, *ops, two_layers(), data, options);
-    trainer.train_steps(3);
-    const int culprit = group.size() - 1;
-    const std::vector<float> before = host_copy(trainer, trainer.replica().store().values());
-    constexpr std::int64_t samples = 3;  // of each rank
-    std::vector<float> images(samples * 12 * 12, 0.5F);
-    if (group.rank() == Rank{culprit}) images[7] = std::numeric_limits<float>::quiet_NaN();
-    std::vector<std::int32_t> labels(samples, 1);
-    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
-    const data::Batch batch{.samples = {samples}, .step_samples = {samples * group.size()}, .tensors = tensors};
-    trainer::RunState run;
-    try {
-      trainer.replica().step(batch, 0.1, run);
-      ADD_FAILURE() << "the step has succeeded";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::diverged);
-      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
-      EXPECT_NE(std::string(error.what()).find("'fc1.weight'"), std::string::npos) << error.what();
-    }
-    EXPECT_EQ(host_copy(trainer, trainer.replica().store().values()), before);
+    Started run(group);
+    const std::vector<float> before = run.weights();
+    if (group.rank() == Rank{run.culprit}) run.images[7] = std::numeric_limits<float>::quiet_NaN();
+    run.trainer.replica().submit(run.batch, 0.1, 3);
+    const Error error = run.error_of_finishing();
+    EXPECT_EQ(error.code(), ErrorCode::diverged);
+    EXPECT_EQ(error.context().peers, std::vector<int>{run.culprit});
+    EXPECT_NE(std::string(error.what()).find("'fc1.weight'"), std::string::npos) << error.what();
+    EXPECT_EQ(run.weights(), before);
   }
   group.close();
 }
@@ -157,39 +178,25 @@ TEST_F(TrainerStep, NamesTheRankWhoseGradientIsNotFinite) {
 TEST_F(TrainerStep, ABadLabelHaltsTheStepThatIsUnderWayToo) {
   ProcessGroup group = this->group(Device::cuda);
   {
-    const std::unique_ptr<TestOps> ops = ops_for(group);
-    const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
-    trainer::TrainerOptions options = options_of_run(true);
-    options.loss_scale = {};
-    Trainer trainer(group, *ops, two_layers(), data, options);
-    trainer.train_steps(3);
-    trainer::Replica& replica = trainer.replica();
-    const std::vector<float> before = host_copy(trainer, replica.store().values());
-    const int culprit = group.size() - 1;
-    constexpr std::int64_t samples = 3;  // of each rank
-    std::vector<float> images(samples * 12 * 12, 0.5F);
-    std::vector<std::int32_t> labels(samples, 1);
-    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
-    const data::Batch batch{.samples = {samples}, .step_samples = {samples * group.size()}, .tensors = tensors};
-    trainer::RunState run;
-    if (group.rank() == Rank{culprit}) labels[2] = 10;
-    replica.submit(batch, 0.1, 3);
-    labels[2] = 1;  // the batch was read
-    replica.submit(batch, 0.1, 4);
+    Started run(group);
+    trainer::Replica& replica = run.trainer.replica();
+    const std::vector<float> before = run.weights();
+    if (group.rank() == Rank{run.culprit}) run.labels[2] = 10;
+    replica.submit(run.batch, 0.1, 3);
+    run.labels[2] = 1;  // the batch was read
+    replica.submit(run.batch, 0.1, 4);
     EXPECT_EQ(replica.model().in_flight(), 2);
-    EXPECT_THROW(replica.submit(batch, 0.1, 5), Error);
-    try {
-      replica.finish(run);
-      ADD_FAILURE() << "the step has succeeded";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
-      EXPECT_NE(std::string(error.what()).find("label of sample 2 is 10"), std::string::npos) << error.what();
-    }
+    EXPECT_THROW(replica.submit(run.batch, 0.1, 5), Error);
+    const Error error = run.error_of_finishing();
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_EQ(error.context().peers, std::vector<int>{run.culprit});
+    EXPECT_NE(std::string(error.what()).find("label of sample 2 is 10"), std::string::npos) << error.what();
     EXPECT_EQ(replica.model().in_flight(), 0);
-    EXPECT_EQ(host_copy(trainer, replica.store().values()), before);
-    replica.step(batch, 0.1, run);
-    EXPECT_NE(host_copy(trainer, replica.store().values()), before);
+    EXPECT_EQ(run.weights(), before);
+    trainer::RunState state;
+    replica.submit(run.batch, 0.1, 5);
+    replica.finish(state);
+    EXPECT_NE(run.weights(), before);
   }
   group.close();
 }
