@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/base/buffer.hpp"
+#include "lockstep/base/queue.hpp"
+#include "lockstep/ops/format.hpp"
+#include "lockstep/ops/operators.hpp"
+
+namespace lockstep::ops::cuda {
+
+/// The three passes of a convolution.
+enum class ConvolutionPass {
+  forward,           ///< y from x and w
+  backward_data,     ///< the gradient of x from w and the gradient of y
+  backward_weights,  ///< the gradient of w from x and the gradient of y
+};
+
+/// A pass of a convolution on a GPU. Activations x and y are NHWC and weights w are K×R×S×(C ÷ groups), all of one
+/// dtype and without gaps. In 16-bit types the channels C and K, and C ÷ groups and K ÷ groups unless the convolution
+/// is depthwise, are multiples of 8.
+struct ConvolutionRequest {
+  ConvolutionPass pass = ConvolutionPass::forward;
+  Shape x;  ///< the batch is at least 1
+  Shape y;
+  Pair kernel = 1;
+  Pair stride = 1;
+  Pair padding = 0;
+  Pair dilation = 1;
+  std::int64_t groups = 1;
+  DType dtype = DType::float32;   ///< float32, bfloat16 or float16; sums are float32
+  bool tf32 = false;              ///< whether float32 operands may be rounded to TF32 for tensor cores
+  bool bias = false;              ///< forward: adds a float32 bias of K elements
+  bool relu = false;              ///< forward: then takes max(0, ·), which lets NaN pass
+  DType result = DType::float32;  ///< of the weight gradient: `dtype` or float32; the others are `dtype`
+
+  friend bool operator==(const ConvolutionRequest&, const ConvolutionRequest&) = default;
+};
+
+/// The tensors of a convolution, in memory of the GPU. The pass overwrites one of x, w and y, by its gradient if it is
+/// not the forward pass, and reads the others; none overlap.
+struct ConvolutionTensors {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* y = nullptr;
+  const void* bias = nullptr;
+  void* workspace = nullptr;  ///< of `ConvolutionPlan::workspace`, aligned to 256 bytes; its contents do not matter
+};
+
+/// A way to compute a request, which gives the same bits every time.
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+  [[nodiscard]] virtual Bytes workspace() const = 0;
+  /// Submits the pass to the queue, also while the queue is captured. @throws Error{device}
+  virtual void run(const ConvolutionTensors& tensors, Queue queue) const = 0;
+};
+
+/// The library that computes convolutions on a GPU. One thread uses it.
+class Convolutions {
+ public:
+  virtual ~Convolutions() = default;
+  /// "cuDNN 9.19.0"
+  [[nodiscard]] virtual std::string version() const = 0;
+  /// Returns words for the ways to compute the request, the most promising first; the same for the same kind of GPU and
+  /// version. It is empty if there is none.
+  [[nodiscard]] virtual std::vector<std::string> candidates(const ConvolutionRequest& request) = 0;
+  /// @param word  one of `candidates`, here or on another GPU
+  /// @throws Error{unsupported} naming the word and the request if this GPU or version lacks it
+  [[nodiscard]] virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
+                                                              const std::string& word) = 0;
+};
+
+/// Makes the library for the GPU that the thread has selected.
+/// @throws Error{unsupported} saying why it is missing, and the remedy
+std::unique_ptr<Convolutions> make_convolutions();
+
+}  // namespace lockstep::ops::cuda
