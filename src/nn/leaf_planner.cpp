@@ -23,6 +23,18 @@ std::size_t inputs_read_backward(const ops::Traits& traits) {
 
 }  // namespace
 
+std::vector<Operand> LeafPlanner::parameters(std::size_t n) {
+  std::vector<Operand> operands = tensors(OperandKind::parameter, graph_->nodes()[n].parameters);
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (const int copy = (*packed_)[n][i]; copy != no_buffer) operands[i] = builder_->use(copy);
+  return operands;
+}
+
+Operand LeafPlanner::workspace(std::size_t n) {
+  const Bytes bytes = made(n).kernel->traits().workspace;
+  return bytes.value == 0 ? Operand{} : builder_->use(new_buffer(bytes));
+}
+
 std::vector<Operand> LeafPlanner::state(const Node& node) const {
   std::vector<Operand> operands = tensors(OperandKind::state, node.state);
   for (Operand& operand : operands) operand.which = leaf_.shard;
@@ -41,7 +53,8 @@ void LeafPlanner::normalizer(int term) {
                  .label = "normalizer " + graph_->nodes()[n].name,
                  .node = static_cast<int>(n),
                  .lane = leaf_.lane,
-                 .output = loss_sums(term)};
+                 .output = loss_sums(term),
+                 .workspace = workspace(n)};
   for (const int value : graph_->nodes()[n].inputs) {
     const int input = graph_->input_of(value);
     run.inputs.push_back(input >= 0 ? of_input(input) : Operand{});
@@ -71,8 +84,9 @@ PlannedRun LeafPlanner::forward(std::size_t n, ops::Pass pass) {
                  .leaf = number_,
                  .lane = leaf_.lane,
                  .inputs = inputs_of(n, node.inputs.size()),
-                 .parameters = tensors(OperandKind::parameter, node.parameters),
-                 .state = state(node)};
+                 .parameters = parameters(n),
+                 .state = state(node),
+                 .workspace = workspace(n)};
   if (node.output < 0) {
     run.output = loss_sums(loss_of(n));
   } else {
@@ -122,8 +136,9 @@ std::optional<LeafPlanner::Backward> LeafPlanner::backward(std::size_t n) {
          .leaf = number_,
          .lane = leaf_.lane,
          .inputs = inputs_of(n, inputs_read_backward(traits)),
-         .parameters = tensors(OperandKind::parameter, node.parameters),
-         .saved = builder_->use(nodes_[n].saved)};
+         .parameters = parameters(n),
+         .saved = builder_->use(nodes_[n].saved),
+         .workspace = workspace(n)};
   if (!is_loss && traits.backward_reads_output) run.output = use_value(node.output);
   run.output_gradient = is_loss ? Operand{OperandKind::factor, loss_of(n)} : builder_->use(of_output);
   for (std::size_t i = 0; i < result.terms.size(); ++i)

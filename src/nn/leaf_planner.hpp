@@ -26,16 +26,18 @@ class LeafPlanner {
   /// @param number   index of the leaf
   /// @param place    the gradient buffer of its shard
   /// @param loss_of  the loss term of each node, or −1
+  /// @param packed   by node and parameter, the buffer of the copy that its kernel reads, or `none`
   /// @param users    the counts of its shard
   LeafPlanner(const Graph& graph, const Leaf& leaf, std::size_t number, int place,
-              const std::vector<bool>& differentiable, const std::vector<int>& loss_of, UsersLeft& users,
-              StepPlanBuilder& builder)
+              const std::vector<bool>& differentiable, const std::vector<int>& loss_of,
+              const std::vector<std::vector<int>>& packed, UsersLeft& users, StepPlanBuilder& builder)
       : graph_(&graph),
         leaf_(leaf),
         number_(number),
         place_(place),
         differentiable_(&differentiable),
         loss_of_(&loss_of),
+        packed_(&packed),
         users_(&users),
         builder_(&builder),
         value_of_(graph.values().size(), StepPlanBuilder::none),
@@ -76,7 +78,9 @@ class LeafPlanner {
   }
   [[nodiscard]] Operand of_input(int input) const { return {Operand::Kind::input, input, leaf_.first}; }
   [[nodiscard]] Operand gradient(int parameter) const { return {Operand::Kind::gradient, parameter, place_}; }
+  [[nodiscard]] std::vector<Operand> parameters(std::size_t node);
   [[nodiscard]] std::vector<Operand> state(const Node& node) const;
+  [[nodiscard]] Operand workspace(std::size_t node);
   [[nodiscard]] Operand use_value(int value);
   [[nodiscard]] std::vector<Operand> inputs_of(std::size_t node, std::size_t count);
   [[nodiscard]] int new_buffer(Bytes bytes) { return builder_->new_buffer(bytes, leaf_.lane); }
@@ -97,6 +101,7 @@ class LeafPlanner {
   int place_;
   const std::vector<bool>* differentiable_;
   const std::vector<int>* loss_of_;
+  const std::vector<std::vector<int>>* packed_;
   UsersLeft* users_;
   StepPlanBuilder* builder_;
   std::vector<int> value_of_;     // the buffer of each value

@@ -9,7 +9,7 @@
 namespace lockstep::nn {
 namespace {
 
-constexpr std::int64_t alignment = 64;
+constexpr std::int64_t alignment = 256;  // unit: bytes; what libraries of GPUs need at most
 
 struct Region {
   std::int64_t begin;

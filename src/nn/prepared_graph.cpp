@@ -61,6 +61,13 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
   return nullptr;
 }
 
+void PlacedSteps::add(const PlannedPack& pack, const StepMemory& memory) {
+  Pack item;
+  for (const PlannedPack::Copy& copy : pack.copies)
+    item.parameters.push_back({copy.kernel, copy.parameter, address(copy.from, memory), address(copy.to, memory)});
+  add(Item(std::move(item)));
+}
+
 void PlacedSteps::add(const PlannedZero& zero, const StepMemory& memory) {
   Bytes bytes = zero.bytes;
   if (zero.what.kind == Kind::gradient)
@@ -115,6 +122,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .state = pointers.state,
       .output = address(run.output, memory),
       .saved = address(run.saved, memory),
+      .workspace = address(run.workspace, memory),
       .rng_key = run.node < 0 ? nullptr : memory.numbers->block().rng_keys + run.leaf,
       .part = static_cast<double*>(address(run.part, memory)),
       .parts = {static_cast<const double*>(address(run.parts, memory)), static_cast<std::size_t>(run.parts_count)},

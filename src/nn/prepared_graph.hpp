@@ -110,6 +110,7 @@ class PlacedSteps {
   /// Adds an item to the list that is being made.
   void add(const Item& item) { lists_.back().items.push_back(item); }
   void add(const PlannedRun& run, const StepMemory& memory) { add(placed(run, memory)); }
+  void add(const PlannedPack& pack, const StepMemory& memory);
   void add(const PlannedZero& zero, const StepMemory& memory);
   void add(const PlannedGather& gather, const StepMemory& memory);
   void add(const PlannedWeights& weights, const StepMemory& memory);

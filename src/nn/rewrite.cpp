@@ -22,9 +22,14 @@ void for_each_operand(Planned& item, const F& f) {
         if constexpr (std::is_same_v<Item, PlannedRun>) {
           for (auto* operands : {&of.inputs, &of.parameters, &of.state, &of.input_gradients, &of.parameter_gradients})
             std::for_each(operands->begin(), operands->end(), f);
-          for (auto* operand :
-               {&of.output, &of.saved, &of.output_gradient, &of.second_output_gradient, &of.part, &of.parts})
+          for (auto* operand : {&of.output, &of.saved, &of.workspace, &of.output_gradient, &of.second_output_gradient,
+                                &of.part, &of.parts})
             f(*operand);
+        } else if constexpr (std::is_same_v<Item, PlannedPack>) {
+          for (auto& copy : of.copies) {
+            f(copy.from);
+            f(copy.to);
+          }
         } else if constexpr (std::is_same_v<Item, PlannedZero>) {
           f(of.what);
         } else if constexpr (std::is_same_v<Item, PlannedGather>) {

@@ -32,6 +32,7 @@ class Runner final : public ItemQueue {
   void timed(const std::string& label, int lane, const Body& body);
   void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
   void run(const Upload& item) { numbers_.upload(item.slot, queue_); }
+  void run(const Pack& item) { ops_.pack(item.parameters, queue_); }
   void run(const Run& item);
   void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }
   void run(const Join& item);

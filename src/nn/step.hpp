@@ -92,6 +92,10 @@ struct Zero {
 };
 /// Waits until all lanes have run what precedes it.
 struct Join {};
+/// Copies parameters into the layouts that kernels read.
+struct Pack {
+  std::vector<ops::PackedParameter> parameters;
+};
 /// Copies an input of the step to the device, or an output to the host.
 struct Copy {
   void* to;
@@ -156,8 +160,8 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<Copy, Upload, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum, Gather,
-                          Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
+using Item = std::variant<Copy, Upload, Pack, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum,
+                          Gather, Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -28,9 +28,10 @@ class StepPlanner {
     users.all = users.left;
     users_.assign(cut.additions.place.size(), users);
     shards_left_.assign(users.left.size(), static_cast<int>(cut.additions.place.size()));
+    pack(*leaves.front().kernels);
     for (const Leaf& leaf : leaves) {
       const auto shard = static_cast<std::size_t>(leaf.shard);
-      leaves_.emplace_back(graph, leaf, leaves_.size(), cut.additions.place[shard], differentiable_, loss_of_,
+      leaves_.emplace_back(graph, leaf, leaves_.size(), cut.additions.place[shard], differentiable_, loss_of_, packed_,
                            users_[shard], builder_);
       builder_.add_leaf(leaf.first);
     }
@@ -66,6 +67,25 @@ class StepPlanner {
  private:
   /// Leaves that go through the graph together.
   using Group = std::vector<std::reference_wrapper<LeafPlanner>>;
+
+  /// Plans the copies of parameters that kernels read. Those of a node are alike for any number of samples.
+  void pack(const Kernels& kernels) {
+    PlannedPack pack;
+    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      const std::vector<Bytes>& bytes = kernels.nodes[n].kernel->traits().packed;
+      packed_.emplace_back(node.parameters.size(), StepPlanBuilder::none);
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        if (bytes[i].value == 0) continue;
+        packed_[n][i] = builder_.new_buffer(bytes[i], cut_.lanes > 1 ? all_lanes : 0);
+        pack.copies.push_back({kernels.nodes[n].kernel.get(),
+                               static_cast<int>(i),
+                               {Operand::Kind::parameter, node.parameters[i]},
+                               builder_.use(packed_[n][i])});
+      }
+    }
+    if (!pack.copies.empty()) builder_.add(std::move(pack));
+  }
 
   void join() {
     if (cut_.lanes > 1) builder_.add(Join{});
@@ -179,10 +199,11 @@ class StepPlanner {
   const Graph& graph_;
   Cut cut_;
   std::vector<bool> differentiable_;
-  std::vector<int> loss_of_;      // the loss term of each node, or −1
-  std::vector<UsersLeft> users_;  // by shard of the rank
-  std::vector<int> shards_left_;  // by parameter
-  std::vector<int> complete_;     // parameters that become ready once lanes have joined
+  std::vector<int> loss_of_;              // the loss term of each node, or −1
+  std::vector<std::vector<int>> packed_;  // by node and parameter, the buffer of a copy, or none
+  std::vector<UsersLeft> users_;          // by shard of the rank
+  std::vector<int> shards_left_;          // by parameter
+  std::vector<int> complete_;             // parameters that become ready once lanes have joined
   StepPlanBuilder builder_;
   std::deque<LeafPlanner> leaves_;
 };

@@ -54,6 +54,7 @@ struct PlannedRun {
   std::vector<Operand> state;
   Operand output;
   Operand saved;
+  Operand workspace;
   Operand output_gradient;
   Operand second_output_gradient;
   std::vector<Operand> input_gradients;
@@ -61,6 +62,16 @@ struct PlannedRun {
   Operand part;
   Operand parts;
   std::int64_t parts_count = 0;
+};
+/// Copies parameters into the layouts that kernels read.
+struct PlannedPack {
+  struct Copy {
+    const ops::Kernel* kernel;
+    int parameter;  ///< index among the operator's parameters
+    Operand from;
+    Operand to;
+  };
+  std::vector<Copy> copies;
 };
 /// An all-gather of numbers over the ranks.
 struct PlannedGather {
@@ -85,8 +96,8 @@ struct PlannedReduce {
 /// Completes the reduction, decides about the update, and makes it.
 struct PlannedUpdate {};
 
-using PlannedItem = std::variant<PlannedRun, PlannedZero, PlannedGather, Join, PlannedReduce, Poll, PlannedWeights,
-                                 Compute, PlannedUpdate>;
+using PlannedItem = std::variant<PlannedRun, PlannedPack, PlannedZero, PlannedGather, Join, PlannedReduce, Poll,
+                                 PlannedWeights, Compute, PlannedUpdate>;
 
 /// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
 struct StepPlan {

@@ -62,10 +62,10 @@ class StepPlanBuilder {
     const auto last = [this](const Operand& operand) {
       if (operand.kind == Operand::Kind::activation) use(operand.index);
     };
-    for (const auto* operands : {&run.inputs, &run.input_gradients, &run.parameter_gradients})
+    for (const auto* operands : {&run.inputs, &run.parameters, &run.input_gradients, &run.parameter_gradients})
       std::for_each(operands->begin(), operands->end(), last);
-    for (const Operand* operand :
-         {&run.output, &run.saved, &run.output_gradient, &run.second_output_gradient, &run.part, &run.parts})
+    for (const Operand* operand : {&run.output, &run.saved, &run.workspace, &run.output_gradient,
+                                   &run.second_output_gradient, &run.part, &run.parts})
       last(*operand);
   }
 

@@ -104,6 +104,7 @@ std::string text_of(const Item& item) {
     std::string operator()(const Sum& /*item*/) const { return "sum"; }
     std::string operator()(const Update& /*item*/) const { return "update"; }
     std::string operator()(const Average& /*item*/) const { return "average"; }
+    std::string operator()(const Pack& /*item*/) const { return "pack parameters"; }
     std::string operator()(const GatherParameters& /*item*/) const { return "gather parameters"; }
   };
   return std::visit(Text{}, item);

@@ -41,7 +41,11 @@ enum class Writes { overwrites, accumulates };
 struct Traits {
   std::vector<Format> inputs;  ///< accepted formats; callers convert other formats first
   Format output;
-  Bytes saved;                              ///< size of what forward keeps for backward of the same batch
+  Bytes saved;      ///< size of what forward keeps for backward of the same batch
+  Bytes workspace;  ///< size of what each pass may overwrite while it runs
+  /// By parameter: the size of a copy in the kernel's own layout, which it is passed instead of the parameter; 0: it is
+  /// passed the parameter. Empty: all zeros. @see Ops::pack
+  std::vector<Bytes> packed;
   bool backward_reads_inputs = true;        ///< false: their memory can be reused in between
   bool backward_reads_first_input = false;  ///< if it reads inputs: only the first one
   bool backward_reads_output = true;
@@ -57,13 +61,14 @@ struct Traits {
 };
 
 /// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are always
-/// plain row-major.
+/// plain row-major, except parameters with a copy of `Traits::packed`.
 struct Arguments {
   std::span<const void* const> inputs;
   std::span<const void* const> parameters;
   std::span<void* const> state;  ///< updated by forward
   void* output = nullptr;        ///< forward, infer, normalizer: overwritten; backward: the result of forward
   void* saved = nullptr;
+  void* workspace = nullptr;        ///< `Traits::workspace` bytes, aligned to 256 bytes
   const RngKey* rng_key = nullptr;  ///< for forward and backward
   double* part = nullptr;           ///< local statistics of `measure` and `measure_backward`: overwritten
   std::span<const double> parts;    ///< for the pass after them: gathered statistics of all ranks, the same on each
@@ -123,6 +128,14 @@ class Kernel {
   Traits traits_;
   std::size_t parameters_ = 0;
   std::size_t state_ = 0;
+};
+
+/// A copy of a parameter in the layout of a kernel.
+struct PackedParameter {
+  const Kernel* kernel = nullptr;
+  int parameter = 0;           ///< index among the operator's parameters
+  const void* from = nullptr;  ///< the parameter, plain row-major
+  void* to = nullptr;          ///< `Traits::packed` bytes, overwritten
 };
 
 /// How an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale, the buffers m
@@ -247,6 +260,9 @@ class Ops {
 
   /// Everything that decides the bits beside the operands: versions, instruction sets and choices. Ranks compare it.
   [[nodiscard]] virtual std::string arithmetic() const = 0;
+
+  /// Makes the copies of parameters that kernels of this library read. A step begins with it.
+  virtual void pack(std::span<const PackedParameter> /*parameters*/, Queue /*queue*/) {}
 
   /// Overwrites weights and optimizer state.
   /// @throws Error{unsupported} unless the dtype is float32 or float64

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "lockstep/ops/ops.hpp"
+
+/// The operators of this library. There is one file of CUDA for each family of operators. It does not derive kernels
+/// from `Kernel`, because it is linked into the room that has CUDA's runtime (cmake/Cuda.cmake), which knows no
+/// operators.
+namespace lockstep::ops::cuda {
+
+/// Submits the kernels of a pass to `Arguments::queue`.
+using Submit = std::function<void(const Arguments&)>;
+
+/// An operator for inputs of given formats. Passes that it lacks are empty; without `infer` that is `forward`.
+struct Implementation {
+  Traits traits;
+  Submit forward;
+  Submit backward;
+  Submit infer{};
+  Submit recompute{};
+  Submit normalizer{};
+  Submit measure{};
+  Submit measure_backward{};
+};
+
+// The inputs are NHWC, and plain if they are integers. Inputs of losses beside the first are float32 if they are real.
+// The batch may be 0.
+
+Implementation make(const Relu& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Add& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Dropout& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Pointwise& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Multiply& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const MaxPool& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const AveragePool& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const GlobalAveragePool& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const AdaptiveAveragePool& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const BatchNorm& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const FrozenBatchNorm& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const LayerNorm& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const GroupNorm& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Concat& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Slice& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Reshape& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Permute& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Resize& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const CrossEntropy& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const SoftCrossEntropy& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const BinaryCrossEntropy& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const SmoothL1& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Giou& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Dice& op, std::span<const Format> in, const Signature& signature);
+/// @param reals  dtype of the result
+Implementation make(const Embedding& op, std::span<const Format> in, const Signature& signature, DType reals);
+
+/// Converts between plain and NHWC, and between dtypes.
+Implementation make_reorder(const Format& from, const Format& to);
+
+/// The layout of a convolution's weights in memory, out × in × window, and of their copy, which is out × window × in.
+/// The copy has more channels, which are zeros, and in a dense copy of a grouped convolution so are the products
+/// between groups.
+struct Packing {
+  std::int64_t out = 0;
+  std::int64_t in = 0;      ///< of a group
+  std::int64_t window = 1;  ///< height × width
+  std::int64_t groups = 1;
+  std::int64_t packed_out = 0;
+  std::int64_t packed_in = 0;  ///< of a group; of all groups in a dense copy
+  bool dense = false;          ///< whether the copy is that of a convolution without groups
+  DType dtype = DType::float32;
+
+  [[nodiscard]] Bytes bytes() const { return {packed_out * window * packed_in * size_of(dtype)}; }
+};
+/// A tensor of weights and its copy.
+struct PackingTask {
+  Packing packing;
+  const void* from;
+  void* to;
+};
+/// Makes the copies, in as few kernels as possible.
+void pack_weights(std::span<const PackingTask> tasks, Queue queue);
+/// Overwrites a plain float32 gradient with that of its copy.
+/// @param dtype  of the copy's gradient
+void unpack_gradient(const Packing& packing, const void* from, DType dtype, void* to, Queue queue);
+
+/// y += bias, by channel, then the activation, in place. @param bias  may be null
+void add_bias(const Format& y, void* data, const void* bias, Activation activation, Queue queue);
+/// Turns the gradient of an activation's result into that of its input, in place.
+void activation_backward(const Format& y, const void* result, void* gradient, Activation activation, Queue queue);
+/// The bytes of workspace that `sum_channels` needs.
+Bytes sum_channels_workspace(const Format& y);
+/// Overwrites `sums` with the sum of each channel in float32.
+void sum_channels(const Format& y, const void* data, void* sums, void* workspace, Queue queue);
+
+// What the optimizer and the gate need. @see Ops
+
+void update(const UpdateStep& step);
+void measure_update(const UpdateStep& step, void* workspace);
+void average(const AverageStep& step);
+void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue queue);
+void count_not_finite(const ConstBuffer& values, double* count, void* workspace, Queue queue);
+void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
+/// The bytes of workspace that the sums above need, for any number of values.
+Bytes sums_workspace();
+
+/// Why this build has no kernels for GPUs; empty if it has them.
+std::string why_no_kernels();
+
+}  // namespace lockstep::ops::cuda

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cuda/element.hpp"
+#include "lockstep/base/buffer.hpp"
+#include "platform/gpu/cuda.hpp"
+
+/// What kernels of operators are made of. Each computes a fixed function of its index, or sums in an order that depends
+/// on the numbers of elements only, so that results have the same bits on every GPU.
+namespace lockstep::ops::cuda {
+
+inline constexpr int threads_per_block = 256;
+
+/// Elements of an activation in memory; arithmetic is in float32.
+using Float32 = kernels::cuda::Plain<float>;
+using kernels::cuda::BFloat16;
+using kernels::cuda::Float16;
+
+/// Calls `f` with the type of the elements. @pre the dtype is float32, bfloat16 or float16
+template <typename F>
+auto with_elements(DType dtype, const F& f) {
+  if (dtype == DType::bfloat16) return f(BFloat16{});
+  if (dtype == DType::float16) return f(Float16{});
+  return f(Float32{});
+}
+
+template <typename E>
+__device__ float load(const void* data, std::int64_t i) {
+  return E::widen(static_cast<const typename E::Stored*>(data)[i]);
+}
+template <typename E>
+__device__ void store(void* data, std::int64_t i, float value) {
+  static_cast<typename E::Stored*>(data)[i] = E::narrow(value);
+}
+
+/// Checks the launch that came before. Its only result is the thread's last error.
+inline void check_launch() { LOCKSTEP_CUDA_CHECK(cudaGetLastError()); }
+
+template <typename Body>
+__global__ void __launch_bounds__(threads_per_block) each(Body body, std::int64_t count) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) body(i);
+}
+
+/// Submits body(0) … body(count − 1), each once, in any order.
+template <typename Body>
+void for_each(std::int64_t count, const Body& body, Queue queue) {
+  if (count <= 0) return;
+  constexpr std::int64_t most_blocks = 1 << 16;
+  const auto blocks = static_cast<unsigned>(std::min((count + threads_per_block - 1) / threads_per_block, most_blocks));
+  static_cast<void>(cudaGetLastError());
+  each<Body><<<blocks, threads_per_block, 0, cuda_stream(queue)>>>(body, count);
+  check_launch();
+}
+
+/// How a sum over rows is cut into parts, which depends on the extents only.
+struct RowParts {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t parts = 1;
+  int width = 1;  ///< columns of a block
+
+  RowParts(std::int64_t all_rows, std::int64_t all_columns)
+      : rows(all_rows),
+        columns(all_columns),
+        parts(std::clamp<std::int64_t>(all_rows / 256, 1, 512)),
+        width(all_columns >= 32 ? 32 : (all_columns >= 8 ? 8 : 1)) {}
+  [[nodiscard]] std::int64_t partials() const { return parts * columns; }
+};
+
+/// Sums a part of the rows of `width` columns. Neighboring threads have neighboring columns.
+template <int width, typename T, typename Of>
+__global__ void __launch_bounds__(threads_per_block)
+    sum_part(Of of, T* partials, std::int64_t rows, std::int64_t columns, std::int64_t parts) {
+  constexpr int depth = threads_per_block / width;
+  __shared__ T sums[depth][width];
+  const int x = static_cast<int>(threadIdx.x) % width;
+  const int y = static_cast<int>(threadIdx.x) / width;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * width + x;
+  const std::int64_t part = blockIdx.y;
+  const std::int64_t begin = rows * part / parts;
+  const std::int64_t end = rows * (part + 1) / parts;
+  T sum{};
+  if (column < columns)
+    for (std::int64_t row = begin + y; row < end; row += depth) sum = sum + of(row, column);
+  sums[y][x] = sum;
+  __syncthreads();
+  for (int half = depth / 2; half > 0; half /= 2) {
+    if (y < half) sums[y][x] = sums[y][x] + sums[y + half][x];
+    __syncthreads();
+  }
+  if (y == 0 && column < columns) partials[part * columns + column] = sums[0][x];
+}
+
+/// Adds up the parts of each column, and passes the sum on.
+template <typename T, typename Finish>
+__global__ void __launch_bounds__(threads_per_block)
+    sum_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (column >= columns) return;
+  T sum = partials[column];
+  for (std::int64_t part = 1; part < parts; ++part) sum = sum + partials[part * columns + column];
+  finish(column, sum);
+}
+
+/// Submits finish(column, Σ of(row, column)) for each column.
+/// @tparam T         an aggregate with `+`, of which T{} is the neutral element
+/// @param  partials  memory for `RowParts::partials`
+template <typename T, typename Of, typename Finish>
+void sum_rows(std::int64_t rows, std::int64_t columns, const Of& of, const Finish& finish, void* partials,
+              Queue queue) {
+  if (columns <= 0) return;
+  const RowParts cut(rows, columns);
+  const dim3 grid(static_cast<unsigned>((columns + cut.width - 1) / cut.width), static_cast<unsigned>(cut.parts));
+  const auto blocks = static_cast<unsigned>((columns + threads_per_block - 1) / threads_per_block);
+  T* const to = static_cast<T*>(partials);
+  cudaStream_t const stream = cuda_stream(queue);
+  static_cast<void>(cudaGetLastError());
+  if (cut.width == 32) {
+    sum_part<32, T, Of><<<grid, threads_per_block, 0, stream>>>(of, to, rows, columns, cut.parts);
+  } else if (cut.width == 8) {
+    sum_part<8, T, Of><<<grid, threads_per_block, 0, stream>>>(of, to, rows, columns, cut.parts);
+  } else {
+    sum_part<1, T, Of><<<grid, threads_per_block, 0, stream>>>(of, to, rows, columns, cut.parts);
+  }
+  check_launch();
+  sum_parts<T, Finish><<<blocks, threads_per_block, 0, stream>>>(to, columns, cut.parts, finish);
+  check_launch();
+}
+
+}  // namespace lockstep::ops::cuda

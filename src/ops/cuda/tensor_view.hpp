@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/ops/format.hpp"
+#include "lockstep/ops/step.hpp"
+
+namespace lockstep::ops::cuda {
+
+/// The format of activations on a GPU: NHWC, where each position has all channels next to each other. In 16-bit types
+/// the channels are padded to a multiple of 8. Padding is finite, and kernels that write channel by channel write zeros
+/// there.
+Format nhwc(const Shape& shape, DType dtype);
+
+/// The number of channels in memory.
+inline std::int64_t padded_channels(std::int64_t channels, DType dtype) {
+  return size_of(dtype) == 2 ? (channels + 7) / 8 * 8 : channels;
+}
+
+/// A position in a tensor.
+struct Position {
+  std::int64_t sample;
+  std::int64_t channel;
+  std::int64_t row;
+  std::int64_t column;
+};
+
+/// Where the elements of a tensor are, NHWC or plain (NCHW). Strides are in elements.
+struct TensorView {
+  std::int64_t samples = 0;
+  std::int64_t channels = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t sample_stride = 0;
+  std::int64_t channel_stride = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t column_stride = 0;
+  std::int64_t padded = 0;  ///< number of channels in memory
+
+  /// The number of elements in memory, with padding.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t elements() const { return samples * sample_stride; }
+  /// The number of positions, each of which has all channels.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t positions() const { return samples * height * width; }
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t offset(const Position& at) const {
+    return at.sample * sample_stride + at.channel * channel_stride + at.row * row_stride + at.column * column_stride;
+  }
+  /// The position of element `i` in memory of an NHWC tensor. In the padding its channel is not below `channels`.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE Position nhwc_position(std::int64_t i) const {
+    const std::int64_t pixel = i / padded;
+    const std::int64_t row = pixel / width;
+    return {row / height, i % padded, row % height, pixel % width};
+  }
+  /// The place of an element of a sample in plain order.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t plain_index(const Position& at) const {
+    return (at.channel * height + at.row) * width + at.column;
+  }
+  /// The position of a sample's element in plain order.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE Position plain_position(std::int64_t sample, std::int64_t i) const {
+    return {sample, i / (height * width), i / width % height, i % width};
+  }
+};
+TensorView view_of(const Format& format);
+
+}  // namespace lockstep::ops::cuda
