@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -43,6 +44,17 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
 
 }  // namespace
 
+std::string text_of(const ConvolutionRequest& request) {
+  constexpr std::string_view passes[] = {"forward", "backward data", "backward weights"};
+  const Shape& x = request.x;
+  return std::string(passes[static_cast<int>(request.pass)]) + " of a convolution of " + std::to_string(x.batch) + 'x' +
+         std::to_string(x.channels) + 'x' + text(Pair(x.height, x.width)) + " to " +
+         std::to_string(request.y.channels) + " channels, kernel " + text(request.kernel) + ", stride " +
+         text(request.stride) + ", padding " + text(request.padding) + ", dilation " + text(request.dilation) +
+         ", groups " + std::to_string(request.groups) + ", " + std::string(name(request.dtype)) +
+         (request.tf32 ? " as tf32" : "");
+}
+
 ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
   return with_passes({.x = input,
@@ -77,11 +89,9 @@ ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& in
 ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
   const std::int64_t features = input.height * input.width * padded_channels(input.channels, dtype);
-  return with_passes({.x = {input.batch, features},
-                      .y = op.signature(std::span(&input, 1)).output,
-                      .dtype = dtype,
-                      .tf32 = tf32},
-                     true, op.activation);
+  return with_passes(
+      {.x = {input.batch, features}, .y = op.signature(std::span(&input, 1)).output, .dtype = dtype, .tf32 = tf32},
+      true, op.activation);
 }
 
 }  // namespace lockstep::ops::cuda
