@@ -4,19 +4,21 @@
 #include <cstdint>
 #include <span>
 
+#include "lockstep/ops/step.hpp"
+
 namespace lockstep::ops {
 
 /// Moments of the values of one channel: their number, their mean, and the sum of their squared distances from the
 /// mean.
 struct Moments {
-  double count = 0;
-  double mean = 0;
-  double squares = 0;
+  double count;
+  double mean;
+  double squares;
 };
 
 /// Merges the moments of two sets of values, without a difference of large sums.
 /// @source Chan, Golub, LeVeque: Updating formulae and a pairwise algorithm for computing sample variances, 1979
-inline Moments merged(const Moments& a, const Moments& b) {
+LOCKSTEP_HOST_DEVICE inline Moments merged(const Moments& a, const Moments& b) {
   const double count = a.count + b.count;
   if (count == 0) return {};
   const double apart = b.mean - a.mean;

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+
+#include "ops/cuda/channels.cuh"
+#include "ops/cuda/functions.hpp"
+#include "ops/moments.hpp"
+
+/// What the kernels of batch norm compute: `sum_packs` makes sums for each channel, `fold_channels` turns them into
+/// statistics, and `for_each_pack` goes over the elements again.
+namespace lockstep::ops::cuda {
+
+/// The deviations from a value of the channel, so that sums in float32 do not cancel far from zero.
+template <typename E, int size>
+struct Deviations {
+  const void* x;
+  std::int64_t packs;
+  using Constants = Pack<size>;
+
+  __device__ Constants constants(std::int64_t pack, std::int64_t first_row) const {
+    return load_pack<E, size>(x, first_row * packs + pack);
+  }
+  __device__ void add(std::int64_t i, const Constants& shift, float (&sums)[2][size]) const {
+    const Pack<size> values = load_pack<E, size>(x, i);
+    for (int k = 0; k < size; ++k) {
+      const float deviation = values.at[k] - shift.at[k];
+      sums[0][k] += deviation;
+      sums[1][k] += deviation * deviation;
+    }
+  }
+  /// Turns the sums into the mean and the squared deviations from it.
+  __device__ void finish(int k, const Constants& shift, std::int64_t count, double (&sums)[2]) const {
+    const double apart = sums[0] / static_cast<double>(count);
+    sums[1] = fmax(sums[1] - apart * sums[0], 0.0);
+    sums[0] = static_cast<double>(shift.at[k]) + apart;
+  }
+};
+
+/// Where the moments of parts are: those of this GPU's positions, or those that ranks have gathered.
+struct PartMoments {
+  using Value = Moments;
+  PackTiles tiles;
+  std::int64_t stride;  ///< number of channels of a part
+  const double* partials;
+  const double* gathered;  ///< null: `partials`
+
+  __device__ Moments at(std::int64_t part, std::int64_t channel) const {
+    const std::int64_t place = part * stride + channel;
+    if (gathered != nullptr) return {gathered[3 * place], gathered[3 * place + 1], gathered[3 * place + 2]};
+    const auto count = static_cast<double>(tiles.begin(part + 1) - tiles.begin(part));
+    if (count == 0) return {};
+    return {count, partials[2 * place], partials[2 * place + 1]};
+  }
+  static __device__ Moments join(const Moments& a, const Moments& b) { return merged(a, b); }
+};
+
+/// Writes local statistics.
+struct WriteMoments : PartMoments {
+  double* part;
+  __device__ void finish(std::int64_t channel, const Moments& all) const {
+    part[3 * channel] = all.count;
+    part[3 * channel + 1] = all.mean;
+    part[3 * channel + 2] = all.squares;
+  }
+};
+
+/// Saves the mean and the inverse deviation, and updates the running statistics.
+struct UseMoments : PartMoments {
+  float* mean;
+  float* inverse_deviation;
+  float* running_mean;
+  float* running_variance;
+  double momentum;
+  double epsilon;
+  __device__ void finish(std::int64_t channel, const Moments& all) const {
+    mean[channel] = static_cast<float>(all.mean);
+    const double variance = all.count > 0 ? all.squares / all.count : 0;
+    inverse_deviation[channel] = static_cast<float>(1 / std::sqrt(variance + epsilon));
+    if (all.count == 0) return;
+    // One value has no unbiased variance, so its biased variance, 0, is used.
+    const double unbiased = all.squares / (all.count > 1 ? all.count - 1 : 1);
+    update(running_mean[channel], all.mean);
+    update(running_variance[channel], unbiased);
+  }
+  __device__ void update(float& running, double value) const {
+    running = static_cast<float>((1 - momentum) * static_cast<double>(running) + momentum * value);
+  }
+};
+
+/// The line that is applied to a channel's values: (x − mean)·scale + beta. In the padding all are zero.
+struct Line {
+  float mean;
+  float scale;
+  float beta;
+  [[nodiscard]] __device__ float at(float x) const { return (x - mean) * scale + beta; }
+};
+template <int size>
+struct PackLines {
+  Line of[size];
+};
+
+struct LineSource {
+  const float* gamma;
+  const float* beta;
+  const float* mean;
+  const float* inverse_deviation;  ///< null: `variance`
+  const float* variance;
+  double epsilon;
+  std::int64_t channels;
+
+  [[nodiscard]] __device__ Line line(std::int64_t c) const {
+    if (c >= channels) return {0, 0, 0};
+    return {mean[c], gamma[c] * deviation(c), beta[c]};
+  }
+  [[nodiscard]] __device__ float deviation(std::int64_t c) const {
+    if (inverse_deviation != nullptr) return inverse_deviation[c];
+    return static_cast<float>(1 / std::sqrt(static_cast<double>(variance[c]) + epsilon));
+  }
+  template <int size>
+  __device__ PackLines<size> lines(std::int64_t pack) const {
+    PackLines<size> lines;
+    for (int k = 0; k < size; ++k) lines.of[k] = line(pack * size + k);
+    return lines;
+  }
+};
+
+template <typename E, int size>
+struct Normalize {
+  const void* x;
+  const void* residual;  ///< may be null
+  void* y;
+  LineSource source;
+  Activation activation;
+
+  __device__ PackLines<size> constants(std::int64_t pack) const { return source.template lines<size>(pack); }
+  __device__ void operator()(std::int64_t i, const PackLines<size>& lines) const {
+    Pack<size> values = load_pack<E, size>(x, i);
+    for (int k = 0; k < size; ++k) values.at[k] = lines.of[k].at(values.at[k]);
+    if (residual != nullptr) {
+      const Pack<size> added = load_pack<E, size>(residual, i);
+      for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
+    }
+    for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
+    store_pack<E, size>(y, i, values);
+  }
+};
+
+/// The gradient before the activation. With a residual the sign of the activation's input is found from the result;
+/// otherwise that input is computed again from x.
+template <typename E, int size>
+struct Gradient {
+  const void* dy;
+  const void* second;  ///< a second summand; may be null
+  const void* y;       ///< null: from x
+  Activation activation;
+
+  __device__ Pack<size> at(std::int64_t i, const Pack<size>& values, const PackLines<size>& lines) const {
+    Pack<size> gradient = load_pack<E, size>(dy, i);
+    if (second != nullptr) {
+      const Pack<size> added = load_pack<E, size>(second, i);
+      for (int k = 0; k < size; ++k) gradient.at[k] = E::widen(E::narrow(gradient.at[k] + added.at[k]));
+    }
+    if (activation == Activation::none) return gradient;
+    Pack<size> result = values;
+    if (y != nullptr) result = load_pack<E, size>(y, i);
+    for (int k = 0; k < size; ++k)
+      if (!passes(activation, y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
+    return gradient;
+  }
+};
+
+/// The sums of the gradients, and of their products with the deviations.
+template <typename E, int size>
+struct GradientSums {
+  const void* x;
+  Gradient<E, size> gradient;
+  void* keep;  ///< gets the gradient before the activation; may be null, or dy
+  LineSource source;
+  using Constants = PackLines<size>;
+
+  __device__ Constants constants(std::int64_t pack, std::int64_t /*first_row*/) const {
+    return source.template lines<size>(pack);
+  }
+  __device__ void add(std::int64_t i, const Constants& lines, float (&sums)[2][size]) const {
+    const Pack<size> values = load_pack<E, size>(x, i);
+    const Pack<size> g = gradient.at(i, values, lines);
+    if (keep != nullptr) store_pack<E, size>(keep, i, g);
+    for (int k = 0; k < size; ++k) {
+      sums[0][k] += g.at[k];
+      sums[1][k] += g.at[k] * (values.at[k] - lines.of[k].mean);
+    }
+  }
+  __device__ void finish(int /*k*/, const Constants& /*lines*/, std::int64_t /*count*/, double (&/*sums*/)[2]) const {}
+};
+
+/// The sums over a channel's gradients: of themselves, and of their products with the normalized values.
+struct GradientTotals {
+  double dy;
+  double dy_x;
+  double count;
+};
+struct PartGradients {
+  using Value = GradientTotals;
+  std::int64_t stride;
+  const double* partials;
+  __device__ GradientTotals at(std::int64_t part, std::int64_t channel) const {
+    const double* of = partials + 2 * (part * stride + channel);
+    return {of[0], of[1], 0};
+  }
+  static __device__ GradientTotals join(const GradientTotals& a, const GradientTotals& b) {
+    return {a.dy + b.dy, a.dy_x + b.dy_x, a.count + b.count};
+  }
+};
+
+/// The means that the gradient of x subtracts, by channel.
+struct GradientMeans {
+  float* dy;
+  float* dy_x;
+  __device__ void set(std::int64_t channel, const GradientTotals& of) const {
+    dy[channel] = static_cast<float>(of.dy / of.count);
+    dy_x[channel] = static_cast<float>(of.dy_x / of.count);
+  }
+};
+
+/// Writes the gradients of the parameters, and the means.
+struct UseGradients : PartGradients {
+  const float* inverse_deviation;
+  float* of_gamma;
+  float* of_beta;
+  double count;
+  GradientMeans means;
+  __device__ void finish(std::int64_t channel, const GradientTotals& sums) const {
+    const GradientTotals all{sums.dy, sums.dy_x * static_cast<double>(inverse_deviation[channel]), count};
+    of_gamma[channel] = static_cast<float>(all.dy_x);
+    of_beta[channel] = static_cast<float>(all.dy);
+    means.set(channel, all);
+  }
+};
+
+/// Writes local statistics of the gradients, and keeps them for the parameters.
+struct WriteGradients : PartGradients {
+  const float* inverse_deviation;
+  double count;
+  double* part;
+  float* own_dy;
+  float* own_dy_x;
+  __device__ void finish(std::int64_t channel, const GradientTotals& sums) const {
+    part[3 * channel] = sums.dy;
+    part[3 * channel + 1] = sums.dy_x * static_cast<double>(inverse_deviation[channel]);
+    part[3 * channel + 2] = count;
+    own_dy[channel] = static_cast<float>(sums.dy);
+    own_dy_x[channel] = static_cast<float>(part[3 * channel + 1]);
+  }
+};
+
+/// Writes the gradients of the parameters from this rank's sums, and the means of all ranks.
+struct UseGatheredGradients {
+  using Value = GradientTotals;
+  std::int64_t channels;
+  const double* gathered;
+  const float* own_dy;
+  const float* own_dy_x;
+  float* of_gamma;
+  float* of_beta;
+  GradientMeans means;
+  __device__ GradientTotals at(std::int64_t part, std::int64_t channel) const {
+    const double* of = gathered + 3 * (part * channels + channel);
+    return {of[0], of[1], of[2]};
+  }
+  static __device__ GradientTotals join(const GradientTotals& a, const GradientTotals& b) {
+    return PartGradients::join(a, b);
+  }
+  __device__ void finish(std::int64_t channel, const GradientTotals& all) const {
+    of_gamma[channel] = own_dy_x[channel];
+    of_beta[channel] = own_dy[channel];
+    means.set(channel, all);
+  }
+};
+
+/// dx = scale·(g − mean of g − x̂·mean of g·x̂).
+template <typename E, int size>
+struct InputGradient {
+  const void* x;
+  Gradient<E, size> gradient;
+  void* dx;
+  void* d_residual;  ///< gets a copy of the gradient before the activation; may be null
+  LineSource source;
+  GradientMeans means;
+
+  struct Constants {
+    PackLines<size> lines;
+    float mean[size];
+    float slope[size];
+  };
+  __device__ Constants constants(std::int64_t pack) const {
+    Constants of{source.template lines<size>(pack), {}, {}};
+    for (int k = 0; k < size; ++k) {
+      const std::int64_t c = pack * size + k;
+      if (c >= source.channels) continue;
+      of.mean[k] = means.dy[c];
+      of.slope[k] = means.dy_x[c] * source.inverse_deviation[c];
+    }
+    return of;
+  }
+  __device__ void operator()(std::int64_t i, const Constants& of) const {
+    const Pack<size> values = load_pack<E, size>(x, i);
+    const Pack<size> g = gradient.at(i, values, of.lines);
+    if (d_residual != nullptr) store_pack<E, size>(d_residual, i, g);
+    if (dx == nullptr) return;
+    Pack<size> result;
+    for (int k = 0; k < size; ++k) {
+      const Line& line = of.lines.of[k];
+      result.at[k] = line.scale * (g.at[k] - of.mean[k] - (values.at[k] - line.mean) * of.slope[k]);
+    }
+    store_pack<E, size>(dx, i, result);
+  }
+};
+
+}  // namespace lockstep::ops::cuda
