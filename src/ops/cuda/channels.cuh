@@ -180,8 +180,7 @@ template <typename Fold>
 void fold_channels(std::int64_t parts, std::int64_t channels, const Fold& fold, Queue queue) {
   if (channels <= 0) return;
   static_cast<void>(cudaGetLastError());
-  fold_each_channel<Fold>
-      <<<static_cast<unsigned>(channels), threads_of_fold, 0, cuda_stream(queue)>>>(fold, parts);
+  fold_each_channel<Fold><<<static_cast<unsigned>(channels), threads_of_fold, 0, cuda_stream(queue)>>>(fold, parts);
   check_launch();
 }
 

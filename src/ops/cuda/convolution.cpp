@@ -47,6 +47,17 @@ class LayerKernel final : public ConvolutionKernel {
  public:
   LayerKernel(const ConvolutionLayer& layer, Convolutions& convolutions, const KernelAlgorithms* chosen)
       : layer_(layer) {
+    const ConvolutionRequest& request = layer.requests.forward;
+    const Shape& image = layer.requests.transposed ? request.y : request.x;
+    const bool is_image = layer.requests.transposed && layer.input.shape.batch > 0;
+    if (is_image && (image.height > layer.input.shape.height || image.width > layer.input.shape.width)) {
+      Shape shape = layer.input.shape;
+      shape.height = image.height;
+      shape.width = image.width;
+      extended_ = nhwc(shape, layer.input.dtype);
+      extend_ = make_reorder(layer.input, *extended_).forward;
+      crop_ = make_reorder(*extended_, layer.input).forward;
+    }
     Traits traits{.inputs = {layer.input},
                   .output = layer.output,
                   .packed = {layer.weights.bytes()},
@@ -54,9 +65,9 @@ class LayerKernel final : public ConvolutionKernel {
     if (layer.has_bias) traits.packed.push_back(layer.bias ? layer.bias->bytes() : Bytes{});
     if (layer.input.shape.batch > 0) {
       const ConvolutionRequests& requests = layer.requests;
-      const auto make = [&](const ConvolutionRequest& request, std::string KernelAlgorithms::*word) {
-        Planned planned{.word = chosen != nullptr ? chosen->*word : first_candidate(convolutions, request)};
-        planned.plan = convolutions.plan(request, planned.word);
+      const auto make = [&](const ConvolutionRequest& of, std::string KernelAlgorithms::*word) {
+        Planned planned{.word = chosen != nullptr ? chosen->*word : first_candidate(convolutions, of)};
+        planned.plan = convolutions.plan(of, planned.word);
         return planned;
       };
       forward_ = make(requests.forward, &KernelAlgorithms::forward);
@@ -93,20 +104,24 @@ class LayerKernel final : public ConvolutionKernel {
     packing.dtype = layer_.requests.backward_weights.result;
     return packing.bytes();
   }
-  /// The gradient of the weights, and behind it what a plan or the sum of a bias's gradient needs.
+  /// The gradient of the weights, the extended input, and behind them what a plan or the sum of a bias's gradient
+  /// needs.
   [[nodiscard]] Bytes workspace() const {
     std::int64_t most = layer_.has_bias ? sum_channels_workspace(layer_.output).value : 0;
     for (const Planned* planned : {&forward_, &backward_data_, &backward_weights_})
       most = std::max(most, planned->plan->workspace().value);
-    return {aligned(weight_gradient().value) + most};
+    return {rest() + most};
   }
+  [[nodiscard]] std::int64_t extended() const { return aligned(weight_gradient().value); }
+  [[nodiscard]] std::int64_t rest() const { return extended() + (extended_ ? aligned(extended_->bytes.value) : 0); }
 
   /// The tensors of the library's convolution, whose x is the output of a transposed one.
   [[nodiscard]] ConvolutionTensors tensors(const Arguments& call, const void* input, const void* output) const {
     ConvolutionTensors tensors{.x = const_cast<void*>(layer_.requests.transposed ? output : input),
                                .w = const_cast<void*>(call.parameters[0]),
                                .y = const_cast<void*>(layer_.requests.transposed ? input : output)};
-    tensors.workspace = static_cast<std::byte*>(call.workspace) + aligned(weight_gradient().value);
+    tensors.workspace = static_cast<std::byte*>(call.workspace) + rest();
+    if (extended_) tensors.y = static_cast<std::byte*>(call.workspace) + extended();
     return tensors;
   }
 
@@ -114,8 +129,9 @@ class LayerKernel final : public ConvolutionKernel {
     if (forward_.plan == nullptr) return;
     ConvolutionTensors all = tensors(call, call.inputs[0], call.output);
     if (layer_.has_bias) all.bias = call.parameters[1];
+    if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
     forward_.plan->run(all, call.queue);
-    if (forward_.plan->applies_epilogue()) return;
+    if (!layer_.requests.transposed && forward_.plan->applies_epilogue()) return;
     if (layer_.has_bias || layer_.activation != Activation::none)
       add_bias(layer_.output, call.output, all.bias, layer_.activation, call.queue);
   }
@@ -128,11 +144,18 @@ class LayerKernel final : public ConvolutionKernel {
       sum_channels(layer_.output, call.output_gradient, call.parameter_gradients[1], all.workspace, call.queue);
     if (forward_.plan == nullptr) return zero(call.parameter_gradients[0], call.queue);
     all.w = call.workspace;
+    if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
     backward_weights_.plan->run(all, call.queue);
     unpack_gradient(layer_.weights, call.workspace, layer_.requests.backward_weights.result,
                     call.parameter_gradients[0], call.queue);
     if (call.input_gradients[0] == nullptr) return;
-    backward_data_.plan->run(tensors(call, call.input_gradients[0], call.output_gradient), call.queue);
+    all = tensors(call, call.input_gradients[0], call.output_gradient);
+    backward_data_.plan->run(all, call.queue);
+    if (extended_) copy(crop_, all.y, call.input_gradients[0], call.queue);
+  }
+
+  static void copy(const Submit& submit, const void* from, void* to, Queue queue) {
+    submit({.inputs = std::span(&from, 1), .output = to, .queue = queue});
   }
 
   void zero(void* weights, Queue queue) const {
@@ -141,6 +164,9 @@ class LayerKernel final : public ConvolutionKernel {
   }
 
   ConvolutionLayer layer_;
+  std::optional<Format> extended_;  // the input of a transposed convolution with the zeros that the requests have
+  Submit extend_;
+  Submit crop_;
   Planned forward_;
   Planned backward_data_;
   Planned backward_weights_;

@@ -71,16 +71,15 @@ ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType
 
 ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
-  ConvolutionRequests requests = with_passes({.x = op.signature(std::span(&input, 1)).output,
-                                              .y = input,
-                                              .kernel = op.kernel,
-                                              .stride = op.stride,
-                                              .padding = op.padding,
-                                              .dilation = op.dilation,
-                                              .groups = op.groups,
-                                              .dtype = dtype,
-                                              .tf32 = tf32},
-                                             false, Activation::none);
+  const Convolution mirrored{.out_channels = input.channels,
+                             .kernel = op.kernel,
+                             .stride = op.stride,
+                             .padding = op.padding,
+                             .dilation = op.dilation,
+                             .groups = op.groups,
+                             .bias = false};
+  const Shape output = op.signature(std::span(&input, 1)).output;
+  ConvolutionRequests requests = requests_of(mirrored, output, dtype, tf32);
   std::swap(requests.forward, requests.backward_data);
   requests.transposed = true;
   return requests;

@@ -22,7 +22,9 @@ struct ConvolutionRequests {
   ConvolutionRequest backward_weights;  ///< the result is of the activations' dtype
   /// Whether the operator's input and its gradient are y of the requests, and its output and its gradient are x: a
   /// transposed convolution is the backward pass of a convolution, with the same weights. The request `forward` is then
-  /// of the pass `backward_data`, and has neither bias nor ReLU, and `backward_data` is of the pass `forward`.
+  /// of the pass `backward_data`, and has neither bias nor ReLU, and `backward_data` is of the pass `forward`. With an
+  /// output padding that is not below the stride, y has more rows and columns than the operator's input, which are
+  /// zeros.
   bool transposed = false;
 };
 

@@ -57,7 +57,8 @@ Implementation make(const Dice& op, std::span<const Format> in, const Signature&
 /// @param reals  dtype of the result
 Implementation make(const Embedding& op, std::span<const Format> in, const Signature& signature, DType reals);
 
-/// Converts between plain and NHWC, and between dtypes.
+/// Converts between plain and NHWC, and between dtypes. Images may become larger, with zeros below and to the right, or
+/// smaller.
 Implementation make_reorder(const Format& from, const Format& to);
 
 /// The layout of a convolution's weights in memory, out × in × window, and of their copy, which is out × window × in.

@@ -23,7 +23,8 @@ Implementation reorder(const Format& from, const Format& to) {
                       const Position at =
                           to_plain ? target.plain_position(i / target.sample_stride, i % target.sample_stride)
                                    : target.nhwc_position(i);
-                      const bool exists = at.channel < source.channels;
+                      const bool exists =
+                          at.channel < source.channels && at.row < source.height && at.column < source.width;
                       store<To>(out, i, exists ? load<From>(in, source.offset(at)) : 0.0F);
                     },
                     call.queue);

@@ -73,6 +73,9 @@ void store(const std::vector<float>& from, void* data, const Shape& shape, DType
                    [&](std::int64_t nhwc, std::int64_t nchw) { to.set(nhwc, from[static_cast<std::size_t>(nchw)]); });
 }
 
+/// Both ways are tested.
+bool applies_epilogue(const ConvolutionRequest& request) { return request.dtype != DType::float32; }
+
 /// Computes a request on the host with the reference operator.
 void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tensors) {
   const Shape filter{r.y.channels, r.x.channels / r.groups, r.kernel.height, r.kernel.width};
@@ -83,8 +86,8 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
                        .padding = r.padding,
                        .dilation = r.dilation,
                        .groups = r.groups,
-                       .bias = r.bias,
-                       .activation = r.relu ? Activation::relu : Activation::none};
+                       .bias = r.bias && applies_epilogue(r),
+                       .activation = r.relu && applies_epilogue(r) ? Activation::relu : Activation::none};
   const std::unique_ptr<Kernel> kernel = make_reference_ops()->make(op, std::span(&input, 1));
   const bool forward = r.pass == ConvolutionPass::forward;
   std::vector<float> x = r.pass == ConvolutionPass::backward_data
@@ -96,12 +99,12 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
   std::vector<float> y =
       forward ? std::vector<float>(static_cast<std::size_t>(r.y.count())) : plain(tensors.y, r.y, r.dtype);
   std::vector<float> bias;
-  if (r.bias) bias = plain(const_cast<void*>(tensors.bias), {1, r.y.channels}, DType::float32);
+  if (op.bias) bias = plain(const_cast<void*>(tensors.bias), {1, r.y.channels}, DType::float32);
   std::vector<std::byte> saved(static_cast<std::size_t>(kernel->traits().saved.value));
   std::vector<std::byte> workspace(static_cast<std::size_t>(kernel->traits().workspace.value));
   const std::array<const void*, 1> inputs{x.data()};
   std::vector<const void*> parameters{w.data()};
-  if (r.bias) parameters.push_back(bias.data());
+  if (op.bias) parameters.push_back(bias.data());
   if (forward) {
     kernel->run(Pass::forward, {.inputs = inputs, .parameters = parameters, .output = y.data(), .saved = saved.data()});
     return store(y, tensors.y, r.y, r.dtype);
@@ -142,7 +145,7 @@ class ReferencePlan final : public ConvolutionPlan {
  public:
   explicit ReferencePlan(const ConvolutionRequest& request) : request_(request) {}
   [[nodiscard]] Bytes workspace() const override { return workspace_bytes; }
-  [[nodiscard]] bool applies_epilogue() const override { return true; }
+  [[nodiscard]] bool applies_epilogue() const override { return cuda::applies_epilogue(request_); }
   void run(const ConvolutionTensors& tensors, Queue queue) const override {
     const cudaError_t code = emulated_gpu::enqueue(
         static_cast<cudaStream_t>(queue.native()), cudaGraphNodeTypeKernel,
