@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads checkpoints: rank 0 reads the files, and broadcasts what it reads.
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -43,19 +42,19 @@ void require_same_tensors(const state::SafetensorsHeader& found, const state::Sa
 }
 
 /// Copies the elements of a chunk that a part wants.
-void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk) {
+void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk, const ops::Device& device) {
   const LayoutPart both = common({part.first, part.elements.count}, {{first}, chunk.count});
   if (both.count.value == 0) return;
   const Buffer from = slice(chunk, {both.offset.value - first}, both.count);
   const Buffer to = slice(part.elements, {both.offset.value - part.first.value}, both.count);
-  std::memcpy(to.data, from.data, static_cast<std::size_t>(to.bytes().value));
+  device.copy(to.data, from.data, to.bytes(), device.queue());
 }
 
 /// Broadcasts the tensors of rank 0's files, and lets each rank take what it wants.
 class TensorLoader {
  public:
-  TensorLoader(ProcessGroup& group, const OpenFiles* files, const CheckpointLayout& layout)
-      : group_(group), files_(files), layout_(layout) {}
+  TensorLoader(ProcessGroup& group, const OpenFiles* files, const CheckpointLayout& layout, const ops::Device& device)
+      : group_(group), files_(files), layout_(layout), device_(device) {}
 
   void want(const std::vector<StoredPart>& parts) {
     for (const StoredPart& part : parts) wanted_[{part.file, part.tensor}].push_back(part);
@@ -76,13 +75,15 @@ class TensorLoader {
         reader.read(reader.index_of(tensor.name), {first}, chunk);
       });
       group_.communicator().broadcast(chunk, {0}, Queue::host(), tensor.name).wait();
-      for (const StoredPart& part : wanted_[{file, index}]) take_common(part, first, chunk);
+      for (const StoredPart& part : wanted_[{file, index}]) take_common(part, first, chunk, device_);
+      device_.wait(device_.queue());  // the chunk is read into again
     }
   }
 
   ProcessGroup& group_;
   const OpenFiles* files_;
   const CheckpointLayout& layout_;
+  const ops::Device& device_;
   std::map<std::pair<CheckpointFile, int>, std::vector<StoredPart>> wanted_;
   std::vector<std::byte> chunk_;
 };
@@ -131,7 +132,7 @@ void load_tensors(ProcessGroup& group, const std::filesystem::path& path, Store&
   });
   group.control().broadcast(std::span(&statistics, 1), {0}, Queue::host(), "running statistics").wait();
   const CheckpointLayout layout(store, statistics);
-  TensorLoader loader(group, files ? &*files : nullptr, layout);
+  TensorLoader loader(group, files ? &*files : nullptr, layout, store.model().device());
   Store::AllStatistics all{.samples = std::vector<std::int64_t>(static_cast<std::size_t>(statistics))};
   all.memory.resize(static_cast<std::size_t>(statistics * store.statistics(0).bytes().value));
   all.parts = {all.memory.data(), {statistics * store.statistics(0).count.value}, store.statistics(0).dtype};

@@ -19,18 +19,19 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-/// Copies parts into memory that nobody changes.
+/// Copies parts into memory of the host that nobody changes.
 struct StagedParts {
-  explicit StagedParts(const std::vector<StoredPart>& from) : parts(from) {
+  StagedParts(const std::vector<StoredPart>& from, const ops::Device& device) : parts(from) {
     std::int64_t bytes = 0;
     for (const StoredPart& part : from) bytes += rounded_up(part);
-    memory = allocate_host({bytes});
+    memory = device.allocate_staging({bytes});
     auto* at = static_cast<std::byte*>(memory.data());
     for (StoredPart& part : parts) {
-      std::memcpy(at, part.elements.data, static_cast<std::size_t>(part.elements.bytes().value));
-      part.elements.data = at;
+      device.copy(at, part.elements.data, part.elements.bytes(), device.queue());
+      part.elements = {at, part.elements.count, part.elements.dtype};
       at += rounded_up(part);
     }
+    device.wait(device.queue());
   }
   Allocation memory;
   std::vector<StoredPart> parts;
@@ -131,7 +132,7 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   average_parts(copied, all.samples);
   const std::vector<StoredPart> averaged = layout.average_of(store, slice(copied, {0}, store.statistics(0).count));
   parts.insert(parts.end(), averaged.begin(), averaged.end());
-  job->staged.emplace(parts);
+  job->staged.emplace(parts, store.model().device());
   job->content = std::move(file);
   job->is_best = is_best;
   writing_ =

@@ -160,16 +160,7 @@ const RunState& Trainer::run() {
   return state_;
 }
 
-void Trainer::require_host_memory() const {
-  const ops::Device& device = replica_.model().device();
-  if (device.queue().is_host()) return;
-  throw Error(ErrorCode::unsupported, "checkpoints of values in memory of '" + std::string(device.name()) +
-                                          "' are neither saved nor read yet: compute on the CPU")
-      .on_every_rank();
-}
-
 void Trainer::save_checkpoints(CheckpointOptions options) {
-  require_host_memory();
   checkpoints_ = std::make_unique<Checkpoints>(*group_, std::move(options), listener_);
 }
 
@@ -411,12 +402,10 @@ std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t 
 }
 
 LoadedWeights Trainer::load_weights(const std::filesystem::path& path, WeightsMatch match) {
-  require_host_memory();
   return trainer::load_weights(*group_, path, replica_.store(), match);
 }
 
 Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem::path& folder) {
-  require_host_memory();
   Resumed resumed;
   const auto fallback = checkpoints_ ? checkpoints_->options().fallback : std::filesystem::path();
   const auto opened = open_checkpoint(*group_, wish, folder, fallback, resumed.refused);

@@ -14,6 +14,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "state/safetensors_file.hpp"
 #include "trainer/resume.hpp"
+#include "trainer/host_view.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -114,10 +115,13 @@ void read_as(const state::SafetensorsReader& reader, int tensor, Count first, co
 }  // namespace
 
 LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& path, Store& store, WeightsMatch match) {
+  const ops::Device& device = store.model().device();
   std::vector<std::byte> statistics(static_cast<std::size_t>(store.statistics(0).bytes().value));
-  if (!statistics.empty()) std::memcpy(statistics.data(), store.statistics(0).data, statistics.size());
+  const HostView own(device, store.statistics(0));
+  if (!statistics.empty()) std::memcpy(statistics.data(), own.buffer().data, statistics.size());
+  const HostView values(device, store.values());
   std::vector<Target> targets;
-  add_targets(targets, store.model().parameters(), store.values());
+  add_targets(targets, store.model().parameters(), values.buffer());
   add_targets(targets, store.model().state(),
               {statistics.data(), store.statistics(0).count, store.statistics(0).dtype});
 
@@ -149,6 +153,7 @@ LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& pat
       group.communicator().broadcast(part, {0}, Queue::host(), slot->name).wait();
     }
   }
+  values.write_back();
   Store::AllStatistics all{.memory = std::move(statistics), .parts = {}, .samples = {0}};
   all.parts = {all.memory.data(), store.statistics(0).count, store.statistics(0).dtype};
   store.take_statistics(all);
