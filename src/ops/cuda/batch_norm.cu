@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/batch_norm.cuh"
-
 #include "ops/cuda/implementation.hpp"
 
 namespace lockstep::ops::cuda {
@@ -46,7 +45,7 @@ struct BatchNormPasses {
   [[nodiscard]] PartMoments moments(const Arguments& call) const {
     return {.tiles = tiles, .stride = size * tiles.packs, .partials = partials(call)};
   }
-  [[nodiscard]] PartGradients gradients(const Arguments& call) const {
+  [[nodiscard]] PartSums gradients(const Arguments& call) const {
     return {.stride = size * tiles.packs, .partials = partials(call)};
   }
   [[nodiscard]] std::int64_t ranks(const Arguments& call) const {
@@ -131,8 +130,7 @@ struct BatchNormPasses {
       return;
     }
     // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
-    const bool has_terms =
-        call.second_output_gradient != nullptr || (op.residual && op.activation != Activation::none);
+    const bool has_terms = call.second_output_gradient != nullptr || (op.residual && op.activation != Activation::none);
     void* keep = has_terms ? dy : nullptr;
     if (d_residual != nullptr) keep = d_residual;
     sum_gradients(call, keep);
@@ -146,8 +144,7 @@ struct BatchNormPasses {
   void input_gradient(const Arguments& call, const Gradient<E, size>& gradient, void* d_residual) const {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
-    for_each_pack(tiles,
-                  InputGradient<E, size>{call.inputs[0], gradient, dx, d_residual, lines(call), means(call)},
+    for_each_pack(tiles, InputGradient<E, size>{call.inputs[0], gradient, dx, d_residual, lines(call), means(call)},
                   call.queue);
   }
 };
