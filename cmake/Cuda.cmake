@@ -76,8 +76,10 @@ set(LOCKSTEP_CUDA_COMPILER_MISSING "${lockstep_compiler_missing}" CACHE INTERNAL
 # neither can take the other's functions. Streams, events and memory are the driver's and known to every runtime of a process.
 find_program(LOCKSTEP_GNU_LD NAMES ld.bfd ld)  # for clang, CMAKE_LINKER is lld, which lacks --force-group-allocation
 mark_as_advanced(LOCKSTEP_GNU_LD)
-function(lockstep_embed_cuda_runtime target kernels)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
+function(lockstep_embed_cuda_runtime target)
+  foreach(kernels ${ARGN})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${kernels}>)
+  endforeach()
   target_compile_options(${target} PRIVATE -fno-lto)  # the linker below would not understand it
   set(runtime ${CMAKE_CURRENT_BINARY_DIR}/cuda_runtime.o)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/lockstep_cuda.o)

@@ -40,6 +40,9 @@ struct ConvolutionRequest {
   friend bool operator==(const ConvolutionRequest&, const ConvolutionRequest&) = default;
 };
 
+/// "forward of 256x64x56x56 to 64 channels, kernel 3x3, …"
+std::string text_of(const ConvolutionRequest& request);
+
 /// The tensors of a convolution, in memory of the GPU. The pass overwrites one of x, w and y, by its gradient if it is
 /// not the forward pass, and reads the others; none overlap.
 struct ConvolutionTensors {
@@ -55,6 +58,8 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   [[nodiscard]] virtual Bytes workspace() const = 0;
+  /// Whether a forward pass adds the bias and takes the ReLU; otherwise the caller does.
+  [[nodiscard]] virtual bool applies_epilogue() const = 0;
   /// Submits the pass to the queue, also while the queue is captured. @throws Error{device}
   virtual void run(const ConvolutionTensors& tensors, Queue queue) const = 0;
 };
@@ -65,8 +70,8 @@ class Convolutions {
   virtual ~Convolutions() = default;
   /// "cuDNN 9.19.0"
   [[nodiscard]] virtual std::string version() const = 0;
-  /// Returns words for the ways to compute the request, the most promising first; the same for the same kind of GPU and
-  /// version. It is empty if there is none.
+  /// Returns words, without spaces, for the ways to compute the request, the most promising first; the same for the
+  /// same kind of GPU and version. It is empty if there is none.
   [[nodiscard]] virtual std::vector<std::string> candidates(const ConvolutionRequest& request) = 0;
   /// @param word  one of `candidates`, here or on another GPU
   /// @throws Error{unsupported} naming the word and the request if this GPU or version lacks it

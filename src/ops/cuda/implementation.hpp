@@ -107,7 +107,4 @@ void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
 /// The bytes of workspace that the sums above need, for any number of values.
 Bytes sums_workspace();
 
-/// Why this build has no kernels for GPUs; empty if it has them.
-std::string why_no_kernels();
-
 }  // namespace lockstep::ops::cuda

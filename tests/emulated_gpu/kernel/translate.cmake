@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-# emulated_cuda_sources(kernels a.cu b.cu …) translates the files for g++. A target compiles ${kernels} instead of them,
-# and links emulated_gpu. It is called where that target is made.
+# emulated_cuda_sources(kernels a.cu b.cu … [HEADERS c.cuh …]) translates the files for g++. A target compiles ${kernels}
+# instead of them, and links emulated_gpu. The headers are found in place of the original ones, by their path below the
+# project's src. It is called where that target is made.
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(emulated_gpu_translator ${CMAKE_CURRENT_LIST_DIR}/translate.py)
 
 function(emulated_cuda_sources result)
+  cmake_parse_arguments(ARG "" "" "HEADERS" ${ARGN})
   set(translated "")
-  foreach(source ${ARGN})
+  set(headers "")
+  foreach(from ${ARG_HEADERS})
+    file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR}/src ${from})
+    set(to ${CMAKE_CURRENT_BINARY_DIR}/translated/${name})
+    add_custom_command(OUTPUT ${to} DEPENDS ${from} ${emulated_gpu_translator}
+      COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${from}" VERBATIM)
+    list(APPEND headers ${to})
+  endforeach()
+  foreach(source ${ARG_UNPARSED_ARGUMENTS})
     get_filename_component(from ${source} ABSOLUTE)
     get_filename_component(folder ${from} DIRECTORY)
     file(RELATIVE_PATH name ${PROJECT_SOURCE_DIR} ${from})
@@ -15,7 +25,8 @@ function(emulated_cuda_sources result)
     add_custom_command(OUTPUT ${to} DEPENDS ${from} ${emulated_gpu_translator}
       COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${source}" VERBATIM)
     # The thread sanitizer's instrumentation calls the emulation at each access; the sanitizer's library is not linked.
-    set_source_files_properties(${to} PROPERTIES INCLUDE_DIRECTORIES ${folder} SKIP_UNITY_BUILD_INCLUSION ON
+    set_source_files_properties(${to} PROPERTIES OBJECT_DEPENDS "${headers}" INCLUDE_DIRECTORIES
+      "${CMAKE_CURRENT_BINARY_DIR}/translated;${folder}" SKIP_UNITY_BUILD_INCLUSION ON
       SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
       "-fsanitize=thread;-O1;-g1;$<$<CXX_COMPILER_ID:GNU>:--param=tsan-instrument-func-entry-exit=0>")
     list(APPEND translated ${to})

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "lockstep/ops/ops.hpp"
+
+namespace lockstep::ops {
+
+/// The arithmetic of a GPU. Parameters, their gradients and all state are float32, and sums are at least float32.
+struct CudaArithmetic {
+  DType values = DType::float32;  ///< of activations: float32, bfloat16 or float16
+  bool tf32 = false;              ///< whether convolutions of float32 may round their operands to TF32
+};
+
+/// Makes the library for GPUs: cuDNN's convolutions and kernels of its own, in NHWC. Every sum has a fixed order, so
+/// that equal inputs give equal bits on GPUs of one kind. It has no kernels for `Lstm`, `Ctc` and `Custom`.
+/// @param gpu  CUDA device index, which this thread then has selected
+/// @throws Error{unsupported} saying what this build or machine lacks, and the remedy; Error{invalid_argument} for
+/// another
+///         dtype; Error{device}
+std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {});
+
+}  // namespace lockstep::ops

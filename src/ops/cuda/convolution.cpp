@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/convolution.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "lockstep/base/error.hpp"
+#include "ops/cuda/tensor_view.hpp"
+#include "platform/gpu/gpu.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+constexpr std::int64_t alignment = 256;  // of the parts of a workspace
+
+std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+
+template <typename Op>
+ConvolutionLayer layer_of(const Op& op, const Format& in, DType dtype, bool tf32) {
+  Shape one = in.shape;
+  one.batch = std::max<std::int64_t>(one.batch, 1);
+  return {.input = nhwc(in.shape, dtype),
+          .output = nhwc(op.signature(std::span(&in.shape, 1)).output, dtype),
+          .requests = requests_of(op, one, dtype, tf32),
+          .activation = op.activation};
+}
+
+Packing packing_of(const ConvolutionRequest& request, std::int64_t out, std::int64_t in, std::int64_t groups) {
+  return {.out = out,
+          .in = in,
+          .window = request.kernel.area(),
+          .groups = groups,
+          .packed_out = request.y.channels,
+          .packed_in = request.x.channels / request.groups,
+          .dense = request.groups == 1 && groups > 1,
+          .dtype = request.dtype};
+}
+
+std::optional<Packing> bias_packing(std::int64_t channels, std::int64_t padded) {
+  if (channels == padded) return std::nullopt;
+  return Packing{.out = channels, .in = 1, .packed_out = padded, .packed_in = 1};
+}
+
+/// Plans for the three passes, which share one workspace; there are none for an empty batch.
+class LayerKernel final : public ConvolutionKernel {
+ public:
+  LayerKernel(const ConvolutionLayer& layer, Convolutions& convolutions, const KernelAlgorithms* chosen)
+      : layer_(layer) {
+    Traits traits{.inputs = {layer.input},
+                  .output = layer.output,
+                  .packed = {layer.weights.bytes()},
+                  .backward_reads_output = layer.activation != Activation::none};
+    if (layer.has_bias) traits.packed.push_back(layer.bias ? layer.bias->bytes() : Bytes{});
+    if (layer.input.shape.batch > 0) {
+      const ConvolutionRequests& requests = layer.requests;
+      const auto make = [&](const ConvolutionRequest& request, std::string KernelAlgorithms::*word) {
+        Planned planned{.word = chosen != nullptr ? chosen->*word : first_candidate(convolutions, request)};
+        planned.plan = convolutions.plan(request, planned.word);
+        return planned;
+      };
+      forward_ = make(requests.forward, &KernelAlgorithms::forward);
+      backward_data_ = make(requests.backward_data, &KernelAlgorithms::backward_data);
+      backward_weights_ = make(requests.backward_weights, &KernelAlgorithms::backward_weights);
+      traits.workspace = workspace();
+    }
+    set(std::move(traits));
+  }
+
+  [[nodiscard]] std::string algorithm(Pass pass) const override {
+    if (forward_.plan == nullptr) return "nothing";
+    return pass == Pass::backward ? backward_data_.word + " " + backward_weights_.word : forward_.word;
+  }
+  [[nodiscard]] const Packing& packing(int parameter) const override {
+    return parameter == 0 ? layer_.weights : layer_.bias.value();
+  }
+
+ private:
+  struct Planned {
+    std::string word;
+    std::unique_ptr<ConvolutionPlan> plan;
+  };
+
+  static std::string first_candidate(Convolutions& convolutions, const ConvolutionRequest& request) {
+    const std::vector<std::string> words = convolutions.candidates(request);
+    if (words.empty())
+      throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text_of(request));
+    return words.front();
+  }
+
+  [[nodiscard]] Bytes weight_gradient() const {
+    Packing packing = layer_.weights;
+    packing.dtype = layer_.requests.backward_weights.result;
+    return packing.bytes();
+  }
+  /// The gradient of the weights, and behind it what a plan or the sum of a bias's gradient needs.
+  [[nodiscard]] Bytes workspace() const {
+    std::int64_t most = layer_.has_bias ? sum_channels_workspace(layer_.output).value : 0;
+    for (const Planned* planned : {&forward_, &backward_data_, &backward_weights_})
+      most = std::max(most, planned->plan->workspace().value);
+    return {aligned(weight_gradient().value) + most};
+  }
+
+  /// The tensors of the library's convolution, whose x is the output of a transposed one.
+  [[nodiscard]] ConvolutionTensors tensors(const Arguments& call, const void* input, const void* output) const {
+    ConvolutionTensors tensors{.x = const_cast<void*>(layer_.requests.transposed ? output : input),
+                               .w = const_cast<void*>(call.parameters[0]),
+                               .y = const_cast<void*>(layer_.requests.transposed ? input : output)};
+    tensors.workspace = static_cast<std::byte*>(call.workspace) + aligned(weight_gradient().value);
+    return tensors;
+  }
+
+  void forward(const Arguments& call) override {
+    if (forward_.plan == nullptr) return;
+    ConvolutionTensors all = tensors(call, call.inputs[0], call.output);
+    if (layer_.has_bias) all.bias = call.parameters[1];
+    forward_.plan->run(all, call.queue);
+    if (forward_.plan->applies_epilogue()) return;
+    if (layer_.has_bias || layer_.activation != Activation::none)
+      add_bias(layer_.output, call.output, all.bias, layer_.activation, call.queue);
+  }
+
+  void backward(const Arguments& call) override {
+    if (layer_.activation != Activation::none && forward_.plan != nullptr)
+      activation_backward(layer_.output, call.output, call.output_gradient, layer_.activation, call.queue);
+    ConvolutionTensors all = tensors(call, call.inputs[0], call.output_gradient);
+    if (layer_.has_bias)
+      sum_channels(layer_.output, call.output_gradient, call.parameter_gradients[1], all.workspace, call.queue);
+    if (forward_.plan == nullptr) return zero(call.parameter_gradients[0], call.queue);
+    all.w = call.workspace;
+    backward_weights_.plan->run(all, call.queue);
+    unpack_gradient(layer_.weights, call.workspace, layer_.requests.backward_weights.result,
+                    call.parameter_gradients[0], call.queue);
+    if (call.input_gradients[0] == nullptr) return;
+    backward_data_.plan->run(tensors(call, call.input_gradients[0], call.output_gradient), call.queue);
+  }
+
+  void zero(void* weights, Queue queue) const {
+    clear_bytes(weights, {layer_.weights.out * layer_.weights.in * layer_.weights.window * size_of(DType::float32)},
+                queue);
+  }
+
+  ConvolutionLayer layer_;
+  Planned forward_;
+  Planned backward_data_;
+  Planned backward_weights_;
+};
+
+}  // namespace
+
+std::optional<ConvolutionLayer> convolution_layer(const Operator& op, const Format& in, DType dtype, bool tf32) {
+  std::optional<ConvolutionLayer> layer;
+  if (const auto* convolution = std::get_if<Convolution>(&op); convolution != nullptr) {
+    layer = layer_of(*convolution, in, dtype, tf32);
+    layer->weights = packing_of(layer->requests.forward, convolution->out_channels,
+                                in.shape.channels / convolution->groups, convolution->groups);
+    layer->has_bias = convolution->bias;
+  } else if (const auto* transposed = std::get_if<TransposedConvolution>(&op); transposed != nullptr) {
+    layer = layer_of(*transposed, in, dtype, tf32);
+    layer->weights = packing_of(layer->requests.forward, in.shape.channels,
+                                transposed->out_channels / transposed->groups, transposed->groups);
+    layer->has_bias = transposed->bias;
+  } else if (const auto* linear = std::get_if<Linear>(&op); linear != nullptr) {
+    layer = layer_of(*linear, in, dtype, tf32);
+    layer->weights = packing_of(layer->requests.forward, linear->out_features, in.shape.channels, 1);
+    layer->weights.window = in.shape.height * in.shape.width;
+    layer->weights.packed_in = padded_channels(in.shape.channels, dtype);
+    layer->has_bias = true;
+  }
+  if (layer && layer->has_bias) {
+    const std::int64_t channels = layer->output.shape.channels;
+    layer->bias = bias_packing(channels, padded_channels(channels, dtype));
+  }
+  return layer;
+}
+
+std::vector<KernelAlgorithms> candidates(const ConvolutionLayer& layer, Convolutions& convolutions,
+                                         const std::string& library) {
+  if (layer.input.shape.batch == 0) return {};
+  const std::vector<std::string> forward = convolutions.candidates(layer.requests.forward);
+  const std::vector<std::string> data = convolutions.candidates(layer.requests.backward_data);
+  const std::vector<std::string> weights = convolutions.candidates(layer.requests.backward_weights);
+  if (forward.empty() || data.empty() || weights.empty()) return {};
+  std::vector<KernelAlgorithms> all{{library, forward.front(), data.front(), weights.front()}};
+  const auto add = [&](const std::vector<std::string>& words, std::string KernelAlgorithms::*pass) {
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      all.push_back(all.front());
+      all.back().*pass = words[i];
+    }
+  };
+  add(forward, &KernelAlgorithms::forward);
+  add(data, &KernelAlgorithms::backward_data);
+  add(weights, &KernelAlgorithms::backward_weights);
+  return all.size() > 1 ? all : std::vector<KernelAlgorithms>{};
+}
+
+std::unique_ptr<ConvolutionKernel> make_convolution(const ConvolutionLayer& layer, Convolutions& convolutions,
+                                                    const KernelAlgorithms* chosen) {
+  return std::make_unique<LayerKernel>(layer, convolutions, chosen);
+}
+
+}  // namespace lockstep::ops::cuda

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/convolution_requests.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "ops/cuda/tensor_view.hpp"
+#include "ops/shapes.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+constexpr std::int64_t channel_multiple = 8;
+
+void check_dtype(DType dtype) {
+  require(dtype == DType::float32 || size_of(dtype) == 2,
+          "no convolutions on GPUs in " + std::string(name(dtype)) + ": use float32, bfloat16 or float16");
+}
+
+/// Returns the groups of the convolution that is computed, for channels of x and y without padding.
+std::int64_t computed_groups(std::int64_t groups, std::int64_t x, std::int64_t y, DType dtype) {
+  if (groups == 1 || size_of(dtype) != 2) return groups;
+  if (groups == x && groups == y) return padded_channels(groups, dtype);  // depthwise
+  const bool are_aligned = x / groups % channel_multiple == 0 && y / groups % channel_multiple == 0;
+  return are_aligned ? groups : 1;
+}
+
+/// Pads the channels and makes the three passes of a convolution with this geometry.
+ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activation activation) {
+  request.groups = computed_groups(request.groups, request.x.channels, request.y.channels, request.dtype);
+  request.x.channels = padded_channels(request.x.channels, request.dtype);
+  request.y.channels = padded_channels(request.y.channels, request.dtype);
+  request.result = request.dtype;
+  ConvolutionRequests requests{request, request, request};
+  requests.forward.bias = bias;
+  requests.forward.relu = activation == Activation::relu;
+  requests.backward_data.pass = ConvolutionPass::backward_data;
+  requests.backward_weights.pass = ConvolutionPass::backward_weights;
+  return requests;
+}
+
+}  // namespace
+
+std::string text_of(const ConvolutionRequest& request) {
+  constexpr std::string_view passes[] = {"forward", "backward data", "backward weights"};
+  const Shape& x = request.x;
+  return std::string(passes[static_cast<int>(request.pass)]) + " of a convolution of " + std::to_string(x.batch) + 'x' +
+         std::to_string(x.channels) + 'x' + text(Pair(x.height, x.width)) + " to " +
+         std::to_string(request.y.channels) + " channels, kernel " + text(request.kernel) + ", stride " +
+         text(request.stride) + ", padding " + text(request.padding) + ", dilation " + text(request.dilation) +
+         ", groups " + std::to_string(request.groups) + ", " + std::string(name(request.dtype)) +
+         (request.tf32 ? " as tf32" : "");
+}
+
+ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32) {
+  check_dtype(dtype);
+  return with_passes({.x = input,
+                      .y = op.signature(std::span(&input, 1)).output,
+                      .kernel = op.kernel,
+                      .stride = op.stride,
+                      .padding = op.padding,
+                      .dilation = op.dilation,
+                      .groups = op.groups,
+                      .dtype = dtype,
+                      .tf32 = tf32},
+                     op.bias, op.activation);
+}
+
+ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32) {
+  check_dtype(dtype);
+  ConvolutionRequests requests = with_passes({.x = op.signature(std::span(&input, 1)).output,
+                                              .y = input,
+                                              .kernel = op.kernel,
+                                              .stride = op.stride,
+                                              .padding = op.padding,
+                                              .dilation = op.dilation,
+                                              .groups = op.groups,
+                                              .dtype = dtype,
+                                              .tf32 = tf32},
+                                             false, Activation::none);
+  std::swap(requests.forward, requests.backward_data);
+  requests.transposed = true;
+  return requests;
+}
+
+ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32) {
+  check_dtype(dtype);
+  const std::int64_t features = input.height * input.width * padded_channels(input.channels, dtype);
+  return with_passes(
+      {.x = {input.batch, features}, .y = op.signature(std::span(&input, 1)).output, .dtype = dtype, .tf32 = tf32},
+      true, op.activation);
+}
+
+}  // namespace lockstep::ops::cuda

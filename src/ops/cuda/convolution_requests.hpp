@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/ops/operators.hpp"
+#include "ops/cuda/convolutions.hpp"
+
+namespace lockstep::ops::cuda {
+
+/// What an operator's passes ask of a library of convolutions. All three requests have the same geometry.
+///
+/// Shapes have padded channels. `groups` is the operator's, except that it is the number of padded channels for a
+/// depthwise convolution in 16 bits, and 1 if the channels of a group are no multiple of 8 in 16 bits: the packed
+/// weights then have zeros outside the blocks of the groups, and only the blocks of the weight gradient are used.
+///
+/// A linear layer of C×H×W inputs is a convolution of one position with H·W·(padded C) channels, which are ordered as
+/// the NHWC input lies in memory.
+struct ConvolutionRequests {
+  ConvolutionRequest forward;  ///< with the operator's bias and ReLU, unless the operator is transposed
+  ConvolutionRequest backward_data;
+  ConvolutionRequest backward_weights;  ///< the result is of the activations' dtype
+  /// Whether the operator's input and its gradient are y of the requests, and its output and its gradient are x: a
+  /// transposed convolution is the backward pass of a convolution, with the same weights. The request `forward` is then
+  /// of the pass `backward_data`, and has neither bias nor ReLU, and `backward_data` is of the pass `forward`.
+  bool transposed = false;
+};
+
+/// @param input  of the operator, without padding; the batch is at least 1
+/// @param dtype  of the activations: float32, bfloat16 or float16
+/// @param tf32   whether float32 operands may be rounded to TF32
+/// @throws Error{invalid_argument} naming an invalid option, extent or dtype
+ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32);
+ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32);
+ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32);
+
+}  // namespace lockstep::ops::cuda

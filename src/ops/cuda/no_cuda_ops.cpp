@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+// This file replaces the operators for GPUs in builds without CUDA or its compiler.
+#include "lockstep/base/error.hpp"
+#include "lockstep/ops/cuda.hpp"
+
+namespace lockstep::ops {
+
+std::unique_ptr<Ops> make_cuda_ops(int /*gpu*/, const CudaArithmetic& /*arithmetic*/) {
+  throw Error(ErrorCode::unsupported, "lockstep was built without operators for GPUs: " LOCKSTEP_CUDA_OPS_MISSING);
+}
+
+}  // namespace lockstep::ops

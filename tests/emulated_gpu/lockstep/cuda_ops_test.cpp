@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every row of the table of operators on an emulated GPU, against the reference in float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "lockstep/base/error.hpp"
+#include "lockstep/ops/cuda.hpp"
+#include "lockstep/ops/reference.hpp"
+#include "ops/hosted_ops.hpp"
+#include "ops/rows.hpp"
+
+namespace lockstep::ops::test {
+namespace {
+
+struct Arithmetic {
+  std::string name;
+  CudaArithmetic arithmetic;
+  double tolerance;  ///< relative to a tensor's largest element
+};
+const std::array<Arithmetic, 3> all_arithmetics{
+    {{"float32", {}, 1e-5}, {"bf16", {.values = DType::bfloat16}, 1e-2}, {"fp16", {.values = DType::float16}, 1e-2}}};
+
+void expect_near(const Trial::Named& actual, const Trial::Named& expected, double tolerance) {
+  double largest = 0;
+  double error = 0;
+  ASSERT_EQ(actual.values.size(), expected.values.size());
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    largest = std::max(largest, std::abs(expected.values[i]));
+    error = std::max(error, std::abs(actual.values[i] - expected.values[i]));
+    ASSERT_FALSE(std::isnan(actual.values[i])) << expected.name << " element " << i;
+  }
+  EXPECT_LE(error, tolerance * (largest < 1e-9 ? 1 : largest)) << expected.name;
+}
+
+class CudaRows : public testing::TestWithParam<std::tuple<Row, Arithmetic>> {};
+
+TEST_P(CudaRows, AreNearTheReference) {
+  const auto& [row, how] = GetParam();
+  const auto cuda = make_hosted_ops(make_cuda_ops(0, how.arithmetic));
+  const auto reference = make_reference_ops();
+  Trial exact(*reference, DType::float64, row);
+  Trial fast(*cuda, DType::float32, row);
+  for (int round = 0; round < 2; ++round) {  // the second time with used memory
+    for (Trial* trial : {&exact, &fast}) {
+      trial->forward();
+      trial->backward();
+    }
+    const auto results = fast.results();
+    const auto expected = exact.results();
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_near(results[i], expected[i], how.tolerance);
+    expect_near({"output", fast.output()}, {"output", exact.output()}, how.tolerance);
+  }
+  exact.forward(Pass::infer);
+  fast.forward(Pass::infer);
+  expect_near({"output of an evaluation", fast.output()}, {"output", exact.output()}, how.tolerance);
+}
+
+/// The operators without kernels for GPUs.
+bool is_missing(const Row& row) {
+  return std::holds_alternative<Lstm>(row.op) || std::holds_alternative<Ctc>(row.op) ||
+         std::holds_alternative<Custom>(row.op);
+}
+
+std::vector<Row> rows_for_gpus() {
+  std::vector<Row> chosen = rows();
+  std::erase_if(chosen, is_missing);
+  return chosen;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, CudaRows,
+                         testing::Combine(testing::ValuesIn(rows_for_gpus()), testing::ValuesIn(all_arithmetics)),
+                         [](const auto& test) {
+                           std::string name = std::get<0>(test.param).name + "_" + std::get<1>(test.param).name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(CudaOps, NamesAnOperatorWithoutKernel) {
+  const auto cuda = make_cuda_ops(0);
+  for (const Row& row : rows()) {
+    if (!is_missing(row)) continue;
+    try {
+      const Trial trial(*make_hosted_ops(make_cuda_ops(0)), DType::float32, row);
+      ADD_FAILURE() << row.name << " has a kernel";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+      EXPECT_NE(error.message().find("train it with --device cpu"), std::string::npos) << error.message();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::ops::test
