@@ -3,6 +3,7 @@
 
 #include <span>
 
+#include "lockstep/base/error.hpp"
 #include "ops/cuda/implementation.hpp"
 #include "ops/cuda/launch.cuh"
 
@@ -49,6 +50,30 @@ inline void write_weight(const Arguments& call, double weight) {
   auto* to = static_cast<LossSums*>(call.output);
   for_each(
       1, [=] __device__(std::int64_t /*i*/) { to->weight = weight; }, call.queue);
+}
+
+/// Refuses a normalizer whose weights come out of the network and are therefore not there yet.
+inline const float* known_weights(const Arguments& call) {
+  if (call.inputs.size() < 3) return nullptr;
+  if (call.inputs[2] == nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                "what a loss is normalized by cannot come out of the network; give its weights as an input");
+  return static_cast<const float*>(call.inputs[2]);
+}
+
+/// The bytes of workspace that sums over so many terms need.
+inline Bytes loss_workspace(std::int64_t count) {
+  return {RowParts(count, 1).partials() * static_cast<std::int64_t>(sizeof(LossTerms))};
+}
+
+/// Writes the weight of `count` elements, which is their number without weights.
+inline void sum_weights(const Arguments& call, std::int64_t count) {
+  const float* weights = known_weights(call);
+  if (weights == nullptr) return write_weight(call, static_cast<double>(count));
+  auto* to = static_cast<LossSums*>(call.output);
+  sum_rows<double>(
+      count, 1, [=] __device__(std::int64_t i, std::int64_t /*column*/) { return static_cast<double>(weights[i]); },
+      [=] __device__(std::int64_t /*column*/, double weight) { to->weight = weight; }, call.workspace, call.queue);
 }
 
 /// The factor of all gradients of a call, in device memory.
