@@ -45,7 +45,7 @@ struct BatchNormPasses {
   [[nodiscard]] PartMoments moments(const Arguments& call) const {
     return {.tiles = tiles, .stride = size * tiles.packs, .partials = partials(call)};
   }
-  [[nodiscard]] PartGradients gradients(const Arguments& call) const {
+  [[nodiscard]] PartSums gradients(const Arguments& call) const {
     return {.stride = size * tiles.packs, .partials = partials(call)};
   }
   [[nodiscard]] std::int64_t ranks(const Arguments& call) const {

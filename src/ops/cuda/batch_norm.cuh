@@ -194,69 +194,54 @@ struct GradientSums {
   __device__ void finish(int /*k*/, const Constants& /*lines*/, std::int64_t /*count*/, double (&/*sums*/)[2]) const {}
 };
 
-/// The sums over a channel's gradients: of themselves, and of their products with the normalized values.
-struct GradientTotals {
-  double dy;
-  double dy_x;
-  double count;
-};
-struct PartGradients {
-  using Value = GradientTotals;
-  std::int64_t stride;
-  const double* partials;
-  __device__ GradientTotals at(std::int64_t part, std::int64_t channel) const {
-    const double* of = partials + 2 * (part * stride + channel);
-    return {of[0], of[1], 0};
-  }
-  static __device__ GradientTotals join(const GradientTotals& a, const GradientTotals& b) {
-    return {a.dy + b.dy, a.dy_x + b.dy_x, a.count + b.count};
-  }
-};
-
 /// The means that the gradient of x subtracts, by channel.
 struct GradientMeans {
   float* dy;
   float* dy_x;
-  __device__ void set(std::int64_t channel, const GradientTotals& of) const {
-    dy[channel] = static_cast<float>(of.dy / of.count);
-    dy_x[channel] = static_cast<float>(of.dy_x / of.count);
+  __device__ void set(std::int64_t channel, double sum_dy, double sum_dy_x, double count) const {
+    dy[channel] = static_cast<float>(sum_dy / count);
+    dy_x[channel] = static_cast<float>(sum_dy_x / count);
   }
 };
 
 /// Writes the gradients of the parameters, and the means.
-struct UseGradients : PartGradients {
+struct UseGradients : PartSums {
   const float* inverse_deviation;
   float* of_gamma;
   float* of_beta;
   double count;
   GradientMeans means;
-  __device__ void finish(std::int64_t channel, const GradientTotals& sums) const {
-    const GradientTotals all{sums.dy, sums.dy_x * static_cast<double>(inverse_deviation[channel]), count};
-    of_gamma[channel] = static_cast<float>(all.dy_x);
-    of_beta[channel] = static_cast<float>(all.dy);
-    means.set(channel, all);
+  __device__ void finish(std::int64_t channel, const Value& sums) const {
+    const double dy_x = sums.second * static_cast<double>(inverse_deviation[channel]);
+    of_gamma[channel] = static_cast<float>(dy_x);
+    of_beta[channel] = static_cast<float>(sums.first);
+    means.set(channel, sums.first, dy_x, count);
   }
 };
 
 /// Writes local statistics of the gradients, and keeps them for the parameters.
-struct WriteGradients : PartGradients {
+struct WriteGradients : PartSums {
   const float* inverse_deviation;
   double count;
   double* part;
   float* own_dy;
   float* own_dy_x;
-  __device__ void finish(std::int64_t channel, const GradientTotals& sums) const {
-    part[3 * channel] = sums.dy;
-    part[3 * channel + 1] = sums.dy_x * static_cast<double>(inverse_deviation[channel]);
+  __device__ void finish(std::int64_t channel, const Value& sums) const {
+    part[3 * channel] = sums.first;
+    part[3 * channel + 1] = sums.second * static_cast<double>(inverse_deviation[channel]);
     part[3 * channel + 2] = count;
-    own_dy[channel] = static_cast<float>(sums.dy);
+    own_dy[channel] = static_cast<float>(sums.first);
     own_dy_x[channel] = static_cast<float>(part[3 * channel + 1]);
   }
 };
 
 /// Writes the gradients of the parameters from this rank's sums, and the means of all ranks.
 struct UseGatheredGradients {
-  using Value = GradientTotals;
+  struct Value {
+    double dy;
+    double dy_x;
+    double count;
+  };
   std::int64_t channels;
   const double* gathered;
   const float* own_dy;
@@ -264,17 +249,17 @@ struct UseGatheredGradients {
   float* of_gamma;
   float* of_beta;
   GradientMeans means;
-  __device__ GradientTotals at(std::int64_t part, std::int64_t channel) const {
+  __device__ Value at(std::int64_t part, std::int64_t channel) const {
     const double* of = gathered + 3 * (part * channels + channel);
     return {of[0], of[1], of[2]};
   }
-  static __device__ GradientTotals join(const GradientTotals& a, const GradientTotals& b) {
-    return PartGradients::join(a, b);
+  static __device__ Value join(const Value& a, const Value& b) {
+    return {a.dy + b.dy, a.dy_x + b.dy_x, a.count + b.count};
   }
-  __device__ void finish(std::int64_t channel, const GradientTotals& all) const {
+  __device__ void finish(std::int64_t channel, const Value& all) const {
     of_gamma[channel] = own_dy_x[channel];
     of_beta[channel] = own_dy[channel];
-    means.set(channel, all);
+    means.set(channel, all.dy, all.dy_x, all.count);
   }
 };
 

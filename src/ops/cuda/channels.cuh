@@ -155,6 +155,27 @@ void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue
   check_launch();
 }
 
+struct TwoSums {
+  double first;
+  double second;
+  friend __device__ TwoSums operator+(const TwoSums& a, const TwoSums& b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+/// The sums of `sum_packs` as a fold of `fold_channels`, which has to be given its `finish`.
+struct PartSums {
+  using Value = TwoSums;
+  std::int64_t stride;  ///< number of channels of a part in memory
+  const double* partials;
+
+  __device__ Value at(std::int64_t part, std::int64_t channel) const {
+    const double* of = partials + 2 * (part * stride + channel);
+    return {of[0], of[1]};
+  }
+  static __device__ Value join(const Value& a, const Value& b) { return a + b; }
+};
+
 inline constexpr int threads_of_fold = 128;
 
 template <typename Fold>
