@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/convolution_requests.hpp"
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <utility>
@@ -81,11 +83,20 @@ ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& in
 ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
   const std::int64_t features = input.height * input.width * padded_channels(input.channels, dtype);
-  return with_passes({.x = {input.batch, features},
-                      .y = op.signature(std::span(&input, 1)).output,
-                      .dtype = dtype,
-                      .tf32 = tf32},
-                     true, op.activation);
+  return with_passes(
+      {.x = {input.batch, features}, .y = op.signature(std::span(&input, 1)).output, .dtype = dtype, .tf32 = tf32},
+      true, op.activation);
+}
+
+std::string text(const ConvolutionRequest& request) {
+  static constexpr std::array passes{"forward", "backward_data", "backward_weights"};
+  const Windows windows{request.kernel, request.stride, request.padding, request.dilation};
+  std::string dtype(name(request.dtype));
+  if (request.tf32) dtype = "tf32";
+  if (request.result != request.dtype) dtype += " with a result in " + std::string(name(request.result));
+  return passes.at(static_cast<std::size_t>(request.pass)) + std::string(" of convolution ") + text(windows) +
+         text_of_groups(request.groups) + (request.bias ? ", bias" : "") + (request.relu ? ", ReLU" : "") + ", from " +
+         text(request.x) + " to " + text(request.y) + " in " + dtype;
 }
 
 }  // namespace lockstep::ops::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "lockstep/ops/operators.hpp"
 #include "ops/cuda/convolutions.hpp"
@@ -37,5 +38,8 @@ struct ConvolutionRequests {
 ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32);
 ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32);
 ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32);
+
+/// Returns a text such as "backward_data of a 3×3 convolution, stride 2, from 8x64x32x32 to 8x128x16x16 in bfloat16".
+std::string text(const ConvolutionRequest& request);
 
 }  // namespace lockstep::ops::cuda
