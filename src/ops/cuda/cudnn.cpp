@@ -233,8 +233,10 @@ class CudnnConvolutions final : public Convolutions {
       if (is_fused && !request.bias && !request.relu) continue;
       if (auto graph = graph_of(request, is_fused, *target_)) graphs.emplace_back(is_fused, std::move(*graph));
     }
+    constexpr std::size_t enough = 4;
     Shortlist list;
     for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+      if (list.words.size() >= enough) break;
       for (const auto& [is_fused, graph] : graphs) {
         for (const Choice& choice : choices_of(graph, is_fused, mode, *target_)) consider(choice, graph, request, list);
       }
@@ -313,7 +315,8 @@ std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_pr
   Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
   if (!properties.try_to_finalize()) {
-    throw Error(ErrorCode::unsupported, "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
+    throw Error(ErrorCode::invalid_argument,
+                "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
   }
   return std::make_unique<CudnnConvolutions>(std::move(target));
 }
