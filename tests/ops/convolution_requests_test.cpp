@@ -47,6 +47,16 @@ TEST(ConvolutionRequests, ATransposedConvolutionIsTheBackwardPassOfOne) {
   EXPECT_FALSE(requests.forward.bias || requests.backward_data.bias);
 }
 
+TEST(ConvolutionRequests, AZeroAtTheEndOfTheKernelReachesTheOutputPadding) {
+  const auto kernel_of = [](Pair padding) {
+    const TransposedConvolution op{
+        .out_channels = 4, .kernel = {3, 2}, .padding = padding, .output_padding = {2, 0}, .dilation = {3, 1}};
+    return requests_of(op, {1, 4, 6, 5}, DType::float32, false).forward.kernel;
+  };
+  EXPECT_EQ(kernel_of(0), (Pair{4, 2}));
+  EXPECT_EQ(kernel_of(2), (Pair{3, 2}));
+}
+
 TEST(ConvolutionRequests, ALinearLayerReadsAnImageAsItLies) {
   const ConvolutionRequests requests = requests_of(Linear{.out_features = 10}, {4, 20, 5, 5}, DType::float16, false);
   EXPECT_EQ(requests.forward.x, (Shape{4, 24 * 25}));

@@ -17,6 +17,7 @@
 #include "lockstep/nn/models.hpp"
 #include "ops/cuda/convolution_requests.hpp"
 #include "ops/cuda/cudnn.hpp"
+#include "ops/rows.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::ops::cuda {
@@ -72,22 +73,26 @@ void want(std::map<std::string, Wanted>& all, const ConvolutionRequest& request,
   wanted.is_stem |= is_stem;
 }
 
+/// Adds what an operator asks of cuDNN, if it is a convolution of some kind.
+void want(std::map<std::string, Wanted>& all, const Operator& op, const Shape& input, bool is_stem,
+          const Precision& precision) {
+  const auto add = [&](const auto& product) {
+    const ConvolutionRequests requests = requests_of(product, input, precision.dtype, precision.tf32);
+    want(all, requests.forward, is_stem);
+    want(all, requests.backward_weights, is_stem);
+    if (!is_stem) want(all, requests.backward_data, false);
+  };
+  if (const auto* convolution = std::get_if<Convolution>(&op)) add(*convolution);
+  if (const auto* transposed = std::get_if<TransposedConvolution>(&op)) add(*transposed);
+  if (const auto* linear = std::get_if<Linear>(&op)) add(*linear);
+}
+
 /// Adds what training the model asks of cuDNN.
 void want(std::map<std::string, Wanted>& all, const nn::Graph& graph, std::int64_t batch, const Precision& precision) {
   for (const nn::Node& node : graph.nodes()) {
-    const int value = node.inputs.front();
-    const bool is_stem = graph.input_of(value) >= 0;
-    Shape input = graph.shape(value);
+    Shape input = graph.shape(node.inputs.front());
     input.batch = batch;
-    const auto add = [&](const auto& op) {
-      const ConvolutionRequests requests = requests_of(op, input, precision.dtype, precision.tf32);
-      want(all, requests.forward, is_stem);
-      want(all, requests.backward_weights, is_stem);
-      if (!is_stem) want(all, requests.backward_data, false);
-    };
-    if (const auto* convolution = std::get_if<Convolution>(&node.op)) add(*convolution);
-    if (const auto* transposed = std::get_if<TransposedConvolution>(&node.op)) add(*transposed);
-    if (const auto* linear = std::get_if<Linear>(&node.op)) add(*linear);
+    want(all, node.op, input, graph.input_of(node.inputs.front()) >= 0, precision);
   }
 }
 
@@ -220,6 +225,18 @@ TEST(Cudnn, NoEngineThatAddsAtomicallyIsTaken) {
     })) << word;
   }
   EXPECT_GT(refused, 0);
+}
+
+TEST(Cudnn, ThereIsAPlanForEveryConvolutionThatOperatorsAreTestedWith) {
+  std::string why_not;
+  const auto cudnn = cudnn_for(90, why_not);
+  if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
+  for (const Precision& precision : precisions) {
+    std::map<std::string, Wanted> all;
+    for (const test::Row& row : test::rows()) want(all, row.op, row.inputs.front(), false, precision);
+    ASSERT_GT(all.size(), 90U);
+    for (const auto& [key, wanted] : all) EXPECT_FALSE(cudnn->candidates(wanted.request).empty()) << key;
+  }
 }
 
 class CudnnPlans : public testing::TestWithParam<int> {};

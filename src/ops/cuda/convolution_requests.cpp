@@ -42,6 +42,12 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
   return requests;
 }
 
+/// Returns the kernel's extent along an axis, with a zero at its end if no window reaches the output padding otherwise
+/// and there is no padding to shorten instead.
+std::int64_t reaching(std::int64_t kernel, std::int64_t stride, std::int64_t padding, std::int64_t output_padding) {
+  return output_padding / stride * stride > padding ? kernel + 1 : kernel;
+}
+
 }  // namespace
 
 std::int64_t padded_channels(std::int64_t channels, DType dtype) {
@@ -65,9 +71,11 @@ ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType
 
 ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
+  const Pair kernel{reaching(op.kernel.height, op.stride.height, op.padding.height, op.output_padding.height),
+                    reaching(op.kernel.width, op.stride.width, op.padding.width, op.output_padding.width)};
   ConvolutionRequests requests = with_passes({.x = op.signature(std::span(&input, 1)).output,
                                               .y = input,
-                                              .kernel = op.kernel,
+                                              .kernel = kernel,
                                               .stride = op.stride,
                                               .padding = op.padding,
                                               .dilation = op.dilation,

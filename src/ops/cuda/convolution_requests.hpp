@@ -19,6 +19,9 @@ std::int64_t padded_channels(std::int64_t channels, DType dtype);
 /// depthwise convolution in 16 bits, and 1 if the channels of a group are no multiple of 8 in 16 bits: the packed
 /// weights then have zeros outside the blocks of the groups, and only the blocks of the weight gradient are used.
 ///
+/// `kernel` is the operator's, except that it is one larger along an axis of a transposed convolution whose output
+/// padding is at least a stride and larger than its padding: the packed weights have zeros there, at the end.
+///
 /// A linear layer of C×H×W inputs is a convolution of one position with H·W·(padded C) channels, which are ordered as
 /// the NHWC input lies in memory.
 struct ConvolutionRequests {

@@ -29,11 +29,22 @@ Descriptor tensor(Tensor id, const Shape& shape, DType dtype, bool is_virtual = 
   return std::move(descriptor).finalize("describe a tensor");
 }
 
+/// The padding at the end of an axis with which x has as many windows as y. That is the request's, except for
+/// transposed convolutions whose output padding is a stride or more: no window reaches the elements that it adds.
+std::int64_t padding_at_end(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
+                            std::int64_t padding, std::int64_t dilation) {
+  const std::int64_t windows = (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  return padding - (windows - y) * stride;
+}
+
 Descriptor convolution_of(const ConvolutionRequest& request) {
   const auto pair = [](const Pair& both) { return std::array<std::int64_t, 2>{both.height, both.width}; };
   const auto dilation = pair(request.dilation);
   const auto stride = pair(request.stride);
   const auto padding = pair(request.padding);
+  const std::array<std::int64_t, 2> at_end{
+      padding_at_end(request.x.height, request.y.height, request.kernel.height, stride[0], padding[0], dilation[0]),
+      padding_at_end(request.x.width, request.y.width, request.kernel.width, stride[1], padding[1], dilation[1])};
   Descriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
       .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
@@ -41,7 +52,7 @@ Descriptor convolution_of(const ConvolutionRequest& request) {
       .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::span<const std::int64_t>(dilation))
       .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::span<const std::int64_t>(stride))
       .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span<const std::int64_t>(padding))
-      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span<const std::int64_t>(padding));
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span<const std::int64_t>(at_end));
   return std::move(descriptor).finalize("describe a convolution");
 }
 
