@@ -79,6 +79,9 @@ class Convolutions {
                                                               const std::string& word) = 0;
 };
 
+/// Returns why there is no such library, and the remedy; empty if there is one. It does not throw.
+std::string why_no_convolutions();
+
 /// Makes the library for the GPU that the thread has selected.
 /// @throws Error{unsupported} saying why it is missing, and the remedy
 std::unique_ptr<Convolutions> make_convolutions();

@@ -300,6 +300,15 @@ class CudnnConvolutions final : public Convolutions {
 
 }  // namespace
 
+std::string why_no_convolutions() {
+  try {
+    (void)cudnn();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
+}
+
 std::unique_ptr<Convolutions> make_convolutions() {
   auto target = std::make_shared<Target>();
   if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
