@@ -193,7 +193,8 @@ TEST(Cudnn, WhatItLacksIsRefusedByName) {
   const auto cudnn = cudnn_for(90, why_not);
   if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
   const ConvolutionRequest request = example(DType::bfloat16).forward;
-  for (const char* word : {"direct", "eng", "eng1,k", "eng1,k2=", "eng1 k2=1", "fused,", "eng9999", "eng0,k2=77"}) {
+  for (const char* word :
+       {"direct", "eng", "eng1,k", "eng1,k2=", "eng1 k2=1", "fused,", "fused,eng0", "eng9999", "eng0,k2=77"}) {
     const std::string message = refusal_of(*cudnn, request, word);
     EXPECT_PRED2(has, message, "'" + std::string(word) + "'");
     EXPECT_PRED2(has, message, text(request));
@@ -206,7 +207,7 @@ TEST(Cudnn, Float32NeverUsesTensorCores) {
   if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
   const std::string word = cudnn->candidates(example(DType::float32, true).forward).front();
   EXPECT_EQ(refusal_of(*cudnn, example(DType::float32, true).forward, word), "");
-  EXPECT_PRED2(has, refusal_of(*cudnn, example(DType::float32).forward, word), "not precise");
+  EXPECT_PRED2(has, refusal_of(*cudnn, example(DType::float32).forward, word), "tensor cores");
 }
 
 TEST(Cudnn, NoEngineThatAddsAtomicallyIsTaken) {
@@ -218,13 +219,29 @@ TEST(Cudnn, NoEngineThatAddsAtomicallyIsTaken) {
   int refused = 0;
   for (int engine = 0; engine < 100; ++engine) {
     const std::string word = "eng" + std::to_string(engine);
-    if (!has(refusal_of(*cudnn, request, word), "not precise or deterministic")) continue;
+    if (!has(refusal_of(*cudnn, request, word), "in another order every time")) continue;
     ++refused;
     EXPECT_TRUE(std::none_of(words.begin(), words.end(), [&](const std::string& taken) {
       return taken == word || taken.starts_with(word + ",");
     })) << word;
   }
   EXPECT_GT(refused, 0);
+}
+
+TEST(Cudnn, AFusedReluLetsNanPass) {
+  std::string why_not;
+  const auto cudnn = cudnn_for(90, why_not);
+  if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
+  const ConvolutionRequest with_bias = example(DType::float32, true, true).forward;
+  ConvolutionRequest with_relu = with_bias;
+  with_relu.relu = true;
+  int without_relu_only = 0;
+  for (int engine = 0; engine < 100; ++engine) {
+    const std::string word = "fused,eng" + std::to_string(engine);
+    without_relu_only +=
+        has(refusal_of(*cudnn, with_relu, word), "may hide NaN") && refusal_of(*cudnn, with_bias, word).empty() ? 1 : 0;
+  }
+  EXPECT_GT(without_relu_only, 0);
 }
 
 TEST(Cudnn, ThereIsAPlanForEveryConvolutionThatOperatorsAreTestedWith) {
@@ -266,12 +283,14 @@ TEST_P(CudnnPlans, CodeIsCompiledForFloat32GradientsAndForBias) {
   ASSERT_NE(dlopen(LOCKSTEP_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   if (dlopen(LOCKSTEP_FOUND_NVRTC, RTLD_NOW | RTLD_GLOBAL) == nullptr) LOCKSTEP_SKIP(cudnn) << dlerror();
   ConvolutionRequest weights = example(DType::bfloat16).backward_weights;
+  const std::vector<std::string> for_bfloat16 = cudnn->candidates(weights);
   weights.result = DType::float32;
   ConvolutionRequest fused = example(DType::bfloat16, false, true).forward;
   fused.relu = true;
   for (const ConvolutionRequest& request : {weights, fused}) {
     const std::vector<std::string> words = cudnn->candidates(request);
     ASSERT_FALSE(words.empty()) << text(request);
+    EXPECT_NE(words, for_bfloat16);
     EXPECT_TRUE(cudnn->plan(request, words.front())->applies_epilogue()) << words.front();
   }
 }

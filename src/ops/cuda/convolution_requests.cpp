@@ -35,6 +35,7 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
   request.x.channels = padded_channels(request.x.channels, request.dtype);
   request.y.channels = padded_channels(request.y.channels, request.dtype);
   request.result = request.dtype;
+  request.tf32 = request.tf32 && request.dtype == DType::float32;
   ConvolutionRequests requests{request, request, request};
   requests.forward.bias = bias;
   requests.forward.relu = activation == Activation::relu;

@@ -21,14 +21,14 @@ namespace lockstep::ops::cuda {
 namespace {
 
 /// Where plans are made for: the selected GPU, by a handle, or one that is described by its properties.
-struct Target {
+struct PlanTarget {
   cudnnHandle_t handle = nullptr;
   std::optional<Descriptor> properties;
 
-  Target() = default;
-  Target(const Target&) = delete;
-  Target& operator=(const Target&) = delete;
-  ~Target() {
+  PlanTarget() = default;
+  PlanTarget(const PlanTarget&) = delete;
+  PlanTarget& operator=(const PlanTarget&) = delete;
+  ~PlanTarget() {
     if (handle != nullptr) cudnn().Destroy(handle);
   }
   /// Sets that one of two attributes which says for what a descriptor is made.
@@ -40,25 +40,30 @@ struct Target {
 };
 
 /// Returns the graph of a request; nothing if cuDNN does not know such graphs.
-std::optional<Descriptor> graph_of(const ConvolutionRequest& request, bool is_fused, const Target& target) {
-  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_of(request, is_fused));
-  target.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
-  if (!graph.try_to_finalize()) return std::nullopt;
-  return graph;
+/// @throws Error{device} naming the request if it cannot be described
+std::optional<Descriptor> graph_of(const ConvolutionRequest& request, bool is_fused, const PlanTarget& target) {
+  try {
+    Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_of(request, is_fused));
+    target.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
+    if (!graph.try_to_finalize()) return std::nullopt;
+    return graph;
+  } catch (const Error& error) {
+    throw Error(error.code(), text(request) + ": " + error.message());
+  }
 }
 
 constexpr std::string_view fused_prefix = "fused,";
 
 /// An engine and its knobs.
-struct Choice {
+struct EngineChoice {
   bool is_fused = false;  ///< bias and ReLU are a part of it
   std::int64_t engine = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type and value
 };
 
 /// Returns a text such as "fused,eng13,k2=1,k14=3".
-std::string word_of(const Choice& choice) {
+std::string word_of(const EngineChoice& choice) {
   std::string word = (choice.is_fused ? std::string(fused_prefix) : "") + "eng" + std::to_string(choice.engine);
   for (const auto& [type, value] : choice.knobs) word += ",k" + std::to_string(type) + "=" + std::to_string(value);
   return word;
@@ -76,8 +81,8 @@ std::optional<std::int64_t> take_number(std::string_view& text, std::string_view
 }
 
 /// Returns what `word_of` made the word from, or nothing if it is none of its words.
-std::optional<Choice> parse_word(std::string_view word) {
-  Choice choice;
+std::optional<EngineChoice> parse_word(std::string_view word) {
+  EngineChoice choice;
   choice.is_fused = word.starts_with(fused_prefix);
   if (choice.is_fused) word.remove_prefix(fused_prefix.size());
   const auto engine = take_number(word, "eng");
@@ -93,19 +98,19 @@ std::optional<Choice> parse_word(std::string_view word) {
 }
 
 /// Returns the choices of a heuristic for a graph, the most promising first.
-std::vector<Choice> choices_of(const Descriptor& graph, bool is_fused, cudnnBackendHeurMode_t mode,
-                               const Target& target) {
+std::vector<EngineChoice> choices_of(const Descriptor& graph, bool is_fused, cudnnBackendHeurMode_t mode,
+                                     const PlanTarget& target) {
   Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   target.tell(heuristic, std::nullopt, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   if (!heuristic.try_to_finalize()) return {};
-  std::vector<Choice> choices;
+  std::vector<EngineChoice> choices;
   for (const Descriptor& configuration :
        heuristic.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 64)) {
     const std::vector<Descriptor> engine =
         configuration.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
     if (engine.empty()) continue;
-    Choice& choice = choices.emplace_back();
+    EngineChoice& choice = choices.emplace_back();
     choice.is_fused = is_fused;
     choice.engine = engine.front().value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
     for (const Descriptor& knob :
@@ -121,27 +126,30 @@ bool is_compiled_at_run_time(const Descriptor& engine) {
   return engine.has_note(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
 }
 
-/// Whether an engine computes a request as precisely as lockstep promises, and to the same bits every time.
-bool is_acceptable(const Descriptor& engine, const ConvolutionRequest& request, bool is_fused) {
+/// Returns why lockstep does not take an engine for a request; empty if it does.
+std::string_view fault_of(const Descriptor& engine, const ConvolutionRequest& request, bool is_fused) {
   const auto notes = [&](cudnnBackendNumericalNote_t note) {
     return engine.has_note(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, note);
   };
-  // It adds by atomic operations, whose order differs from run to run.
-  if (notes(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
-  // It rounds operands to a type that is shorter than the tensors', or sums to one that is shorter than float32.
-  if (notes(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
-  if (notes(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
-  // It transforms tiles of the operands, and the errors are larger than those of sums of products.
-  if (notes(CUDNN_NUMERICAL_NOTE_WINOGRAD) || notes(CUDNN_NUMERICAL_NOTE_FFT)) return false;
+  if (notes(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "the engine adds in another order every time";
+  if (notes(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "the engine rounds operands to a shorter type";
+  if (notes(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "the engine rounds sums to a shorter type";
+  // The errors are larger than those of sums of products.
+  if (notes(CUDNN_NUMERICAL_NOTE_WINOGRAD) || notes(CUDNN_NUMERICAL_NOTE_FFT)) return "the engine transforms operands";
   // Tensor cores take float32 operands as TF32, and there is no other sign of it.
-  if (notes(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && request.dtype == DType::float32 && !request.tf32) return false;
+  if (notes(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && request.dtype == DType::float32 && !request.tf32) {
+    return "the engine uses tensor cores, which round float32 to TF32";
+  }
   // A ReLU that makes 0 of NaN would hide that training has diverged. cuDNN ignores the attribute that asks for NaN.
   // Engines with this note let it pass, and so does the code that cuDNN generates, which selects x unless x < 0.
-  return !is_fused || !request.relu || notes(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) || is_compiled_at_run_time(engine);
+  if (is_fused && request.relu && !notes(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) && !is_compiled_at_run_time(engine)) {
+    return "the engine's ReLU may hide NaN";
+  }
+  return {};
 }
 
 /// Makes the engine of a choice; nothing if the graph has none of this number here.
-std::optional<Descriptor> engine_of(const Choice& choice, const Descriptor& graph, const Target& target) {
+std::optional<Descriptor> engine_of(const EngineChoice& choice, const Descriptor& graph, const PlanTarget& target) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
   target.tell(engine, std::nullopt, CUDNN_ATTR_ENGINE_DEVICEPROP);
@@ -150,7 +158,7 @@ std::optional<Descriptor> engine_of(const Choice& choice, const Descriptor& grap
 }
 
 /// Makes the configuration of a choice; nothing if its knobs do not suit the engine.
-std::optional<Descriptor> configuration_of(const Choice& choice, const Descriptor& engine) {
+std::optional<Descriptor> configuration_of(const EngineChoice& choice, const Descriptor& engine) {
   std::vector<Descriptor> knobs;
   for (const auto& [type, value] : choice.knobs) {
     Descriptor& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
@@ -166,7 +174,7 @@ std::optional<Descriptor> configuration_of(const Choice& choice, const Descripto
 }
 
 /// Makes the plan of a configuration; nothing if it does not suit the tensors. Compiles its code, if it has to be.
-std::optional<Descriptor> plan_of(const Descriptor& configuration, const Target& target) {
+std::optional<Descriptor> plan_of(const Descriptor& configuration, const PlanTarget& target) {
   Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   target.tell(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
@@ -176,7 +184,7 @@ std::optional<Descriptor> plan_of(const Descriptor& configuration, const Target&
 
 class CudnnPlan final : public ConvolutionPlan {
  public:
-  CudnnPlan(Descriptor plan, bool has_bias, bool applies_epilogue, std::shared_ptr<const Target> target)
+  CudnnPlan(Descriptor plan, bool has_bias, bool applies_epilogue, std::shared_ptr<const PlanTarget> target)
       : plan_(std::move(plan)),
         has_bias_(has_bias),
         applies_epilogue_(applies_epilogue),
@@ -190,9 +198,9 @@ class CudnnPlan final : public ConvolutionPlan {
     if (target_->handle == nullptr) {
       throw Error(ErrorCode::unsupported, "a plan for a GPU that is only described cannot run: use make_convolutions");
     }
-    check(cudnn().SetStream(target_->handle, static_cast<cudaStream_t>(queue.native())), "use a stream");
-    check(cudnn().BackendExecute(target_->handle, plan_.native(), addresses_of(tensors).native()),
-          "submit a convolution");
+    check_cudnn(cudnn().SetStream(target_->handle, static_cast<cudaStream_t>(queue.native())), "use a stream");
+    check_cudnn(cudnn().BackendExecute(target_->handle, plan_.native(), addresses_of(tensors).native()),
+                "submit a convolution");
   }
 
  private:
@@ -216,14 +224,14 @@ class CudnnPlan final : public ConvolutionPlan {
   bool has_bias_;
   bool applies_epilogue_;
   Bytes workspace_;
-  std::shared_ptr<const Target> target_;
+  std::shared_ptr<const PlanTarget> target_;
   mutable std::optional<Descriptor> addresses_;
   mutable ConvolutionTensors told_;
 };
 
 class CudnnConvolutions final : public Convolutions {
  public:
-  explicit CudnnConvolutions(std::shared_ptr<const Target> target) : target_(std::move(target)) {}
+  explicit CudnnConvolutions(std::shared_ptr<const PlanTarget> target) : target_(std::move(target)) {}
 
   [[nodiscard]] std::string version() const override { return "cuDNN " + cudnn().version; }
 
@@ -238,7 +246,8 @@ class CudnnConvolutions final : public Convolutions {
     for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
       if (list.words.size() >= enough) break;
       for (const auto& [is_fused, graph] : graphs) {
-        for (const Choice& choice : choices_of(graph, is_fused, mode, *target_)) consider(choice, graph, request, list);
+        for (const EngineChoice& choice : choices_of(graph, is_fused, mode, *target_))
+          consider(choice, graph, request, list);
       }
     }
     return list.words;
@@ -250,18 +259,19 @@ class CudnnConvolutions final : public Convolutions {
       return {ErrorCode::unsupported, version() + " cannot use '" + word + "' for " + text(request) +
                                           " on this GPU: " + why + ". Let the kernels be chosen again"};
     };
+    const bool has_epilogue = request.bias || request.relu;
     const auto choice = parse_word(word);
-    if (!choice) throw refuse("it is no word for an engine");
+    if (!choice || (choice->is_fused && !has_epilogue)) throw refuse("it is no word for an engine");
     const auto graph = graph_of(request, choice->is_fused, *target_);
     if (!graph) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
     const auto engine = engine_of(*choice, *graph, *target_);
     if (!engine) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    if (!is_acceptable(*engine, request, choice->is_fused)) throw refuse("the engine is not precise or deterministic");
+    const std::string_view fault = fault_of(*engine, request, choice->is_fused);
+    if (!fault.empty()) throw refuse(std::string(fault));
     const auto configuration = configuration_of(*choice, *engine);
     if (!configuration) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
     auto plan = plan_of(*configuration, *target_);
     if (!plan) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    const bool has_epilogue = request.bias || request.relu;
     return std::make_unique<CudnnPlan>(std::move(*plan), choice->is_fused && request.bias,
                                        choice->is_fused || !has_epilogue, target_);
   }
@@ -274,7 +284,7 @@ class CudnnConvolutions final : public Convolutions {
     int compiled = 0;
   };
 
-  void consider(const Choice& choice, const Descriptor& graph, const ConvolutionRequest& request,
+  void consider(const EngineChoice& choice, const Descriptor& graph, const ConvolutionRequest& request,
                 Shortlist& list) const {
     constexpr std::size_t most = 8;
     constexpr int most_of_an_engine = 3;
@@ -284,7 +294,7 @@ class CudnnConvolutions final : public Convolutions {
     if (list.words.size() == most || of_engine == most_of_an_engine) return;
     if (std::find(list.words.begin(), list.words.end(), word) != list.words.end()) return;
     const auto engine = engine_of(choice, graph, *target_);
-    if (!engine || !is_acceptable(*engine, request, choice.is_fused)) return;
+    if (!engine || !fault_of(*engine, request, choice.is_fused).empty()) return;
     const bool is_compiled = is_compiled_at_run_time(*engine);
     if (is_compiled && list.compiled == most_compiled) return;
     const auto configuration = configuration_of(choice, *engine);
@@ -295,7 +305,7 @@ class CudnnConvolutions final : public Convolutions {
     list.words.push_back(word);
   }
 
-  std::shared_ptr<const Target> target_;
+  std::shared_ptr<const PlanTarget> target_;
 };
 
 }  // namespace
@@ -310,7 +320,7 @@ std::string why_no_convolutions() {
 }
 
 std::unique_ptr<Convolutions> make_convolutions() {
-  auto target = std::make_shared<Target>();
+  auto target = std::make_shared<PlanTarget>();
   if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
     throw Error(ErrorCode::unsupported,
                 "cuDNN " + cudnn().version + " (" + cudnn().file + ") cannot use this GPU: " + text_of(status) +
@@ -320,7 +330,7 @@ std::unique_ptr<Convolutions> make_convolutions() {
 }
 
 std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_properties) {
-  auto target = std::make_shared<Target>();
+  auto target = std::make_shared<PlanTarget>();
   Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
   if (!properties.try_to_finalize()) {

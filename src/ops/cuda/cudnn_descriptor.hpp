@@ -15,21 +15,21 @@
 namespace lockstep::ops::cuda {
 
 // The types of attributes' values. Descriptors and addresses are both void*; see set_descriptors and set_pointers.
-constexpr auto type_of(std::int64_t) { return CUDNN_TYPE_INT64; }
-constexpr auto type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
-constexpr auto type_of(float) { return CUDNN_TYPE_FLOAT; }
-constexpr auto type_of(char) { return CUDNN_TYPE_CHAR; }
-constexpr auto type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
-constexpr auto type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
-constexpr auto type_of(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
-constexpr auto type_of(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
-constexpr auto type_of(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
-constexpr auto type_of(cudnnBackendKnobType_t) { return CUDNN_TYPE_KNOB_TYPE; }
-constexpr auto type_of(cudnnBackendNumericalNote_t) { return CUDNN_TYPE_NUMERICAL_NOTE; }
-constexpr auto type_of(cudnnBackendBehaviorNote_t) { return CUDNN_TYPE_BEHAVIOR_NOTE; }
+constexpr auto attribute_type(std::int64_t) { return CUDNN_TYPE_INT64; }
+constexpr auto attribute_type(bool) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto attribute_type(float) { return CUDNN_TYPE_FLOAT; }
+constexpr auto attribute_type(char) { return CUDNN_TYPE_CHAR; }
+constexpr auto attribute_type(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+constexpr auto attribute_type(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto attribute_type(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
+constexpr auto attribute_type(cudnnPointwiseMode_t) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto attribute_type(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto attribute_type(cudnnBackendKnobType_t) { return CUDNN_TYPE_KNOB_TYPE; }
+constexpr auto attribute_type(cudnnBackendNumericalNote_t) { return CUDNN_TYPE_NUMERICAL_NOTE; }
+constexpr auto attribute_type(cudnnBackendBehaviorNote_t) { return CUDNN_TYPE_BEHAVIOR_NOTE; }
 
 /// @throws Error{device} with cuDNN's text unless the call succeeded
-inline void check(cudnnStatus_t status, const char* what) {
+inline void check_cudnn(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   throw Error(ErrorCode::device, "cuDNN " + cudnn().version + " fails to " + what + ": " + text_of(status));
 }
@@ -38,7 +38,7 @@ inline void check(cudnnStatus_t status, const char* what) {
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
-    check(cudnn().BackendCreateDescriptor(type, &native_), "create a descriptor");
+    check_cudnn(cudnn().BackendCreateDescriptor(type, &native_), "create a descriptor");
   }
   Descriptor(Descriptor&& other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -55,7 +55,7 @@ class Descriptor {
 
   template <typename T>
   Descriptor& set(cudnnBackendAttributeName_t name, std::span<const T> values) {
-    return set(name, type_of(T{}), values.data(), values.size());
+    return set(name, attribute_type(T{}), values.data(), values.size());
   }
   template <typename T>
   Descriptor& set(cudnnBackendAttributeName_t name, const T& value) {
@@ -76,17 +76,19 @@ class Descriptor {
   /// Returns whether cuDNN supports what the attributes describe.
   [[nodiscard]] bool try_to_finalize() { return cudnn().BackendFinalize(native_) == CUDNN_STATUS_SUCCESS; }
   Descriptor finalize(const char* what) && {
-    check(cudnn().BackendFinalize(native_), what);
+    check_cudnn(cudnn().BackendFinalize(native_), what);
     return std::move(*this);
   }
 
   template <typename T>
   [[nodiscard]] std::vector<T> values(cudnnBackendAttributeName_t name) const {
     std::int64_t count = 0;
-    check(cudnn().BackendGetAttribute(native_, name, type_of(T{}), 0, &count, nullptr), "count an attribute");
+    check_cudnn(cudnn().BackendGetAttribute(native_, name, attribute_type(T{}), 0, &count, nullptr),
+                "count an attribute");
     std::vector<T> found(static_cast<std::size_t>(count));
     if (count > 0) {
-      check(cudnn().BackendGetAttribute(native_, name, type_of(T{}), count, &count, found.data()), "read an attribute");
+      check_cudnn(cudnn().BackendGetAttribute(native_, name, attribute_type(T{}), count, &count, found.data()),
+                  "read an attribute");
     }
     found.resize(static_cast<std::size_t>(count));
     return found;
@@ -109,8 +111,8 @@ class Descriptor {
     std::vector<cudnnBackendDescriptor_t> natives;
     for (std::int64_t i = 0; i < most; ++i) natives.push_back(found.emplace_back(type).native());
     std::int64_t count = 0;
-    check(cudnn().BackendGetAttribute(native_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, natives.data()),
-          "read descriptors");
+    check_cudnn(cudnn().BackendGetAttribute(native_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count, natives.data()),
+                "read descriptors");
     found.erase(found.begin() + std::min(count, most), found.end());
     return found;
   }
@@ -118,8 +120,8 @@ class Descriptor {
  private:
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const void* values,
                   std::size_t count) {
-    check(cudnn().BackendSetAttribute(native_, name, type, static_cast<std::int64_t>(count), values),
-          "set an attribute");
+    check_cudnn(cudnn().BackendSetAttribute(native_, name, type, static_cast<std::int64_t>(count), values),
+                "set an attribute");
     return *this;
   }
 

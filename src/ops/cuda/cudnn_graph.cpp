@@ -8,20 +8,20 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-cudnnDataType_t data_type(DType dtype) {
+cudnnDataType_t cudnn_type(DType dtype) {
   if (dtype == DType::bfloat16) return CUDNN_DATA_BFLOAT16;
   return dtype == DType::float16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
 }
 
 /// Describes a tensor N×C×H×W, or weights K×C×R×S, whose channels are next to each other in memory.
 /// @param is_virtual  whether it is never stored
-Descriptor tensor(Tensor id, const Shape& shape, DType dtype, bool is_virtual = false) {
+Descriptor cudnn_tensor(TensorId id, const Shape& shape, DType dtype, bool is_virtual = false) {
   const std::array<std::int64_t, 4> extents{shape.batch, shape.channels, shape.height, shape.width};
   const std::array<std::int64_t, 4> strides{shape.channels * shape.height * shape.width, 1,
                                             shape.channels * shape.width, shape.channels};
   Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id))
-      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(dtype))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const std::int64_t>(extents))
       .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(strides))
@@ -37,7 +37,7 @@ std::int64_t padding_at_end(std::int64_t x, std::int64_t y, std::int64_t kernel,
   return padding - (windows - y) * stride;
 }
 
-Descriptor convolution_of(const ConvolutionRequest& request) {
+Descriptor convolution_descriptor(const ConvolutionRequest& request) {
   const auto pair = [](const Pair& both) { return std::array<std::int64_t, 2>{both.height, both.width}; };
   const auto dilation = pair(request.dilation);
   const auto stride = pair(request.stride);
@@ -90,7 +90,8 @@ PassNames names_of(ConvolutionPass pass) {
 }
 
 /// y = the function of x, and of b if it has two operands, in float32.
-Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b, const Descriptor& y) {
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y) {
   Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   function.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
@@ -101,10 +102,11 @@ Descriptor pointwise(cudnnPointwiseMode_t mode, const Descriptor& x, const Descr
   return std::move(operation).finalize("describe a pointwise operation");
 }
 
-Descriptor pass_of(const ConvolutionRequest& request, const Descriptor& x, const Descriptor& w, const Descriptor& y) {
+Descriptor pass_operation(const ConvolutionRequest& request, const Descriptor& x, const Descriptor& w,
+                          const Descriptor& y) {
   const PassNames names = names_of(request.pass);
   Descriptor operation(names.operation);
-  operation.set(names.convolution, convolution_of(request)).set(names.alpha, 1.0F).set(names.beta, 0.0F);
+  operation.set(names.convolution, convolution_descriptor(request)).set(names.alpha, 1.0F).set(names.beta, 0.0F);
   operation.set(names.x, x).set(names.w, w).set(names.y, y);
   return std::move(operation).finalize("describe a pass of a convolution");
 }
@@ -118,21 +120,21 @@ std::vector<Descriptor> operations_of(const ConvolutionRequest& request, bool is
   const bool copies_w = request.pass == ConvolutionPass::backward_weights && request.result != request.dtype;
   const Shape w_shape{request.y.channels, request.x.channels / request.groups, request.kernel.height,
                       request.kernel.width};
-  const Descriptor x = tensor(x_tensor, request.x, request.dtype);
-  const Descriptor w = tensor(w_tensor, w_shape, copies_w ? request.result : request.dtype);
-  const Descriptor y = tensor(y_tensor, request.y, request.dtype);
-  const Descriptor sums = tensor(sums_tensor, copies_w ? w_shape : request.y, DType::float32, true);
+  const Descriptor x = cudnn_tensor(x_tensor, request.x, request.dtype);
+  const Descriptor w = cudnn_tensor(w_tensor, w_shape, copies_w ? request.result : request.dtype);
+  const Descriptor y = cudnn_tensor(y_tensor, request.y, request.dtype);
+  const Descriptor sums = cudnn_tensor(sums_tensor, copies_w ? w_shape : request.y, DType::float32, true);
 
   std::vector<Descriptor> operations;
-  operations.push_back(pass_of(request, x, copies_w ? sums : w, bias || relu ? sums : y));
-  if (copies_w) operations.push_back(pointwise(CUDNN_POINTWISE_IDENTITY, sums, nullptr, w));
+  operations.push_back(pass_operation(request, x, copies_w ? sums : w, bias || relu ? sums : y));
+  if (copies_w) operations.push_back(pointwise_operation(CUDNN_POINTWISE_IDENTITY, sums, nullptr, w));
   if (bias) {
-    const Descriptor bias_of_channels = tensor(bias_tensor, {1, request.y.channels}, DType::float32);
-    const Descriptor biased = tensor(biased_tensor, request.y, DType::float32, true);
-    operations.push_back(pointwise(CUDNN_POINTWISE_ADD, sums, &bias_of_channels, relu ? biased : y));
-    if (relu) operations.push_back(pointwise(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y));
+    const Descriptor bias_of_channels = cudnn_tensor(bias_tensor, {1, request.y.channels}, DType::float32);
+    const Descriptor biased = cudnn_tensor(biased_tensor, request.y, DType::float32, true);
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_ADD, sums, &bias_of_channels, relu ? biased : y));
+    if (relu) operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y));
   } else if (relu) {
-    operations.push_back(pointwise(CUDNN_POINTWISE_RELU_FWD, sums, nullptr, y));
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, sums, nullptr, y));
   }
   return operations;
 }

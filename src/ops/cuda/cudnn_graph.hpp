@@ -10,7 +10,7 @@
 namespace lockstep::ops::cuda {
 
 /// The identifiers of the tensors of a graph, by which a plan is told their addresses.
-enum Tensor : std::int64_t { x_tensor = 1, w_tensor, y_tensor, bias_tensor, sums_tensor, biased_tensor };
+enum TensorId : std::int64_t { x_tensor = 1, w_tensor, y_tensor, bias_tensor, sums_tensor, biased_tensor };
 
 /// Returns the operations of a request, with bias and ReLU if `is_fused`.
 std::vector<Descriptor> operations_of(const ConvolutionRequest& request, bool is_fused);

@@ -11,8 +11,8 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-constexpr const char* variable = "LOCKSTEP_CUDNN_LIBRARY";
-constexpr std::size_t oldest = 90800;  // plans by device properties, and graphs of operations without a handle
+constexpr const char* cudnn_variable = "LOCKSTEP_CUDNN_LIBRARY";
+constexpr std::size_t oldest_cudnn = 90800;  // plans by device properties, and graphs of operations without a handle
 
 std::string version_text(std::size_t version) {
   return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
@@ -23,8 +23,8 @@ std::string soname() { return "libcudnn.so." + std::to_string(CUDNN_MAJOR); }
 
 [[noreturn]] void refuse_cudnn(const std::string& why) {
   throw Error(ErrorCode::unsupported, why + ". Install cuDNN " + std::to_string(CUDNN_MAJOR) + ", version " +
-                                          version_text(oldest) + " or newer (PyPI package nvidia-cudnn-cu" +
-                                          std::to_string(CUDART_VERSION / 1000) + "), and set " + variable +
+                                          version_text(oldest_cudnn) + " or newer (PyPI package nvidia-cudnn-cu" +
+                                          std::to_string(CUDART_VERSION / 1000) + "), and set " + cudnn_variable +
                                           " to its file " + soname() + " where the loader does not find it");
 }
 
@@ -32,8 +32,8 @@ void* open_cudnn(const std::string& file) {
   void* handle = dlopen(file.empty() ? soname().c_str() : file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
-    refuse_cudnn("cuDNN cannot be loaded" + (file.empty() ? "" : std::string(" from ") + variable + "=" + file) + ": " +
-                 (why != nullptr ? why : soname()));
+    refuse_cudnn("cuDNN cannot be loaded" + (file.empty() ? "" : std::string(" from ") + cudnn_variable + "=" + file) +
+                 ": " + (why != nullptr ? why : soname()));
   }
   return handle;
 }
@@ -65,7 +65,7 @@ CudnnLibrary load_cudnn(const std::string& file) {
   if (version / 10000 != CUDNN_MAJOR) {
     refuse_cudnn(which + "cannot be used: lockstep was built with the header of cuDNN " + version_text(CUDNN_VERSION));
   }
-  if (version < oldest) refuse_cudnn(which + "is too old");
+  if (version < oldest_cudnn) refuse_cudnn(which + "is too old");
   if (!missing.empty()) refuse_cudnn(which + "lacks " + missing + ", which lockstep calls");
   return library;
 }
@@ -73,7 +73,7 @@ CudnnLibrary load_cudnn(const std::string& file) {
 const CudnnLibrary& cudnn() {
   // It is never destroyed, because plans may be freed until the process ends.
   static const CudnnLibrary& library = *[] {
-    const char* file = std::getenv(variable);
+    const char* file = std::getenv(cudnn_variable);
     return new CudnnLibrary(load_cudnn(file != nullptr ? file : ""));
   }();
   return library;
