@@ -181,8 +181,8 @@ void Replica::progress() {
   const double seconds = std::chrono::duration<double>(Clock::now() - waiting_since_).count();
   if (seconds < group_->deadline().count()) return;
   throw Error(ErrorCode::timeout,
-              "the device has not finished the step after " +
-                  std::to_string(seconds) + " s, and all ranks wait for theirs: a kernel or a collective operation hangs",
+              "the device has not finished the step after " + std::to_string(seconds) +
+                  " s, and all ranks wait for theirs: a kernel or a collective operation hangs",
               {.operation = "training step",
                .step = step_ + 1 - model_.in_flight(),
                .rank = group_->rank().value,

@@ -122,8 +122,8 @@ class Replica : private nn::Exchange {
   std::int64_t submissions_ = 0;
   std::size_t finishing_ = 0;  // index of the step that was finished last
   std::int64_t step_ = 0;      // number of the step that was submitted last, from 1
-  /// An operation that each rank starts when it begins to wait for a step on a device. It ends when all ranks have begun
-  /// to, so that a rank that has died or stopped is named, although a graph that is launched has no deadlines.
+  /// An operation that each rank starts when it begins to wait for a step on a device. It ends when all ranks have
+  /// begun to, so that a rank that has died or stopped is named, although a graph that is launched has no deadlines.
   std::optional<Prepared> everybody_waits_;
   double nothing_ = 0;  // its operand
   Clock::time_point waiting_since_;

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include <utility>
 
 #include <cstring>
+#include <utility>
 
 #include "emulated_gpu/device/forbidden.hpp"
 #include "emulated_gpu/device/violation.hpp"

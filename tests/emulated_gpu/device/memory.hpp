@@ -54,8 +54,8 @@ class Memory {
     ~Open();
   };
 
-  /// Keeps what an `Open` has opened open, for work that opens it again at once. To change the protection of much memory
-  /// takes longer than a small kernel.
+  /// Keeps what an `Open` has opened open, for work that opens it again at once. To change the protection of much
+  /// memory takes longer than a small kernel.
   class KeepOpen {
    public:
     KeepOpen() { ++instance().kept_; }

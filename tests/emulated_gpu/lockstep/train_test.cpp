@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs train on emulated GPUs: it trains as it does on CPUs with the reference operators, and the bits of a run depend on
-// nothing but its options.
+// Runs train on emulated GPUs: it trains as it does on CPUs with the reference operators, and the bits of a run depend
+// on nothing but its options.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
