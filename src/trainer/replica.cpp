@@ -13,6 +13,7 @@
 #include "ddp/finite_check.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
+#include "platform/machine/launch.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -174,19 +175,49 @@ void Replica::order(Work work, Queue queue) {
   if (!work.test()) behind_.push_back(std::move(work));  // one that was captured has ended
 }
 
+/// Uses the device. If that fails, collective operations on it end, too: memory that they use could not be freed otherwise.
+template <typename Use>
+auto Replica::or_abort(const Use& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    if (!model_.device().queue().is_host()) abort(error);
+    throw;
+  }
+}
+
+void Replica::abort(const Error& why) const {
+  constexpr std::chrono::seconds most{5};  // a device that has failed may never end its work
+  group_->abort(why.message());
+  const ops::Device& device = model_.device();
+  try {
+    for (const Clock::time_point end = Clock::now() + most; Clock::now() < end && !device.is_idle(device.queue());)
+      group_->progress().poll();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the error under way says more
+  }
+}
+
 void Replica::progress() {
   data_parallel_.progress();
   if (!everybody_waits_) return;
-  if (everybody_waits_->test()) everybody_waits_->wait();  // throws if it has failed
+  // As long as a rank has not come here, the deadline of that operation counts, whose error names the rank.
+  if (!everybody_waits_->test()) {
+    waiting_since_ = Clock::now();
+    return;
+  }
+  everybody_waits_->wait();  // throws if it has failed
   const double seconds = std::chrono::duration<double>(Clock::now() - waiting_since_).count();
   if (seconds < group_->deadline().count()) return;
-  throw Error(ErrorCode::timeout,
-              "the device has not finished the step after " + std::to_string(seconds) +
-                  " s, and all ranks wait for theirs: a kernel or a collective operation hangs",
-              {.operation = "training step",
-               .step = step_ + 1 - model_.in_flight(),
-               .rank = group_->rank().value,
-               .host = group_->host()});
+  // A stopped process may have come here before it was stopped.
+  const std::string stopped = stopped_neighbors();
+  throw Error(
+      ErrorCode::timeout,
+      "the device has not finished the step after " + std::to_string(seconds) + " s: " +
+          (stopped.empty() ? "all ranks wait for theirs, so a kernel or a collective operation hangs" : stopped),
+      {.operation = "training step",
+       .step = step_ + 1 - model_.in_flight(),
+       .rank = group_->rank().value,
+       .host = group_->host()});
 }
 
 void Replica::sum(const Buffer& numbers, Queue queue) {
@@ -224,12 +255,14 @@ void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_
   step_ = global_step + 1;
   waiting_since_ = Clock::now();
   data_parallel_.number_steps_from(global_step + 1);  // the same number as in the trainer's errors
-  model_.submit(feed(batch),
-                {.learning_rate = learning_rate,
-                 .samples = static_cast<double>(batch.step_samples.value),
-                 .rng_key = {seed_, global_step, batch.first},
-                 .request = has_request ? 1.0 : 0.0},
-                *this);
+  or_abort([&] {
+    model_.submit(feed(batch),
+                  {.learning_rate = learning_rate,
+                   .samples = static_cast<double>(batch.step_samples.value),
+                   .rng_key = {seed_, global_step, batch.first},
+                   .request = has_request ? 1.0 : 0.0},
+                  *this);
+  });
   Submitted& entry = submitted_[static_cast<std::size_t>(submissions_++) % submitted_.size()];
   entry.samples = batch.samples;
   entry.step_samples = batch.step_samples;
@@ -239,9 +272,12 @@ void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_
 Replica::Finished Replica::finish(RunState& run) {
   finishing_ = static_cast<std::size_t>(submissions_ - model_.in_flight()) % submitted_.size();
   waiting_since_ = Clock::now();
-  if (everybody_waits_) everybody_waits_->start();
-  const nn::StepResult& result = model_.finish(*this);
-  if (everybody_waits_) everybody_waits_->wait();
+  const nn::StepResult& result = *or_abort([&] {
+    if (everybody_waits_) everybody_waits_->start();
+    const nn::StepResult* of_step = &model_.finish(*this);
+    if (everybody_waits_) everybody_waits_->wait();
+    return of_step;
+  });
   if (result.state.halted != 0) refuse(result);
   if (run.loss_scale != 0) {
     run.loss_scale = result.state.loss_scale;

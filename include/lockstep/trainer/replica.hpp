@@ -91,6 +91,9 @@ class Replica : private nn::Exchange {
   void gather_parameters(Queue /*queue*/) override { data_parallel_.gather(data_parallel_.values()); }
   [[nodiscard]] Communicator& communicator(Queue queue);
   void order(Work work, Queue queue);
+  template <typename Use>
+  auto or_abort(const Use& use);
+  void abort(const Error& why) const;
   nn::Feed feed(const data::Batch& batch);
   [[nodiscard]] std::vector<DataParallel::NotFinite> not_finite_gradients() const;
   [[noreturn]] void refuse(const nn::StepResult& result);
