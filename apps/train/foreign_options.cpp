@@ -26,8 +26,9 @@ constexpr std::string_view log_answer =
     "lockstep writes no log files; redirect the output, or let mpirun write a folder with one file per rank: mpirun "
     "--output-filename DIR -np 2 train ...";
 constexpr std::string_view gpus_answer =
-    "lockstep trains on CPUs only so far; its communication runs on GPUs (comm-bench --device cuda). Choose the number "
-    "of ranks by mpirun -np N";
+    "--device says where to train: cuda, which gives each rank a GPU, the indices of GPUs such as 0,1, or cpu. Choose "
+    "the "
+    "number of ranks by mpirun -np N";
 constexpr std::string_view evaluates_answer =
     "leave it out: train evaluates on the test set by itself, and reports loss and accuracy. --eval-only with "
     "--weights "

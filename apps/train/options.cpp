@@ -7,6 +7,7 @@
 
 #include "apps/common/help.hpp"
 #include "apps/common/same_options.hpp"
+#include "apps/train/device.hpp"
 #include "apps/train/foreign_options.hpp"
 #include "apps/train/option_rows.hpp"
 
@@ -92,6 +93,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
       with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
   set_defaults(values, model, precision_of(values.get<std::string>("precision")));
   values.store();
+  options.cpu_reason = why_not_on_gpus(values, options);
   options.trainer.precision = options.precision.reals;
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.settings = settings_to_compare(values);

@@ -37,7 +37,8 @@ struct Options {
   std::string tuning;                  ///< the selection table for "auto"; empty: the cost model
   bool explain = false;
   bool explain_step = false;
-  std::string device;
+  std::string device;      ///< "auto", "cpu", "cuda", or indices of GPUs
+  std::string cpu_reason;  ///< why these options are for CPUs only; empty if they are not
   std::string ops;
   Precision precision;
   bool exact = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/instruction_set.hpp"
+#include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 
@@ -15,9 +16,10 @@ namespace {
 /// This is also the initial scale of PyTorch's GradScaler. If it is too large, that shows within a few steps.
 constexpr double first_scale_of_float16 = 0x1p16;
 
-constexpr std::array<Precision, 4> all_precisions = {
+constexpr std::array<Precision, 5> all_precisions = {
     {{"float32", DType::float32, std::nullopt, 0},
      {"float64", DType::float64, std::nullopt, 0},
+     {"tf32", DType::float32, std::nullopt, 0, true},
      {"bf16", DType::float32, DType::bfloat16, 0},
      {"mixed-fp16", DType::float32, DType::float16, first_scale_of_float16}}};
 
@@ -58,8 +60,12 @@ std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& pr
                                has_instructions ? ops::Halves::native : ops::Halves::emulated);
 }
 
+std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision) {
+  return ops::make_cuda_ops(gpu, {.values = precision.half.value_or(DType::float32), .tf32 = precision.tf32});
+}
+
 std::string emulation_of(const Precision& precision, const ops::Ops& ops) {
-  if (!precision.half) return {};
+  if (!precision.half || !ops.device().queue().is_host()) return {};
   const ops::HalfKernels native = ops.half_kernels(*precision.half);
   if (native.exist) {
     return "in float32 where there are no kernels of it, and else computed by " +

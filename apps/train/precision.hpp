@@ -18,6 +18,7 @@ struct Precision {
   DType reals = DType::float32;  ///< dtype of parameters, their gradients and the optimizer's state
   std::optional<DType> half;     ///< dtype to which activations and their gradients are rounded in memory
   double loss_scale = 0;         ///< overridden by --loss-scale
+  bool tf32 = false;             ///< whether a GPU's convolutions may round their operands to TF32
 };
 
 /// Returns the names of all precisions, for --help.
@@ -32,8 +33,10 @@ std::vector<std::string_view> library_names();
 /// @param library  one of the names
 /// @param exact    whether to leave out what rounds more
 std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact);
+/// Makes the compute library of a GPU, by CUDA's index. @throws as ops::make_cuda_ops
+std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision);
 /// Describes which parts are emulated and why; empty if nothing is.
-/// @param ops  as returned by `make_ops`
+/// @param ops  as returned by `make_ops` or `make_cuda_ops`
 std::string emulation_of(const Precision& precision, const ops::Ops& ops);
 
 }  // namespace lockstep::train

@@ -16,6 +16,7 @@
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
 #include "apps/train/checksum.hpp"
+#include "apps/train/device.hpp"
 #include "apps/train/graph_for_data.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/load_data.hpp"
@@ -33,6 +34,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
+#include "trainer/host_view.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -63,7 +65,8 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
 }
 
 std::string weights_sha256(const trainer::Replica& replica) {
-  return sha256(replica.data_parallel().layout(), replica.data_parallel().values());
+  const trainer::HostView values(replica.model().device(), replica.data_parallel().values());
+  return sha256(replica.data_parallel().layout(), values.buffer());
 }
 
 observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
@@ -217,6 +220,16 @@ void close_in_order(ProcessGroup& group) {
   }
 }
 
+/// Makes the compute library of the device, which `Options::ops` is called after then.
+std::unique_ptr<ops::Ops> make_ops_for(const ProcessGroup& group, const World& world, Options& options, int threads) {
+  if (!group.gpu()) return make_ops(options.ops, options.precision, threads, options.exact);
+  const Phase phase(world.group(), "preparing the GPU", Phase::Kind::work);
+  std::unique_ptr<ops::Ops> ops;
+  agree(world.group(), [&] { ops = make_cuda_ops(*group.gpu(), options.precision); });
+  options.ops = ops->name();
+  return ops;
+}
+
 /// Starts the ranks' clocks at the same time.
 void start_together(const World& world) {
   const Phase phase(world.group(), "preparing the training", Phase::Kind::work);
@@ -298,10 +311,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;
   options.trainer.lanes = by_shards ? threads : 1;
-  const auto ops = make_ops(options.ops, options.precision, by_shards ? 1 : threads, options.exact);
-  voice.phase("preparing kernels");
-  const std::string kernels =
-      options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
+  const DeviceChoice device = choose_device(world, options, graph);
+  options.device = name(device.device);
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   RunFiles files = open_run_folder(world, options, notice);
 
@@ -312,7 +323,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
   }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  ProcessGroup group(world, {.algorithm = options.algorithm,
+  ProcessGroup group(world, {.device = device.device,
+                             .gpus = device.gpus,
+                             .algorithm = options.algorithm,
                              .tuning = options.tuning,
                              .wait = make_wait_policy(options.wait, node.spins_before_yield),
                              .progress_thread = options.progress_thread,
@@ -321,9 +334,14 @@ int run_session(World& world, const Options& given, const Registry& registry) {
                              .observer = observer,
                              .notice = notice,
                              .compress = backends::parse_compression(options.compress)});
+  const std::unique_ptr<ops::Ops> ops = make_ops_for(group, world, options, by_shards ? 1 : threads);
+  voice.phase("preparing kernels");
+  const std::string kernels =
+      options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
   voice.print(header_text(options,
                           {.ranks = world.size(),
                            .threads = threads,
+                           .why_cpu = device.why,
                            .steps = run.steps,
                            .kernels = kernels,
                            .emulation = emulation_of(options.precision, *ops)},

@@ -18,6 +18,7 @@ namespace lockstep::train {
 struct RunDescription {
   int ranks = 1;
   int threads = 1;             ///< per rank
+  std::string why_cpu = {};    ///< why --device auto has not chosen GPUs; empty if it has, or was not given
   std::int64_t steps = 1;      ///< of the whole run
   std::string kernels = {};    ///< a line about --kernels; empty if that was not given
   std::string emulation = {};  ///< as returned by emulation_of()

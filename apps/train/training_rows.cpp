@@ -6,6 +6,7 @@
 #include <limits>
 #include <system_error>
 
+#include "apps/train/device.hpp"
 #include "apps/train/option_rows.hpp"
 #include "apps/train/precision.hpp"
 #include "lockstep/nn/model.hpp"
@@ -13,7 +14,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::array<std::string_view, 2> devices = {"cpu", "cuda"};
 constexpr std::array<std::string_view, 4> optimizers = {"sgd", "adamw", "lars", "lamb"};
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 
@@ -41,12 +41,6 @@ std::string conflict_of_data_dir(const OptionValues& given, const Options& o, da
   if (!given.has("data-dir") && directory == data::Directory::required)
     return "--dataset " + o.dataset + " needs --data-dir, the folder with its files";
   return "";
-}
-
-std::string conflict_of_device(const Options& o) {
-  if (o.device == "cpu") return "";
-  return "--device cuda: the trainer's own operators for GPUs come later. What can be had on GPUs today: ProcessGroup "
-         "and DataParallel with Device::cuda, for a program with layers of its own, and comm-bench --device cuda";
 }
 
 std::string conflict_of_kernels(const Options& o) {
@@ -281,13 +275,12 @@ OptionGroup optimizer_options(Options& o) {
 OptionGroup computation_options(Options& o) {
   return {"Computation",
           {{.name = "device",
-            .domain = one_of(devices),
-            .help = "device to train on; cuda is not available yet",
-            .otherwise = "cpu",
-            .advice = "train computes on CPUs only so far, and takes no device numbers: leave it out, and start "
-                      "ranks by mpirun -np N",
+            .domain = Text{"DEVICE"},
+            .help = "where to train: cpu; cuda, one GPU for each rank; 0,1,... the GPUs of a host's ranks, counted "
+                    "within CUDA_VISIBLE_DEVICES; auto, GPUs where every rank can have one, else CPUs",
+            .otherwise = "auto",
             .store = into(o.device),
-            .conflict = [&o](const OptionValues&) { return conflict_of_device(o); }},
+            .conflict = [&o](const OptionValues& given) { return conflict_of_device(given, o); }},
            {.name = "ops",
             .domain = one_of(library_names()),
             .help = "compute library of the layers",

@@ -53,7 +53,7 @@ class MpiMembers : public Members {
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
     const Phase phase(group_, "making a communicator on GPUs");
-    if (!gpu_) gpu_ = agree_on_gpu(group_);
+    if (!gpu_) gpu_ = agree_on_gpu(group_, options.gpus);
     const auto from_zero = [this](const std::vector<std::byte>& mine) {
       const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
       const std::string of_zero = broadcast_string(group_, bytes, {0});

@@ -120,15 +120,64 @@ std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const s
   return std::nullopt;
 }
 
-int agree_on_gpu(const MpiGroup& group) {
+namespace {
+
+/// Returns this rank's GPU in the list of its host.
+/// @throws Error{invalid_argument} naming the list, an index that is absent or repeated, or the number of ranks
+int listed_gpu(const MpiGroup& group, const std::vector<int>& listed) {
+  std::string list;
+  for (const int gpu : listed) list += (list.empty() ? "" : ",") + std::to_string(gpu);
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument, "the list of GPUs " + list + ' ' + why,
+                {.rank = group.rank().value, .host = group.host()});
+  };
+  const int gpus = gpu_count();
+  for (const int gpu : listed) {
+    if (gpu < 0 || gpu >= gpus)
+      refuse("has " + std::to_string(gpu) + ", and host " + group.host() + " shows " + std::to_string(gpus) +
+             (gpus == 1 ? " GPU" : " GPUs") + ", numbered from 0 in the order of CUDA_VISIBLE_DEVICES");
+    if (std::count(listed.begin(), listed.end(), gpu) > 1) refuse("has " + std::to_string(gpu) + " twice");
+  }
+  const Place place = place_of(group.shape(), group.rank());
+  if (static_cast<std::size_t>(place.local_size) != listed.size())
+    refuse("has " + std::to_string(listed.size()) + " entries, and host " + group.host() + " has " +
+           std::to_string(place.local_size) + " ranks: start as many as entries, or list one for each");
+  return listed[static_cast<std::size_t>(place.local_rank)];
+}
+
+}  // namespace
+
+std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool listed) {
+  const std::string mine = own.empty() ? why_no_gpu() : own;
+  const std::vector<std::string> reasons = all_gather_strings(group, mine);
+  const auto first = std::find_if(reasons.begin(), reasons.end(), [](const std::string& why) { return !why.empty(); });
+  if (first != reasons.end()) {
+    const auto rank = static_cast<std::size_t>(first - reasons.begin());
+    return "on host " + group.hosts()[rank] + ", " + *first;
+  }
+  if (listed) return {};
+  const auto ranks = gather_gpu_choices(group, machine_with_gpus());
+  for (int rank = 0; rank < group.size(); ++rank)
+    if (const auto error = crowded_host({rank}, ranks, group.shape(), group.hosts())) return error->message();
+  return {};
+}
+
+int agree_on_gpu(const MpiGroup& group, const std::vector<int>& listed) {
   Topology machine;
   agree(group, [&] {
     if (gpu_count() == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
     machine = machine_with_gpus();
   });
   const auto ranks = gather_gpu_choices(group, machine);
-  agree(group, crowded_host(group.rank(), ranks, group.shape(), group.hosts()));
-  const std::vector<int> gpus = gpus_of(ranks, group.shape());
+  std::vector<int> gpus;
+  if (listed.empty()) {
+    agree(group, crowded_host(group.rank(), ranks, group.shape(), group.hosts()));
+    gpus = gpus_of(ranks, group.shape());
+  } else {
+    int own = 0;
+    agree(group, [&] { own = listed_gpu(group, listed); });
+    for (const std::int64_t gpu : all_gather_numbers(group, own)) gpus.push_back(static_cast<int>(gpu));
+  }
   std::vector<Gpu> chosen;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     chosen.push_back(ranks[rank].visible[static_cast<std::size_t>(gpus[rank])]);

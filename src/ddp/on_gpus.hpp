@@ -42,7 +42,13 @@ std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const s
                                 std::string_view nccl_version);
 
 /// Returns this rank's GPU, as a CUDA device index. Collective.
+/// @param listed  `GroupOptions::gpus`
 /// @throws Error, on all ranks, unless each rank has a GPU of its own and all have the same version of NCCL
-int agree_on_gpu(const MpiGroup& group);
+int agree_on_gpu(const MpiGroup& group, const std::vector<int>& listed);
+
+/// Returns why the ranks cannot each have a GPU of their own; empty if they can. The same on all ranks. Collective.
+/// @param own     why this rank cannot use GPUs anyway; empty: it can
+/// @param listed  whether `GroupOptions::gpus` says which, so that their number does not matter here
+std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool listed);
 
 }  // namespace lockstep::ddp

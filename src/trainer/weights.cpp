@@ -13,8 +13,8 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "state/safetensors_file.hpp"
-#include "trainer/resume.hpp"
 #include "trainer/host_view.hpp"
+#include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
 namespace {

@@ -47,6 +47,15 @@ TEST(ConvolutionRequests, ATransposedConvolutionIsTheBackwardPassOfOne) {
   EXPECT_FALSE(requests.forward.bias || requests.backward_data.bias);
 }
 
+TEST(ConvolutionRequests, RowsOfZerosReachAnOutputPaddingBeyondTheStride) {
+  const TransposedConvolution op{
+      .out_channels = 4, .kernel = {3, 2}, .padding = 2, .output_padding = {2, 0}, .dilation = {3, 1}};
+  const Shape input{1, 4, 6, 5};
+  const ConvolutionRequest request = requests_of(op, input, DType::float32, false).forward;
+  EXPECT_EQ(request.y, (Shape{1, 4, 8, 5}));  // as many rows as the convolution of the output gives
+  EXPECT_EQ(request.x, op.signature(std::span(&input, 1)).output);
+}
+
 TEST(ConvolutionRequests, ALinearLayerReadsAnImageAsItLies) {
   const ConvolutionRequests requests = requests_of(Linear{.out_features = 10}, {4, 20, 5, 5}, DType::float16, false);
   EXPECT_EQ(requests.forward.x, (Shape{4, 24 * 25}));

@@ -6,7 +6,7 @@
 /// Skips the rest of a test for one of the reasons below: `LOCKSTEP_SKIP(gpu) << "there is none here"`. If the
 /// environment variable LOCKSTEP_REQUIRE, a comma-separated list, contains the reason, the test fails instead.
 /// - gpu: there is no GPU; no_gpu: there is one, but the test is about having none
-/// - cuda: the kernels for GPUs are not built
+/// - cuda: the kernels for GPUs are not built; cudnn: cuDNN or a library that it compiles with is missing
 /// - namespaces: this machine does not allow hosts made of namespaces
 /// - mnist: the files of MNIST are missing; device: a device file is missing
 /// - memory: the test needs more memory than tests may use by default

@@ -35,6 +35,9 @@ std::string_view name(Device device);  ///< "cpu", "cuda"
 /// How a group communicates. Options are the same on all ranks, except for the observer and the notice.
 struct GroupOptions {
   Device device = Device::cpu;
+  /// With `cuda`, the GPU of each rank of a host in the order of the ranks, by CUDA's index. Empty: one near the rank's
+  /// processors.
+  std::vector<int> gpus = {};
   /// The algorithm of the operations, one of `algorithm_names()`: "auto" takes the fastest one at each size, "mpi"
   /// leaves the choice to the MPI library, and any other name is used at every size. In memory of a GPU, "auto" is
   /// NCCL's own choice, "ring", "tree" and "tree-order" can be asked for, and other names are refused.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "lockstep/ops/ops.hpp"
 
@@ -20,5 +21,10 @@ struct CudaArithmetic {
 /// another
 ///         dtype; Error{device}
 std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {});
+
+/// Returns why this build or machine has no such library, beside GPUs; empty if it has one. It does not throw.
+std::string why_no_cuda_ops();
+/// Whether the library has a kernel for the operator.
+bool has_cuda_kernel(const Operator& op);
 
 }  // namespace lockstep::ops

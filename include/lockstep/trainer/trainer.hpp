@@ -136,7 +136,6 @@ class Trainer {
   void check_metrics() const;
   /// @return whether it was the best evaluation so far
   bool evaluate_epoch(observe::EpochEvent& event);
-  void require_host_memory() const;
   void save_after_step();
   void save_after_epoch(bool is_best);
   void start_saving(bool is_best);

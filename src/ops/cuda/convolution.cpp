@@ -95,7 +95,7 @@ class LayerKernel final : public ConvolutionKernel {
   static std::string first_candidate(Convolutions& convolutions, const ConvolutionRequest& request) {
     const std::vector<std::string> words = convolutions.candidates(request);
     if (words.empty())
-      throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text_of(request));
+      throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text(request));
     return words.front();
   }
 

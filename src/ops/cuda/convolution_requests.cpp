@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/convolution_requests.hpp"
 
+#include <array>
+#include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -34,6 +35,7 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
   request.x.channels = padded_channels(request.x.channels, request.dtype);
   request.y.channels = padded_channels(request.y.channels, request.dtype);
   request.result = request.dtype;
+  request.tf32 = request.tf32 && request.dtype == DType::float32;
   ConvolutionRequests requests{request, request, request};
   requests.forward.bias = bias;
   requests.forward.relu = activation == Activation::relu;
@@ -43,17 +45,6 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
 }
 
 }  // namespace
-
-std::string text_of(const ConvolutionRequest& request) {
-  constexpr std::string_view passes[] = {"forward", "backward data", "backward weights"};
-  const Shape& x = request.x;
-  return std::string(passes[static_cast<int>(request.pass)]) + " of a convolution of " + std::to_string(x.batch) + 'x' +
-         std::to_string(x.channels) + 'x' + text(Pair(x.height, x.width)) + " to " +
-         std::to_string(request.y.channels) + " channels, kernel " + text(request.kernel) + ", stride " +
-         text(request.stride) + ", padding " + text(request.padding) + ", dilation " + text(request.dilation) +
-         ", groups " + std::to_string(request.groups) + ", " + std::string(name(request.dtype)) +
-         (request.tf32 ? " as tf32" : "");
-}
 
 ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
@@ -91,6 +82,17 @@ ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtyp
   return with_passes(
       {.x = {input.batch, features}, .y = op.signature(std::span(&input, 1)).output, .dtype = dtype, .tf32 = tf32},
       true, op.activation);
+}
+
+std::string text(const ConvolutionRequest& request) {
+  static constexpr std::array passes{"forward", "backward_data", "backward_weights"};
+  const Windows windows{request.kernel, request.stride, request.padding, request.dilation};
+  std::string dtype(name(request.dtype));
+  if (request.tf32) dtype = "tf32";
+  if (request.result != request.dtype) dtype += " with a result in " + std::string(name(request.result));
+  return passes.at(static_cast<std::size_t>(request.pass)) + std::string(" of convolution ") + text(windows) +
+         text_of_groups(request.groups) + (request.bias ? ", bias" : "") + (request.relu ? ", ReLU" : "") + ", from " +
+         text(request.x) + " to " + text(request.y) + " in " + dtype;
 }
 
 }  // namespace lockstep::ops::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "lockstep/ops/operators.hpp"
 #include "ops/cuda/convolutions.hpp"
@@ -13,6 +14,9 @@ namespace lockstep::ops::cuda {
 /// Shapes have padded channels. `groups` is the operator's, except that it is the number of padded channels for a
 /// depthwise convolution in 16 bits, and 1 if the channels of a group are no multiple of 8 in 16 bits: the packed
 /// weights then have zeros outside the blocks of the groups, and only the blocks of the weight gradient are used.
+///
+/// `kernel` is the operator's, except that it is one larger along an axis of a transposed convolution whose output
+/// padding is at least a stride and larger than its padding: the packed weights have zeros there, at the end.
 ///
 /// A linear layer of C×H×W inputs is a convolution of one position with H·W·(padded C) channels, which are ordered as
 /// the NHWC input lies in memory.
@@ -35,5 +39,8 @@ struct ConvolutionRequests {
 ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32);
 ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32);
 ConvolutionRequests requests_of(const Linear& op, const Shape& input, DType dtype, bool tf32);
+
+/// Returns a text such as "backward_data of a 3×3 convolution, stride 2, from 8x64x32x32 to 8x128x16x16 in bfloat16".
+std::string text(const ConvolutionRequest& request);
 
 }  // namespace lockstep::ops::cuda

@@ -40,17 +40,16 @@ struct ConvolutionRequest {
   friend bool operator==(const ConvolutionRequest&, const ConvolutionRequest&) = default;
 };
 
-/// "forward of 256x64x56x56 to 64 channels, kernel 3x3, …"
-std::string text_of(const ConvolutionRequest& request);
-
 /// The tensors of a convolution, in memory of the GPU. The pass overwrites one of x, w and y, by its gradient if it is
-/// not the forward pass, and reads the others; none overlap.
+/// not the forward pass, and reads the others; none overlap. All are aligned to 16 bytes.
 struct ConvolutionTensors {
   void* x = nullptr;
   void* w = nullptr;
   void* y = nullptr;
   const void* bias = nullptr;
   void* workspace = nullptr;  ///< of `ConvolutionPlan::workspace`, aligned to 256 bytes; its contents do not matter
+
+  friend bool operator==(const ConvolutionTensors&, const ConvolutionTensors&) = default;
 };
 
 /// A way to compute a request, which gives the same bits every time.
@@ -58,7 +57,8 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   [[nodiscard]] virtual Bytes workspace() const = 0;
-  /// Whether a forward pass adds the bias and takes the ReLU; otherwise the caller does.
+  /// Whether `run` adds the bias and takes the ReLU of the request; otherwise the caller does both after it. True if
+  /// the request has neither.
   [[nodiscard]] virtual bool applies_epilogue() const = 0;
   /// Submits the pass to the queue, also while the queue is captured. @throws Error{device}
   virtual void run(const ConvolutionTensors& tensors, Queue queue) const = 0;
@@ -70,14 +70,17 @@ class Convolutions {
   virtual ~Convolutions() = default;
   /// "cuDNN 9.19.0"
   [[nodiscard]] virtual std::string version() const = 0;
-  /// Returns words, without spaces, for the ways to compute the request, the most promising first; the same for the
-  /// same kind of GPU and version. It is empty if there is none.
+  /// Returns words for the ways to compute the request, the most promising first; the same for the same kind of GPU and
+  /// version. It is empty if there is none. Words have no spaces. `plan` may still refuse one whose code it compiles.
   [[nodiscard]] virtual std::vector<std::string> candidates(const ConvolutionRequest& request) = 0;
   /// @param word  one of `candidates`, here or on another GPU
   /// @throws Error{unsupported} naming the word and the request if this GPU or version lacks it
   [[nodiscard]] virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
                                                               const std::string& word) = 0;
 };
+
+/// Returns why there is no such library, and the remedy; empty if there is one. It does not throw.
+std::string why_no_convolutions();
 
 /// Makes the library for the GPU that the thread has selected.
 /// @throws Error{unsupported} saying why it is missing, and the remedy

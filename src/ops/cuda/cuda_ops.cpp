@@ -162,6 +162,20 @@ class CudaOps final : public Ops {
 
 }  // namespace
 
+std::string why_no_cuda_ops() { return cuda::why_no_convolutions(); }
+
+bool has_cuda_kernel(const Operator& op) {
+  const auto is_made = []<typename Kind>(const Kind& kind) {
+    const std::vector<Format> none;
+    return std::is_same_v<Kind, Convolution> || std::is_same_v<Kind, TransposedConvolution> ||
+           std::is_same_v<Kind, Linear> || requires {
+      cuda::make(kind, none, Signature{});
+    }
+    || requires { cuda::make(kind, none, Signature{}, DType::float32); };
+  };
+  return std::visit(is_made, op);
+}
+
 std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic) {
   require(arithmetic.values == DType::float32 || size_of(arithmetic.values) == 2,
           "values of " + std::string(name(arithmetic.values)) + " on a GPU; use float32, bfloat16 or float16");

@@ -6,7 +6,11 @@
 namespace lockstep::ops {
 
 std::unique_ptr<Ops> make_cuda_ops(int /*gpu*/, const CudaArithmetic& /*arithmetic*/) {
-  throw Error(ErrorCode::unsupported, "lockstep was built without operators for GPUs: " LOCKSTEP_CUDA_OPS_MISSING);
+  throw Error(ErrorCode::unsupported, why_no_cuda_ops());
 }
+
+std::string why_no_cuda_ops() { return "lockstep was built without operators for GPUs: " LOCKSTEP_CUDA_OPS_MISSING; }
+
+bool has_cuda_kernel(const Operator& /*op*/) { return false; }
 
 }  // namespace lockstep::ops

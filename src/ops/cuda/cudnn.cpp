@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions by cuDNN's graph API: a request becomes a graph of one to three operations, the heuristics name engines
+// and their knobs for it, and an engine with its knobs becomes a plan.
+#include "ops/cuda/cudnn.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "ops/cuda/convolution_requests.hpp"
+#include "ops/cuda/cudnn_descriptor.hpp"
+#include "ops/cuda/cudnn_graph.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// Where plans are made for: the selected GPU, by a handle, or one that is described by its properties.
+struct PlanTarget {
+  cudnnHandle_t handle = nullptr;
+  std::optional<Descriptor> properties;
+
+  PlanTarget() = default;
+  PlanTarget(const PlanTarget&) = delete;
+  PlanTarget& operator=(const PlanTarget&) = delete;
+  ~PlanTarget() {
+    if (handle != nullptr) cudnn().Destroy(handle);
+  }
+  /// Sets that one of two attributes which says for what a descriptor is made.
+  void tell(Descriptor& descriptor, std::optional<cudnnBackendAttributeName_t> by_handle,
+            std::optional<cudnnBackendAttributeName_t> by_properties) const {
+    if (handle != nullptr && by_handle) descriptor.set(*by_handle, handle);
+    if (properties && by_properties) descriptor.set(*by_properties, *properties);
+  }
+};
+
+/// Returns the graph of a request; nothing if cuDNN does not know such graphs.
+/// @throws Error{device} naming the request if it cannot be described
+std::optional<Descriptor> graph_of(const ConvolutionRequest& request, bool is_fused, const PlanTarget& target) {
+  try {
+    Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_of(request, is_fused));
+    target.tell(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, std::nullopt);
+    if (!graph.try_to_finalize()) return std::nullopt;
+    return graph;
+  } catch (const Error& error) {
+    throw Error(error.code(), text(request) + ": " + error.message());
+  }
+}
+
+constexpr std::string_view fused_prefix = "fused,";
+
+/// An engine and its knobs.
+struct EngineChoice {
+  bool is_fused = false;  ///< bias and ReLU are a part of it
+  std::int64_t engine = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type and value
+};
+
+/// Returns a text such as "fused,eng13,k2=1,k14=3".
+std::string word_of(const EngineChoice& choice) {
+  std::string word = (choice.is_fused ? std::string(fused_prefix) : "") + "eng" + std::to_string(choice.engine);
+  for (const auto& [type, value] : choice.knobs) word += ",k" + std::to_string(type) + "=" + std::to_string(value);
+  return word;
+}
+
+/// Removes a beginning and the number after it, if they are there.
+std::optional<std::int64_t> take_number(std::string_view& text, std::string_view beginning) {
+  if (!text.starts_with(beginning)) return std::nullopt;
+  const std::string_view rest = text.substr(beginning.size());
+  std::int64_t number = 0;
+  const auto [end, failure] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  if (failure != std::errc()) return std::nullopt;
+  text = rest.substr(static_cast<std::size_t>(end - rest.data()));
+  return number;
+}
+
+/// Returns what `word_of` made the word from, or nothing if it is none of its words.
+std::optional<EngineChoice> parse_word(std::string_view word) {
+  EngineChoice choice;
+  choice.is_fused = word.starts_with(fused_prefix);
+  if (choice.is_fused) word.remove_prefix(fused_prefix.size());
+  const auto engine = take_number(word, "eng");
+  if (!engine) return std::nullopt;
+  choice.engine = *engine;
+  while (!word.empty()) {
+    const auto type = take_number(word, ",k");
+    const auto value = take_number(word, "=");
+    if (!type || !value) return std::nullopt;
+    choice.knobs.emplace_back(*type, *value);
+  }
+  return choice;
+}
+
+/// Returns the choices of a heuristic for a graph, the most promising first.
+std::vector<EngineChoice> choices_of(const Descriptor& graph, bool is_fused, cudnnBackendHeurMode_t mode,
+                                     const PlanTarget& target) {
+  Descriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  target.tell(heuristic, std::nullopt, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+  if (!heuristic.try_to_finalize()) return {};
+  std::vector<EngineChoice> choices;
+  for (const Descriptor& configuration :
+       heuristic.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 64)) {
+    const std::vector<Descriptor> engine =
+        configuration.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+    if (engine.empty()) continue;
+    EngineChoice& choice = choices.emplace_back();
+    choice.is_fused = is_fused;
+    choice.engine = engine.front().value<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    for (const Descriptor& knob :
+         configuration.parts(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, 64)) {
+      choice.knobs.emplace_back(knob.value<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
+                                knob.value<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+    }
+  }
+  return choices;
+}
+
+bool is_compiled_at_run_time(const Descriptor& engine) {
+  return engine.has_note(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+}
+
+/// Returns why lockstep does not take an engine for a request; empty if it does.
+std::string_view fault_of(const Descriptor& engine, const ConvolutionRequest& request, bool is_fused) {
+  const auto notes = [&](cudnnBackendNumericalNote_t note) {
+    return engine.has_note(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, note);
+  };
+  if (notes(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return "the engine adds in another order every time";
+  if (notes(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return "the engine rounds operands to a shorter type";
+  if (notes(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return "the engine rounds sums to a shorter type";
+  // The errors are larger than those of sums of products.
+  if (notes(CUDNN_NUMERICAL_NOTE_WINOGRAD) || notes(CUDNN_NUMERICAL_NOTE_FFT)) return "the engine transforms operands";
+  // Tensor cores take float32 operands as TF32, and there is no other sign of it.
+  if (notes(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && request.dtype == DType::float32 && !request.tf32) {
+    return "the engine uses tensor cores, which round float32 to TF32";
+  }
+  // A ReLU that makes 0 of NaN would hide that training has diverged. cuDNN ignores the attribute that asks for NaN.
+  // Engines with this note let it pass, and so does the code that cuDNN generates, which selects x unless x < 0.
+  if (is_fused && request.relu && !notes(CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP) && !is_compiled_at_run_time(engine)) {
+    return "the engine's ReLU may hide NaN";
+  }
+  return {};
+}
+
+/// Makes the engine of a choice; nothing if the graph has none of this number here.
+std::optional<Descriptor> engine_of(const EngineChoice& choice, const Descriptor& graph, const PlanTarget& target) {
+  Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine);
+  target.tell(engine, std::nullopt, CUDNN_ATTR_ENGINE_DEVICEPROP);
+  if (!engine.try_to_finalize()) return std::nullopt;
+  return engine;
+}
+
+/// Makes the configuration of a choice; nothing if its knobs do not suit the engine.
+std::optional<Descriptor> configuration_of(const EngineChoice& choice, const Descriptor& engine) {
+  std::vector<Descriptor> knobs;
+  for (const auto& [type, value] : choice.knobs) {
+    Descriptor& knob = knobs.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+    knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type))
+        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value);
+    if (!knob.try_to_finalize()) return std::nullopt;
+  }
+  Descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+  if (!knobs.empty()) configuration.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
+  if (!configuration.try_to_finalize()) return std::nullopt;
+  return configuration;
+}
+
+/// Makes the plan of a configuration; nothing if it does not suit the tensors. Compiles its code, if it has to be.
+std::optional<Descriptor> plan_of(const Descriptor& configuration, const PlanTarget& target) {
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
+  target.tell(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
+  if (!plan.try_to_finalize()) return std::nullopt;
+  return plan;
+}
+
+class CudnnPlan final : public ConvolutionPlan {
+ public:
+  CudnnPlan(Descriptor plan, bool has_bias, bool applies_epilogue, std::shared_ptr<const PlanTarget> target)
+      : plan_(std::move(plan)),
+        has_bias_(has_bias),
+        applies_epilogue_(applies_epilogue),
+        workspace_{plan_.value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)},
+        target_(std::move(target)) {}
+
+  [[nodiscard]] Bytes workspace() const override { return workspace_; }
+  [[nodiscard]] bool applies_epilogue() const override { return applies_epilogue_; }
+
+  void run(const ConvolutionTensors& tensors, Queue queue) const override {
+    if (target_->handle == nullptr) {
+      throw Error(ErrorCode::unsupported, "a plan for a GPU that is only described cannot run: use make_convolutions");
+    }
+    check_cudnn(cudnn().SetStream(target_->handle, static_cast<cudaStream_t>(queue.native())), "use a stream");
+    check_cudnn(cudnn().BackendExecute(target_->handle, plan_.native(), addresses_of(tensors).native()),
+                "submit a convolution");
+  }
+
+ private:
+  /// Returns the addresses as a descriptor. Steps use the same ones again and again, and must not allocate.
+  [[nodiscard]] const Descriptor& addresses_of(const ConvolutionTensors& tensors) const {
+    if (!addresses_ || !(told_ == tensors)) {
+      constexpr std::array<std::int64_t, 4> ids{x_tensor, w_tensor, y_tensor, bias_tensor};
+      const std::array<void*, 4> pointers{tensors.x, tensors.w, tensors.y, const_cast<void*>(tensors.bias)};
+      const std::size_t count = has_bias_ ? 4 : 3;
+      Descriptor addresses(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+      addresses.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<const std::int64_t>(ids).first(count))
+          .set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::span(pointers).first(count))
+          .set_pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span(&tensors.workspace, 1));
+      addresses_ = std::move(addresses).finalize("take the addresses of tensors");
+      told_ = tensors;
+    }
+    return *addresses_;
+  }
+
+  Descriptor plan_;
+  bool has_bias_;
+  bool applies_epilogue_;
+  Bytes workspace_;
+  std::shared_ptr<const PlanTarget> target_;
+  mutable std::optional<Descriptor> addresses_;
+  mutable ConvolutionTensors told_;
+};
+
+class CudnnConvolutions final : public Convolutions {
+ public:
+  explicit CudnnConvolutions(std::shared_ptr<const PlanTarget> target) : target_(std::move(target)) {}
+
+  [[nodiscard]] std::string version() const override { return "cuDNN " + cudnn().version; }
+
+  [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& request) override {
+    std::vector<std::pair<bool, Descriptor>> graphs;
+    for (const bool is_fused : {true, false}) {
+      if (is_fused && !request.bias && !request.relu) continue;
+      if (auto graph = graph_of(request, is_fused, *target_)) graphs.emplace_back(is_fused, std::move(*graph));
+    }
+    constexpr std::size_t enough = 4;
+    Shortlist list;
+    for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+      if (list.words.size() >= enough) break;
+      for (const auto& [is_fused, graph] : graphs) {
+        for (const EngineChoice& choice : choices_of(graph, is_fused, mode, *target_))
+          consider(choice, graph, request, list);
+      }
+    }
+    return list.words;
+  }
+
+  [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
+                                                      const std::string& word) override {
+    const auto refuse = [&](const std::string& why) -> Error {
+      return {ErrorCode::unsupported, version() + " cannot use '" + word + "' for " + text(request) +
+                                          " on this GPU: " + why + ". Let the kernels be chosen again"};
+    };
+    const bool has_epilogue = request.bias || request.relu;
+    const auto choice = parse_word(word);
+    if (!choice || (choice->is_fused && !has_epilogue)) throw refuse("it is no word for an engine");
+    const auto graph = graph_of(request, choice->is_fused, *target_);
+    if (!graph) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
+    const auto engine = engine_of(*choice, *graph, *target_);
+    if (!engine) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
+    const std::string_view fault = fault_of(*engine, request, choice->is_fused);
+    if (!fault.empty()) throw refuse(std::string(fault));
+    const auto configuration = configuration_of(*choice, *engine);
+    if (!configuration) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
+    auto plan = plan_of(*configuration, *target_);
+    if (!plan) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
+    return std::make_unique<CudnnPlan>(std::move(*plan), choice->is_fused && request.bias,
+                                       choice->is_fused || !has_epilogue, target_);
+  }
+
+ private:
+  /// The words of a few engines, each with a few configurations, so that slow ones do not crowd out others.
+  struct Shortlist {
+    std::vector<std::string> words;
+    std::map<std::pair<bool, std::int64_t>, int> of_engine;
+    int compiled = 0;
+  };
+
+  void consider(const EngineChoice& choice, const Descriptor& graph, const ConvolutionRequest& request,
+                Shortlist& list) const {
+    constexpr std::size_t most = 8;
+    constexpr int most_of_an_engine = 3;
+    constexpr int most_compiled = 2;  // each takes up to two seconds to compile
+    const std::string word = word_of(choice);
+    int& of_engine = list.of_engine[{choice.is_fused, choice.engine}];
+    if (list.words.size() == most || of_engine == most_of_an_engine) return;
+    if (std::find(list.words.begin(), list.words.end(), word) != list.words.end()) return;
+    const auto engine = engine_of(choice, graph, *target_);
+    if (!engine || !fault_of(*engine, request, choice.is_fused).empty()) return;
+    const bool is_compiled = is_compiled_at_run_time(*engine);
+    if (is_compiled && list.compiled == most_compiled) return;
+    const auto configuration = configuration_of(choice, *engine);
+    // Whether a plan exists is not tried where its code would have to be compiled for that.
+    if (!configuration || (!is_compiled && !plan_of(*configuration, *target_))) return;
+    list.compiled += is_compiled ? 1 : 0;
+    ++of_engine;
+    list.words.push_back(word);
+  }
+
+  std::shared_ptr<const PlanTarget> target_;
+};
+
+}  // namespace
+
+std::string why_no_convolutions() {
+  try {
+    (void)cudnn();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
+}
+
+std::unique_ptr<Convolutions> make_convolutions() {
+  auto target = std::make_shared<PlanTarget>();
+  if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
+    throw Error(ErrorCode::unsupported,
+                "cuDNN " + cudnn().version + " (" + cudnn().file + ") cannot use this GPU: " + text_of(status) +
+                    ". Its driver or the GPU may be too old for this cuDNN: install a newer driver, or an older cuDNN");
+  }
+  return std::make_unique<CudnnConvolutions>(std::move(target));
+}
+
+std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_properties) {
+  auto target = std::make_shared<PlanTarget>();
+  Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
+  if (!properties.try_to_finalize()) {
+    throw Error(ErrorCode::invalid_argument,
+                "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
+  }
+  return std::make_unique<CudnnConvolutions>(std::move(target));
+}
+
+}  // namespace lockstep::ops::cuda

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/cudnn_graph.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace lockstep::ops::cuda {
+namespace {
+
+cudnnDataType_t cudnn_type(DType dtype) {
+  if (dtype == DType::bfloat16) return CUDNN_DATA_BFLOAT16;
+  return dtype == DType::float16 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+}
+
+/// Describes a tensor N×C×H×W, or weights K×C×R×S, whose channels are next to each other in memory.
+/// @param is_virtual  whether it is never stored
+Descriptor cudnn_tensor(TensorId id, const Shape& shape, DType dtype, bool is_virtual = false) {
+  const std::array<std::int64_t, 4> extents{shape.batch, shape.channels, shape.height, shape.width};
+  const std::array<std::int64_t, 4> strides{shape.channels * shape.height * shape.width, 1,
+                                            shape.channels * shape.width, shape.channels};
+  Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const std::int64_t>(extents))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(strides))
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual);
+  return std::move(descriptor).finalize("describe a tensor");
+}
+
+/// The padding at the end of an axis with which x has as many windows as y. That is the request's, except for
+/// transposed convolutions whose output padding is a stride or more: no window reaches the elements that it adds.
+std::int64_t padding_at_end(std::int64_t x, std::int64_t y, std::int64_t kernel, std::int64_t stride,
+                            std::int64_t padding, std::int64_t dilation) {
+  const std::int64_t windows = (x + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+  return padding - (windows - y) * stride;
+}
+
+Descriptor convolution_descriptor(const ConvolutionRequest& request) {
+  const auto pair = [](const Pair& both) { return std::array<std::int64_t, 2>{both.height, both.width}; };
+  const auto dilation = pair(request.dilation);
+  const auto stride = pair(request.stride);
+  const auto padding = pair(request.padding);
+  const std::array<std::int64_t, 2> at_end{
+      padding_at_end(request.x.height, request.y.height, request.kernel.height, stride[0], padding[0], dilation[0]),
+      padding_at_end(request.x.width, request.y.width, request.kernel.width, stride[1], padding[1], dilation[1])};
+  Descriptor descriptor(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
+      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
+      .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::span<const std::int64_t>(dilation))
+      .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, std::span<const std::int64_t>(stride))
+      .set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, std::span<const std::int64_t>(padding))
+      .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, std::span<const std::int64_t>(at_end));
+  return std::move(descriptor).finalize("describe a convolution");
+}
+
+/// What the graph API calls a pass and its attributes.
+struct PassNames {
+  cudnnBackendDescriptorType_t operation;
+  cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
+};
+PassNames names_of(ConvolutionPass pass) {
+  if (pass == ConvolutionPass::forward) {
+    return {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+  }
+  if (pass == ConvolutionPass::backward_data) {
+    return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+  }
+  return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+}
+
+/// y = the function of x, and of b if it has two operands, in float32.
+Descriptor pointwise_operation(cudnnPointwiseMode_t mode, const Descriptor& x, const Descriptor* b,
+                               const Descriptor& y) {
+  Descriptor function(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  function.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, std::move(function).finalize("describe a function"))
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  if (b != nullptr) operation.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  return std::move(operation).finalize("describe a pointwise operation");
+}
+
+Descriptor pass_operation(const ConvolutionRequest& request, const Descriptor& x, const Descriptor& w,
+                          const Descriptor& y) {
+  const PassNames names = names_of(request.pass);
+  Descriptor operation(names.operation);
+  operation.set(names.convolution, convolution_descriptor(request)).set(names.alpha, 1.0F).set(names.beta, 0.0F);
+  operation.set(names.x, x).set(names.w, w).set(names.y, y);
+  return std::move(operation).finalize("describe a pass of a convolution");
+}
+
+}  // namespace
+
+std::vector<Descriptor> operations_of(const ConvolutionRequest& request, bool is_fused) {
+  const bool bias = is_fused && request.bias;
+  const bool relu = is_fused && request.relu;
+  // No engine writes a gradient of weights in another dtype, but some copy it from their sums on the way out.
+  const bool copies_w = request.pass == ConvolutionPass::backward_weights && request.result != request.dtype;
+  const Shape w_shape{request.y.channels, request.x.channels / request.groups, request.kernel.height,
+                      request.kernel.width};
+  const Descriptor x = cudnn_tensor(x_tensor, request.x, request.dtype);
+  const Descriptor w = cudnn_tensor(w_tensor, w_shape, copies_w ? request.result : request.dtype);
+  const Descriptor y = cudnn_tensor(y_tensor, request.y, request.dtype);
+  const Descriptor sums = cudnn_tensor(sums_tensor, copies_w ? w_shape : request.y, DType::float32, true);
+
+  std::vector<Descriptor> operations;
+  operations.push_back(pass_operation(request, x, copies_w ? sums : w, bias || relu ? sums : y));
+  if (copies_w) operations.push_back(pointwise_operation(CUDNN_POINTWISE_IDENTITY, sums, nullptr, w));
+  if (bias) {
+    const Descriptor bias_of_channels = cudnn_tensor(bias_tensor, {1, request.y.channels}, DType::float32);
+    const Descriptor biased = cudnn_tensor(biased_tensor, request.y, DType::float32, true);
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_ADD, sums, &bias_of_channels, relu ? biased : y));
+    if (relu) operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y));
+  } else if (relu) {
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, sums, nullptr, y));
+  }
+  return operations;
+}
+
+}  // namespace lockstep::ops::cuda
