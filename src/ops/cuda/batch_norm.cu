@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/batch_norm.cuh"
+#include "ops/cuda/batch_statistics.cuh"
 #include "ops/cuda/implementation.hpp"
 
 namespace lockstep::ops::cuda {
