@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/libraries.hpp"
 #include "ops/rows.hpp"
@@ -90,6 +92,77 @@ TEST(EmbeddingOnGpus, ReportsTheFirstTokenThatIsNoEntry) {
   EXPECT_EQ(text_of(fault, "sample " + std::to_string(fault.sample)),
             "a token of sample 1 is 9; there are 3 entries, numbered from 0");
   EXPECT_EQ(from_format(*ops, out, kernel->traits().output), (std::vector<float>{5, 3, 1, 6, 4, 2, 3, 1, 1, 4, 2, 2}));
+}
+
+/// A norm of bfloat16 values with 5 channels, which have 8 in memory. Returns y, dx and the gradients of the
+/// parameters.
+std::vector<std::vector<float>> results_with_padding(const Operator& op, std::uint16_t padding) {
+  const auto ops = std::move(bfloat16_libraries().front());
+  const Shape shape{2, 5, 3, 3};
+  const Format plain = Format::plain(shape, DType::float32);
+  const auto kernel = ops->make(op, std::array{plain});
+  const Format& format = kernel->traits().output;
+  const auto padded = [&](double phase) {
+    std::vector<float> values(static_cast<std::size_t>(shape.count()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<float>(std::sin(1.7 * static_cast<double>(i) + phase));
+    std::vector<float> there = to_format(*ops, values, format);
+    auto* elements = reinterpret_cast<std::uint16_t*>(there.data());
+    for (std::int64_t i = 0; i < 2 * 3 * 3 * 8; ++i)
+      if (i % 8 >= 5) elements[i] = padding;
+    return there;
+  };
+  const std::vector<float> x = padded(0);
+  std::vector<float> dy = padded(1);
+  std::vector<float> y(x.size());
+  std::vector<float> dx(x.size());
+  std::vector<float> saved(static_cast<std::size_t>(kernel->traits().saved.value) / sizeof(float));
+  const std::vector<float> weights(45, 0.75F);  // at most one for each element of a sample
+  std::vector<std::vector<float>> state(2, std::vector<float>(5, 1));
+  std::vector<std::vector<float>> gradients(2, std::vector<float>(45));
+  const std::array<const void*, 1> inputs{x.data()};
+  const std::array<const void*, 2> parameters{weights.data(), weights.data()};
+  const std::array<void*, 2> states{state[0].data(), state[1].data()};
+  const std::array<void*, 1> of_inputs{dx.data()};
+  const std::array<void*, 2> of_parameters{gradients[0].data(), gradients[1].data()};
+  Arguments call{.inputs = inputs, .parameters = parameters, .output = y.data(), .saved = saved.data()};
+  if (std::holds_alternative<BatchNorm>(op)) call.state = states;
+  kernel->run(Pass::forward, call);
+  call.output_gradient = dy.data();
+  call.input_gradients = of_inputs;
+  call.parameter_gradients = of_parameters;
+  kernel->run(Pass::backward, call);
+  return {from_format(*ops, y, format), from_format(*ops, dx, format), gradients[0], gradients[1]};
+}
+
+TEST(NormsOnGpus, DoNotReadThePaddingOfChannels) {
+  constexpr std::uint16_t hundred = 0x42c8;  // in bfloat16
+  for (const Operator& op : {Operator{BatchNorm{.activation = Activation::relu}}, Operator{LayerNorm{}},
+                             Operator{GroupNorm{.groups = 5}}, Operator{LayerNorm{.axes = LayerNorm::Axes::sample}}})
+    EXPECT_EQ(results_with_padding(op, hundred), results_with_padding(op, 0)) << text_of(op);
+}
+
+/// Nothing between making the kernel and running it waits for the GPU.
+TEST(CrossEntropyOnGpus, HasTheWeightsOfClassesWhenItIsMade) {
+  const auto ops = make_cuda_ops(0);
+  const Device& device = ops->device();
+  const Bytes bytes{sizeof(LossSums)};
+  const Allocation staging = device.allocate_staging(bytes);
+  const Allocation labels = device.allocate(bytes);
+  const Allocation result = device.allocate(bytes);
+  const Allocation workspace = device.allocate({1 << 16});
+  static_cast<std::int32_t*>(staging.data())[1] = 1;
+  device.copy(labels.data(), staging.data(), bytes, device.queue());
+  device.wait(device.queue());
+  const std::array formats{Format::plain({2, 2}, DType::float32), Format::plain({2, 1}, DType::int32)};
+  const auto kernel = ops->make(CrossEntropy{.class_weights = {0.5, 4}}, formats);
+  ASSERT_LE(kernel->traits().workspace.value, workspace.bytes().value);
+  const std::array<const void*, 2> inputs{nullptr, labels.data()};
+  kernel->run(Pass::normalizer,
+              {.inputs = inputs, .output = result.data(), .workspace = workspace.data(), .queue = device.queue()});
+  device.copy(staging.data(), result.data(), bytes, device.queue());
+  device.wait(device.queue());
+  EXPECT_EQ(static_cast<const LossSums*>(staging.data())->weight, 4.5);
 }
 
 /// Without samples, the gradients of parameters and the sums of losses are zero, and nothing is read.
