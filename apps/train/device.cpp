@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/device.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
+#include "platform/machine/launch.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 
@@ -58,6 +61,20 @@ std::string conflict_of_device(const OptionValues& given, const Options& o) {
     return "--device " + o.device + ": give auto, cpu, cuda, or the indices of GPUs, such as 0 or 0,1";
   const std::string why = why_not_on_gpus(given, o);
   return why.empty() ? why : why + ", and has no meaning with --device " + o.device + ": leave one of the two out";
+}
+
+void start_ranks(int argc, char** argv, const Options& options) {
+  const std::size_t ranks = listed_gpus(options.device).size();
+  if (ranks < 2 || process_number(read_environment())) return;
+  std::string number = std::to_string(ranks);
+  std::string launcher = "mpirun";
+  std::string np = "-np";
+  std::vector<char*> command{launcher.data(), np.data(), number.data()};
+  command.insert(command.end(), argv, argv + argc);
+  command.push_back(nullptr);
+  execvp(launcher.c_str(), command.data());
+  throw UsageError("--device " + options.device + " is for " + number +
+                   " ranks, and mpirun, which would start them, is not found: put it in PATH, or start them yourself");
 }
 
 DeviceChoice choose_device(const World& world, const Options& options, const nn::Graph& graph) {

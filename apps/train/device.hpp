@@ -26,7 +26,12 @@ std::string conflict_of_device(const OptionValues& given, const Options& options
 /// Returns why a run with these options computes on the CPU; empty if it can use GPUs.
 std::string why_not_on_gpus(const OptionValues& given, const Options& options);
 
-/// Chooses the device of all ranks, and shows no GPU to a rank that it is not for. Collective.
+/// Starts one rank for each GPU that --device lists, by mpirun, if it lists several and no launcher has started this
+/// process. It then does not return.
+/// @throws UsageError if there is no mpirun
+void start_ranks(int argc, char** argv, const Options& options);
+
+/// Chooses the device of all ranks. Collective.
 /// @throws Error on every rank if GPUs were asked for and cannot be used, naming rank, host and remedy
 DeviceChoice choose_device(const World& world, const Options& options, const nn::Graph& graph);
 

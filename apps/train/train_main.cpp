@@ -7,6 +7,7 @@
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
+#include "apps/train/device.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
@@ -33,6 +34,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   std::string mistake;
   try {
     command_line = train::parse_options(argc, argv, registry);
+    train::start_ranks(argc, argv, command_line.options);
   } catch (const UsageError& error) {
     mistake = error.what();
   }

@@ -191,6 +191,8 @@ ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
 ProcessGroup::~ProcessGroup() = default;
 
 const std::string& ProcessGroup::host() const { return state_->members->host(); }
+std::chrono::duration<double> ProcessGroup::deadline() const { return state_->options.deadline; }
+
 std::optional<int> ProcessGroup::gpu() const {
   return state_->options.device == Device::cuda ? state_->members->gpu() : std::nullopt;
 }

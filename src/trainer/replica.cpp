@@ -141,6 +141,9 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   // ones.
   data_parallel_.synchronize();
   store_.start_averages();
+  const Buffer number(&nothing_, {1}, DType::float64);
+  if (!model_.device().queue().is_host())
+    everybody_waits_.emplace(group.control().prepare_all_reduce(number, number, ReduceOp::sum, "a step on the device"));
 }
 
 nn::Feed Replica::feed(const data::Batch& batch) {
@@ -153,19 +156,51 @@ Communicator& Replica::communicator(Queue queue) {
   return queue.is_host() ? group_->control() : group_->communicator();
 }
 
+/// Drops the operations that have ended. The program has waited for the queue, but the host need not have polled since.
+Replica::~Replica() {
+  try {
+    while (!behind_.empty() && behind_.front().wait(std::chrono::seconds(0))) behind_.pop_front();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): the operation has failed, and the communicator says so
+  }
+}
+
+/// Orders the queue after an operation. On the host it has then ended.
+void Replica::order(Work work, Queue queue) {
+  work.order_before(queue);
+  while (!behind_.empty() && behind_.front().test()) {
+    behind_.front().wait();  // throws if it has failed
+    behind_.pop_front();
+  }
+  if (!work.test()) behind_.push_back(std::move(work));  // one that was captured has ended
+}
+
+void Replica::progress() {
+  data_parallel_.progress();
+  if (!everybody_waits_) return;
+  if (everybody_waits_->test()) everybody_waits_->wait();  // throws if it has failed
+  const double seconds = std::chrono::duration<double>(Clock::now() - waiting_since_).count();
+  if (seconds < group_->deadline().count()) return;
+  throw Error(ErrorCode::timeout,
+              "the device has not finished the step after " + std::to_string(seconds) +
+                  " s, and all ranks wait for theirs: a kernel or a collective operation hangs",
+              {.operation = "training step",
+               .step = step_ + 1 - model_.in_flight(),
+               .rank = group_->rank().value,
+               .host = group_->host()});
+}
+
 void Replica::sum(const Buffer& numbers, Queue queue) {
-  communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step").order_before(queue);
+  order(communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step"), queue);
 }
 
 void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
   if (shards_ == 0) {
-    communicator(queue).all_gather(own, all, queue, "batch norm").order_before(queue);
-    return;
+    return order(communicator(queue).all_gather(own, all, queue, "batch norm"), queue);
   }
   const std::int64_t each = own.count.value / own_shards_.count;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
     counts_[rank].value = each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
-  communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm").order_before(queue);
+  order(communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm"), queue);
 }
 
 void Replica::finish(const Buffer& numbers, Queue queue) {
@@ -186,6 +221,8 @@ void Replica::start_from(const RunState& run) {
 
 void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request) {
   step_samples_ = static_cast<double>(batch.samples.value);
+  step_ = global_step + 1;
+  waiting_since_ = Clock::now();
   data_parallel_.number_steps_from(global_step + 1);  // the same number as in the trainer's errors
   model_.submit(feed(batch),
                 {.learning_rate = learning_rate,
@@ -201,7 +238,10 @@ void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_
 
 Replica::Finished Replica::finish(RunState& run) {
   finishing_ = static_cast<std::size_t>(submissions_ - model_.in_flight()) % submitted_.size();
+  waiting_since_ = Clock::now();
+  if (everybody_waits_) everybody_waits_->start();
   const nn::StepResult& result = model_.finish(*this);
+  if (everybody_waits_) everybody_waits_->wait();
   if (result.state.halted != 0) refuse(result);
   if (run.loss_scale != 0) {
     run.loss_scale = result.state.loss_scale;
@@ -221,6 +261,7 @@ void Replica::refuse(const nn::StepResult& result) {
     if (!result.finite_gradients) refuse_gradients();
     refuse_loss(result);
   } catch (...) {
+    waiting_since_ = Clock::now();
     while (model_.in_flight() > 0) model_.finish(*this);
     model_.set_state({.loss_scale = result.state.loss_scale,
                       .scaled_steps = result.state.scaled_steps,

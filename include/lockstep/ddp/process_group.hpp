@@ -125,6 +125,8 @@ class ProcessGroup {
   /// see the same GPUs take one each, near their processors if there is one, as `topo` shows. Groups that are split
   /// from this one keep it; a group that is made beside it chooses anew, among its own ranks.
   [[nodiscard]] std::optional<int> gpu() const;
+  /// How long an operation may go without any progress before it fails: `GroupOptions::deadline`.
+  [[nodiscard]] std::chrono::duration<double> deadline() const;
 
   /// Returns the sum of all ranks' values, the same bits on all: a loss, a count of hits. Collective and blocking, as
   /// all functions up to `broadcast` are. They use `control()`, and so may be called at any time, also between

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +35,9 @@ class Replica : private nn::Exchange {
   ///         every rank if the ranks' models or buckets differ, or their initial values if these are compared
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
           const TrainerOptions& options, Observer* observer);
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
+  ~Replica() override;
 
   /// Allocates the memory that steps or evaluations with this many samples on this rank need.
   void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
@@ -79,12 +84,13 @@ class Replica : private nn::Exchange {
  private:
   [[nodiscard]] int size() const override { return group_->size(); }
   void reduce(int parameter, Queue queue) override { data_parallel_.ready(parameter, queue); }
-  void progress() override { data_parallel_.progress(); }
+  void progress() override;
   void sum(const Buffer& numbers, Queue queue) override;
   void gather(const Buffer& own, const Buffer& all, Queue queue) override;
   void finish(const Buffer& numbers, Queue queue) override;
   void gather_parameters(Queue /*queue*/) override { data_parallel_.gather(data_parallel_.values()); }
   [[nodiscard]] Communicator& communicator(Queue queue);
+  void order(Work work, Queue queue);
   nn::Feed feed(const data::Batch& batch);
   [[nodiscard]] std::vector<DataParallel::NotFinite> not_finite_gradients() const;
   [[noreturn]] void refuse(const nn::StepResult& result);
@@ -115,6 +121,13 @@ class Replica : private nn::Exchange {
   std::vector<Submitted> submitted_;  // steps use its entries in turn
   std::int64_t submissions_ = 0;
   std::size_t finishing_ = 0;  // index of the step that was finished last
+  std::int64_t step_ = 0;      // number of the step that was submitted last, from 1
+  /// An operation that each rank starts when it begins to wait for a step on a device. It ends when all ranks have
+  /// begun to, so that a rank that has died or stopped is named, although a graph that is launched has no deadlines.
+  std::optional<Prepared> everybody_waits_;
+  double nothing_ = 0;  // its operand
+  Clock::time_point waiting_since_;
+  std::deque<Work> behind_;  // operations that the host has ordered a queue after and has not seen end
 };
 
 }  // namespace lockstep::trainer

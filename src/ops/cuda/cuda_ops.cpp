@@ -98,7 +98,7 @@ class CudaOps final : public Ops {
     cuda::add_squares(values, sum, workspace_.data(), queue);
   }
   void count_not_finite(const ConstBuffer& values, double* count, Queue queue) override {
-    cuda::count_not_finite(values, count, workspace_.data(), queue);
+    cuda::count_not_finite(values, count, queue);
   }
   void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) override {
     cuda::compute_scalars(stage, block, queue);

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(threads_per_block) each(Body body, std::int64_
 template <typename Body>
 void for_each(std::int64_t count, const Body& body, Queue queue) {
   if (count <= 0) return;
-  constexpr std::int64_t most_blocks = 1 << 16;
+  constexpr std::int64_t most_blocks = 2048;  // they fill any GPU
   const auto blocks = static_cast<unsigned>(std::min((count + threads_per_block - 1) / threads_per_block, most_blocks));
   static_cast<void>(cudaGetLastError());
   each<Body><<<blocks, threads_per_block, 0, cuda_stream(queue)>>>(body, count);

@@ -164,13 +164,16 @@ void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue 
   add_sum(values.count.value, Square{static_cast<const float*>(values.data)}, sum, nullptr, workspace, queue);
 }
 
-void count_not_finite(const ConstBuffer& values, double* count, void* workspace, Queue queue) {
+void count_not_finite(const ConstBuffer& values, double* count, Queue queue) {
   require_float32(values.dtype, "a check");
   const auto* data = static_cast<const float*>(values.data);
-  sum_rows<double>(
-      values.count.value, 1,
-      [=] __device__(std::int64_t i, std::int64_t /*column*/) { return std::isfinite(data[i]) ? 0.0 : 1.0; },
-      [=] __device__(std::int64_t /*column*/, double total) { *count += total > 0 ? 1 : 0; }, workspace, queue);
+  auto* bits = reinterpret_cast<unsigned long long*>(count);
+  for_each(
+      values.count.value,
+      [=] __device__(std::int64_t i) {
+        if (!std::isfinite(data[i])) atomicExch(bits, kernels::cuda::bits_as<unsigned long long>(1.0));
+      },
+      queue);
 }
 
 void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) {

@@ -200,6 +200,7 @@ bool Engine::step_started() {
 void Engine::work() {
   const std::scoped_lock lock(lock_);
   if (order_ == Order::late || (order_ == Order::mixed && random_.one_in(2))) return;
+  const Memory::KeepOpen open;
   std::uint64_t steps = order_ == Order::early ? ~std::uint64_t{0} : 1 + random_.below(8);
   while (steps-- > 0) {
     std::vector<Node*> ready = ready_ones();
@@ -209,12 +210,16 @@ void Engine::work() {
   remove_done();
 }
 
-/// Makes a step towards the node for which the host waits. Unless the order is late, other nodes may be stepped as
+/// Makes some steps towards the node for which the host waits. Unless the order is late, other nodes may be stepped as
 /// well.
 void Engine::drive_towards(const Node& target) {
-  const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
-  std::vector<Node*> ready = only_what_must ? ready_ones_before({&target}) : ready_ones();
-  step_one_of(ready);
+  const Memory::KeepOpen open;
+  for (auto steps = 1 + random_.below(32); steps > 0 && !target.done; --steps) {
+    const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
+    std::vector<Node*> ready = only_what_must ? ready_ones_before({&target}) : ready_ones();
+    if (!step_one_of(ready)) return;
+    remove_done();
+  }
 }
 
 bool Engine::look(const NodePtr& node) {
@@ -238,6 +243,7 @@ void Engine::wait(const NodePtr& node, const std::function<bool()>& stop) {
   for (;;) {
     {
       const std::scoped_lock lock(lock_);
+      const Memory::KeepOpen open;
       for (int steps = 0; steps < 64 && !is_done(node); ++steps) {
         const bool only_what_must = order_ == Order::late || (order_ == Order::mixed && random_.one_in(2));
         std::vector<Node*> ready = only_what_must ? ready_ones_before({node.get()}) : ready_ones();
@@ -310,6 +316,7 @@ bool Engine::drive_after_a_lull() {
   if (lull < lull_) return false;
   const bool everything = order_ == Order::early || lull > long_lulls * lull_;
   bool moved = false;
+  const Memory::KeepOpen open;
   for (int steps = 0; steps < 64; ++steps) {
     std::vector<Node*> ready = everything ? ready_ones() : ready_for_others();
     if (!step_one_of(ready)) break;

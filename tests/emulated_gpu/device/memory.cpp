@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "emulated_gpu/device/forbidden.hpp"
 #include "emulated_gpu/device/violation.hpp"
@@ -111,15 +112,26 @@ std::byte* Memory::view(const void* address, std::size_t bytes, const std::strin
 
 Memory::Open::Open() {
   Memory& memory = instance();
-  if (memory.open_++ > 0 || memory.device_.used == 0) return;
+  ++memory.open_;
+  if (memory.is_open_ || memory.device_.used == 0) return;
+  memory.is_open_ = true;
   mprotect(memory.device_.program, memory.device_.used, PROT_READ | PROT_WRITE);
   open_forbidden();
 }
 
 Memory::Open::~Open() {
   Memory& memory = instance();
-  if (--memory.open_ > 0 || memory.device_.used == 0) return;
-  mprotect(memory.device_.program, memory.device_.used, PROT_NONE);
+  if (--memory.open_ == 0 && memory.kept_ == 0) memory.close();
+}
+
+Memory::KeepOpen::~KeepOpen() {
+  Memory& memory = instance();
+  if (--memory.kept_ == 0 && memory.open_ == 0) memory.close();
+}
+
+void Memory::close() {
+  if (!std::exchange(is_open_, false)) return;
+  mprotect(device_.program, device_.used, PROT_NONE);
   close_forbidden();
 }
 

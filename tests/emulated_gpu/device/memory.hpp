@@ -54,6 +54,16 @@ class Memory {
     ~Open();
   };
 
+  /// Keeps what an `Open` has opened open, for work that opens it again at once. To change the protection of much
+  /// memory takes longer than a small kernel.
+  class KeepOpen {
+   public:
+    KeepOpen() { ++instance().kept_; }
+    KeepOpen(const KeepOpen&) = delete;
+    KeepOpen& operator=(const KeepOpen&) = delete;
+    ~KeepOpen();
+  };
+
   /// Forbids the host access to these bytes of pinned memory until allow() has been called as often. @param why  text
   /// for the message, which says what has not been waited for. @pre in one live pinned allocation
   void forbid(const void* address, std::size_t bytes, const std::string& why);
@@ -76,7 +86,11 @@ class Memory {
   Arena host_;  // pinned and managed memory
   std::map<const std::byte*, Block> blocks_;
   std::uint64_t allocations_ = 0;
+  void close();
+
   int open_ = 0;
+  int kept_ = 0;
+  bool is_open_ = false;
 };
 
 }  // namespace emulated_gpu

@@ -74,7 +74,8 @@ TEST_P(CudaRows, AreNearTheReference) {
     }
     const auto results = fast.results();
     const auto expected = exact.results();
-    for (std::size_t i = 0; i < expected.size() && !has_other_gradients; ++i) expect_near(results[i], expected[i], how.tolerance);
+    for (std::size_t i = 0; i < expected.size() && !has_other_gradients; ++i)
+      expect_near(results[i], expected[i], how.tolerance);
     expect_near({"output", fast.output()}, {"output", exact.output()}, how.tolerance);
   }
   exact.forward(Pass::infer);

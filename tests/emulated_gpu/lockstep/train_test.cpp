@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs train on emulated GPUs: it trains as it does on CPUs with the reference operators, and the bits of a run depend
+// on nothing but its options.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "support/run_program.hpp"
+
+namespace lockstep::testing_support {
+namespace {
+
+class TrainOnGpus : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directory(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// Runs train without evaluations. @return its output
+  std::string train(int ranks, const std::string& arguments, const std::string& environment = "") const {
+    const bool saves = arguments.find("--save-dir") != std::string::npos;
+    const ProgramResult result =
+        run_program(environment + " " + LOCKSTEP_MPIEXEC + " -n " + std::to_string(ranks) + " " + LOCKSTEP_TRAIN +
+                    " --eval-interval never --warmup 0 " + arguments + (saves ? "" : " --save-dir none") + " 2>&1");
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return result.output;
+  }
+  /// Returns the losses of a run's steps.
+  std::vector<double> losses(int ranks, const std::string& arguments) const {
+    const std::string metrics = path("metrics.jsonl");
+    std::filesystem::remove(metrics);
+    train(ranks, arguments + " --log-every 1 --metrics " + metrics);
+    std::vector<double> found;
+    std::ifstream file(metrics);
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json event = nlohmann::json::parse(line);
+      if (event["event"] == "step") found.push_back(event["loss"]);
+    }
+    return found;
+  }
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("lockstep-train-on-gpus-" + std::to_string(getpid()));
+};
+
+void expect_near(const std::vector<double>& actual, const std::vector<double>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-4) << "step " << i + 1;
+}
+
+struct Training {
+  std::string name;
+  std::string arguments;
+  int ranks;
+  bool is_long = false;  ///< takes minutes, so that mpi-scripts/emulated-gpu.sh runs it
+  friend void PrintTo(const Training& run, std::ostream* out) { *out << run.name; }
+};
+
+class LossesOnGpus : public TrainOnGpus, public testing::WithParamInterface<Training> {};
+
+TEST_P(LossesOnGpus, AreThoseOfTheReferenceOnCpus) {
+  const Training& run = GetParam();
+  const std::vector<double> on_gpus = losses(run.ranks, run.arguments + " --device cuda");
+  EXPECT_EQ(on_gpus.size(), 10U);
+  expect_near(on_gpus, losses(run.ranks, run.arguments + " --device cpu --ops reference"));
+}
+
+const std::vector<Training>& all_runs() {
+  static const std::vector<Training> runs = {
+      {"lenet1", "--steps 10 --batch 8 --lr 0.02", 1},
+      {"lenet2", "--steps 10 --batch 8 --lr 0.02", 2},
+      {"lenet4", "--steps 10 --batch 8 --lr 0.02", 4},
+      {"lenet8", "--steps 10 --batch 8 --lr 0.02", 8},
+      // Batch norm over a few samples makes much of small differences, so the weights move little.
+      {"resnet20", "--model resnet20 --dataset synthetic-cifar --steps 10 --batch 4 --lr 0.0001", 2},
+      {"unet", "--model unet --dataset synthetic-masks --steps 10 --batch 2 --lr 0.001", 2},
+      {"detector", "--model detector --dataset synthetic-boxes --steps 10 --batch 2 --lr 0.001", 2},
+      {"resnet18", "--model resnet18 --dataset synthetic-cifar --steps 10 --batch 4 --lr 0.0001", 2, true},
+      {"mobilenet_v2", "--model mobilenet-v2 --dataset synthetic-cifar --steps 10 --batch 4 --lr 0.00001", 2, true}};
+  return runs;
+}
+std::vector<Training> runs(bool are_long) {
+  std::vector<Training> chosen;
+  for (const Training& run : all_runs())
+    if (run.is_long == are_long) chosen.push_back(run);
+  return chosen;
+}
+const auto name_of = [](const auto& test) { return test.param.name; };
+INSTANTIATE_TEST_SUITE_P(Short, LossesOnGpus, testing::ValuesIn(runs(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Long, LossesOnGpus, testing::ValuesIn(runs(true)), name_of);
+
+TEST_F(TrainOnGpus, SynchronizedBatchNormIsThatOfOneRank) {
+  const std::string run =
+      "--model resnet20 --dataset synthetic-cifar --steps 4 --batch 6 --lr 0.0001 --device cuda --sync-bn";
+  expect_near(losses(3, run), losses(1, run));
+}
+
+TEST_F(TrainOnGpus, BitsDependOnNeitherCaptureNorSchedule) {
+  const std::string run = "--model resnet20 --dataset synthetic-cifar --steps 5 --batch 4 --device cuda";
+  const auto sha = [](const std::string& output) {
+    const std::size_t at = output.find("weights sha256 ");
+    return at == std::string::npos ? "no checksum in\n" + output : output.substr(at, 79);
+  };
+  const std::string first = sha(train(2, run, "EMULATED_GPU_ORDER=late"));
+  EXPECT_TRUE(first.starts_with("weights")) << first;
+  EXPECT_EQ(sha(train(2, run, "EMULATED_GPU_ORDER=late")), first);
+  EXPECT_EQ(sha(train(2, run, "EMULATED_GPU_ORDER=early")), first);
+  EXPECT_EQ(sha(train(2, run, "EMULATED_GPU_ORDER=mixed")), first);
+  EXPECT_EQ(sha(train(2, run + " --without-pass capture", "EMULATED_GPU_ORDER=mixed")), first);
+}
+
+TEST_F(TrainOnGpus, ARunGoesOnOnTheOtherDevice) {
+  const std::string run = "--steps 10 --batch 8 --lr 0.02 --save-steps 5 --keep 3 --save-dir ";
+  const std::string devices[] = {"cuda", "cpu --ops reference"};
+  std::vector<double> whole[2];
+  for (int i = 0; i < 2; ++i) {
+    whole[i] = losses(2, run + path(std::to_string(i)) + " --device " + devices[i]);
+    ASSERT_EQ(whole[i].size(), 10U);
+  }
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<double> rest =
+        losses(2, run + path("rest" + std::to_string(i)) + " --device " + devices[1 - i] + " --resume " +
+                      path(std::to_string(i)) + "/checkpoints/step-00000005");
+    expect_near(rest, {whole[1].begin() + 5, whole[1].end()});
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::testing_support
