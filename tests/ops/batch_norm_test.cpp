@@ -6,14 +6,15 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "kernels/convert.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "ops/libraries.hpp"
 #include "support/verdict.hpp"
 
 /// Tests the bits that batch norm promises to its scheduler.
@@ -113,25 +114,6 @@ class NormCall {
   FloatList d_beta = FloatList(32);
 };
 
-std::vector<std::unique_ptr<Ops>> ends_of_norm() {
-  std::vector<std::unique_ptr<Ops>> all;
-  all.push_back(make_reference_ops());
-  all.push_back(make_onednn_ops(1));
-  all.push_back(make_onednn_ops(2));
-  return all;
-}
-
-/// Returns operators with native bfloat16 kernels; empty if there are none.
-std::vector<std::unique_ptr<Ops>> native_ends_of_norm() {
-  std::vector<std::unique_ptr<Ops>> all;
-  for (const int threads : {1, 2}) {
-    auto ops = make_onednn_ops(threads);
-    if (!ops->half_kernels(DType::bfloat16).exist) return {};
-    all.push_back(make_rounded_ops(std::move(ops), DType::bfloat16, Halves::native));
-  }
-  return all;
-}
-
 template <typename T>
 void expect_same_again(Ops& ops) {
   for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
@@ -175,15 +157,15 @@ void expect_sum_of_two_terms(Ops& ops) {
 }
 
 TEST(BatchNormBits, AreThoseOfForwardWhenItIsComputedAgain) {
-  for (const auto& ops : ends_of_norm()) expect_same_again<float>(*ops);
+  for (const auto& ops : test::libraries()) expect_same_again<float>(*ops);
 }
 
 TEST(BatchNormBits, OfGradientsInTwoTermsAndInPlaceAreThoseOfTheirSum) {
-  for (const auto& ops : ends_of_norm()) expect_sum_of_two_terms<float>(*ops);
+  for (const auto& ops : test::libraries()) expect_sum_of_two_terms<float>(*ops);
 }
 
 TEST(BatchNormBits, OfBFloat16AreSoToo) {
-  const auto all = native_ends_of_norm();
+  const auto all = test::bfloat16_libraries();
   if (all.empty()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   for (const auto& ops : all) {
     expect_same_again<Brain>(*ops);
@@ -193,7 +175,7 @@ TEST(BatchNormBits, OfBFloat16AreSoToo) {
 
 /// A ReLU6, both ends of which are reached, gives the same bits fused and as an operator of its own.
 TEST(BatchNormBits, WithAReLU6AreThoseOfAReLU6BehindIt) {
-  for (const auto& ops : ends_of_norm()) {
+  for (const auto& ops : test::libraries()) {
     for (const bool residual : {false, true}) {
       NormCall<> fused(*ops, {.activation = Activation::relu6, .residual = residual});
       NormCall<> plain(*ops, {.residual = residual});
@@ -215,6 +197,123 @@ TEST(BatchNormBits, WithAReLU6AreThoseOfAReLU6BehindIt) {
       EXPECT_EQ(fused.d_beta, plain.d_beta) << ops->name();
       if (residual) {
         EXPECT_EQ(fused.d_residual, plain.d_residual) << ops->name();
+      }
+    }
+  }
+}
+
+/// A batch norm of some samples of a batch of 3×20×4×3 values, with plain operands.
+class PartCall {
+ public:
+  PartCall(Ops& ops, const BatchNorm& norm, std::int64_t first, std::int64_t batch) : ops_(ops) {
+    const Format in = Format::plain({batch, channels, 4, 3}, DType::float32);
+    kernel_ = ops.make(norm, norm.residual ? std::vector{in, in} : std::vector{in});
+    for (const float phase : {0.0F, 0.5F, 3.0F, 4.0F}) {
+      const FloatList all = drawn_floats(3 * sample, phase);
+      const FloatList own(all.begin() + first * sample, all.begin() + (first + batch) * sample);
+      operands_.push_back(test::to_format(ops, own, format()));
+    }
+    for (FloatList* result : {&y_, &dx_, &d_residual_}) result->resize(operands_[0].size());
+    saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(float));
+    part.resize(3 * channels);
+  }
+
+  void run(Pass pass, const std::vector<double>& parts = {}) {
+    const std::size_t inputs = kernel_->traits().inputs.size();
+    const std::array<const void*, 2> in{operands_[0].data(), operands_[1].data()};
+    const std::array<const void*, 2> parameters{gamma_.data(), beta_.data()};
+    const std::array<void*, 2> state{mean.data(), variance.data()};
+    const std::array<void*, 2> gradients{dx_.data(), d_residual_.data()};
+    const std::array<void*, 2> of_parameters{d_gamma.data(), d_beta.data()};
+    const bool two = kernel_->traits().takes_two_gradients;
+    kernel_->run(pass, {.inputs = std::span(in).first(inputs),
+                        .parameters = parameters,
+                        .state = state,
+                        .output = y_.data(),
+                        .saved = saved_.data(),
+                        .part = part.data(),
+                        .parts = parts,
+                        .output_gradient = operands_[2].data(),
+                        .second_output_gradient = two ? operands_[3].data() : nullptr,
+                        .input_gradients = std::span(gradients).first(inputs),
+                        .parameter_gradients = of_parameters});
+  }
+  [[nodiscard]] FloatList y() const { return test::from_format(ops_, y_, format()); }
+  [[nodiscard]] FloatList dx() const { return test::from_format(ops_, dx_, format()); }
+  [[nodiscard]] FloatList d_residual() const { return test::from_format(ops_, d_residual_, format()); }
+
+ private:
+  static constexpr std::int64_t channels = 20;
+  static constexpr std::int64_t sample = channels * 4 * 3;
+  [[nodiscard]] const Format& format() const { return kernel_->traits().output; }
+
+  Ops& ops_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<FloatList> operands_;  ///< x, residual, and two summands of the gradient
+  FloatList gamma_ = wide(drawn_floats(channels, 1));
+  FloatList beta_ = drawn_floats(channels, 2);
+  FloatList y_;
+  FloatList dx_;
+  FloatList d_residual_;
+  FloatList saved_;
+
+ public:
+  FloatList mean = FloatList(channels, 0.25F);
+  FloatList variance = FloatList(channels, 2);
+  FloatList d_gamma = FloatList(channels);
+  FloatList d_beta = FloatList(channels);
+  std::vector<double> part;
+};
+
+void expect_close(const FloatList& actual, const FloatList& expected, const char* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], 2e-5) << what << " " << i;
+}
+
+/// Runs a pass on all ranks, after they have gathered the statistics of `measure`.
+void run_on_all(std::vector<PartCall>& ranks, Pass measure, Pass pass) {
+  std::vector<double> parts;
+  for (PartCall& rank : ranks) {
+    rank.run(measure);
+    parts.insert(parts.end(), rank.part.begin(), rank.part.end());
+  }
+  for (PartCall& rank : ranks) rank.run(pass, parts);
+}
+
+/// The ranks have two samples, none and one.
+TEST(SynchronizedBatchNorm, OfSeveralRanksIsThatOfTheWholeBatch) {
+  for (const auto& ops : test::libraries()) {
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::relu6}) {
+      for (const bool residual : {false, true}) {
+        PartCall whole(*ops, {.activation = activation, .residual = residual}, 0, 3);
+        whole.run(Pass::forward);
+        const FloatList y = whole.y();  // a gradient may overwrite it
+        whole.run(Pass::backward);
+        const BatchNorm norm{.activation = activation, .synchronized = true, .residual = residual};
+        std::vector<PartCall> ranks;
+        for (const auto& [first, batch] : {std::pair(0, 2), std::pair(2, 0), std::pair(2, 1)})
+          ranks.emplace_back(*ops, norm, first, batch);
+        run_on_all(ranks, Pass::measure, Pass::forward);
+        run_on_all(ranks, Pass::measure_backward, Pass::backward);
+        FloatList together[3];
+        FloatList d_gamma(20);
+        FloatList d_beta(20);
+        for (const PartCall& rank : ranks) {
+          expect_close(rank.mean, whole.mean, "running mean");
+          expect_close(rank.variance, whole.variance, "running variance");
+          std::size_t which = 0;
+          for (const FloatList& part : {rank.y(), rank.dx(), rank.d_residual()}) {
+            together[which].insert(together[which].end(), part.begin(), part.end());
+            ++which;
+          }
+          std::transform(d_gamma.begin(), d_gamma.end(), rank.d_gamma.begin(), d_gamma.begin(), std::plus<>());
+          std::transform(d_beta.begin(), d_beta.end(), rank.d_beta.begin(), d_beta.begin(), std::plus<>());
+        }
+        expect_close(together[0], y, "y");
+        expect_close(together[1], whole.dx(), "dx");
+        if (residual) expect_close(together[2], whole.d_residual(), "d_residual");
+        expect_close(d_gamma, whole.d_gamma, "d_gamma");
+        expect_close(d_beta, whole.d_beta, "d_beta");
       }
     }
   }

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/ops/reference.hpp"
+#include "ops/libraries.hpp"
+#include "ops/loss_trial.hpp"
 
 /// Tests what the rows of the table do not show: LossSums and special cases.
 namespace lockstep::ops::test {
@@ -15,56 +16,6 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-
-/// A loss in float32 with real inputs, then integer inputs.
-class LossTrial {
- public:
-  struct Input {
-    Shape shape;
-    std::vector<float> real;
-    std::vector<std::int32_t> integers = {};
-  };
-  LossTrial(const Operator& op, std::vector<Input> inputs) : inputs_(std::move(inputs)) {
-    std::vector<Format> formats;
-    for (const Input& input : inputs_) {
-      const bool integer = !input.integers.empty();
-      formats.push_back(Format::plain(input.shape, integer ? DType::int32 : DType::float32));
-      pointers_.push_back(integer ? static_cast<const void*>(input.integers.data()) : input.real.data());
-      gradients_.emplace_back(input.real.size(), 77.0F);
-    }
-    kernel_ = make_reference_ops()->make(op, formats);
-    saved_.resize(static_cast<std::size_t>(kernel_->traits().saved.value) / sizeof(double));
-  }
-
-  LossSums run(Pass pass) {
-    LossSums loss_sums{-1, -1, -1};
-    kernel_->run(pass, {.inputs = pointers_,
-                        .output = &loss_sums,
-                        .saved = pass == Pass::infer ? nullptr : saved_.data(),
-                        .fault = &fault_});
-    return loss_sums;
-  }
-  /// Runs forward and backward. @return the input's gradient
-  const std::vector<float>& backward(std::size_t input, double factor = 1) {
-    run(Pass::forward);
-    std::vector<void*> wanted(inputs_.size());
-    wanted[input] = gradients_[input].data();
-    kernel_->run(Pass::backward,
-                 {.inputs = pointers_, .saved = saved_.data(), .output_gradient = &factor, .input_gradients = wanted});
-    return gradients_[input];
-  }
-  void forget(std::size_t input) { pointers_[input] = nullptr; }
-  /// The first bad value.
-  [[nodiscard]] std::string fault() const { return text_of(fault_, "sample " + std::to_string(fault_.sample)); }
-
- private:
-  std::vector<Input> inputs_;
-  std::vector<const void*> pointers_;
-  std::vector<std::vector<float>> gradients_;
-  std::vector<double> saved_;
-  std::unique_ptr<Kernel> kernel_;
-  Fault fault_;
-};
 
 using Floats = std::vector<float>;
 
@@ -80,7 +31,7 @@ TEST(CrossEntropyOfWeightedClasses, WeighsItsTargetsClasses) {
   EXPECT_EQ(loss_sums.weight, 1);
   EXPECT_EQ(loss_sums.correct, 0.5);
   EXPECT_NEAR(loss_sums.loss, 0.5 * (2 * std::log(std::exp(5) + 2) - 5), 1e-5);
-  const Floats& gradient = again.backward(0);
+  const Floats gradient = again.backward(0);
   for (std::size_t c = 0; c < 3; ++c) {
     EXPECT_EQ(gradient[c * 4 + 2], 0) << "ignored";
     EXPECT_EQ(gradient[c * 4 + 3], 0) << "of a class that weighs nothing";
@@ -91,6 +42,20 @@ TEST(CrossEntropyOfWeightedClasses, ReportsALabelThatIsNoClassBeforeItsWeightIsL
   LossTrial trial(CrossEntropy{.class_weights = {1, 1}}, {{{1, 2}, {0, 0}}, {{1, 1}, {}, {2}}});
   EXPECT_EQ(trial.run(Pass::normalizer).weight, 0);
   EXPECT_EQ(trial.fault(), "label of sample 0 is 2; there are 2 classes, numbered from 0");
+}
+
+TEST(CrossEntropy, ReportsTheFirstLabelThatIsNoClassAndCountsTheOthers) {
+  const Shape logits{2, 3, 1, 3};
+  const Floats values{1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 1, 0, 4, 4, 4, 0, 0, 5};
+  LossTrial trial(CrossEntropy{}, {{logits, values}, {{2, 1, 1, 3}, {}, {2, 0, -100, 1, 7, -3}}});
+  const LossSums loss_sums = trial.run(Pass::forward);
+  EXPECT_EQ(loss_sums.weight, 3);
+  EXPECT_EQ(loss_sums.correct, 2);
+  EXPECT_EQ(trial.fault(), "label of sample 1 is 7; there are 3 classes, numbered from 0");
+  const Floats gradient = trial.backward(0);
+  for (const std::size_t bad : {2U, 10U, 11U})
+    for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(gradient[bad + 3 * c], 0);
+  EXPECT_NE(gradient[9], 0);
 }
 
 TEST(SoftCrossEntropy, OfOneHotTargetsIsCrossEntropy) {
@@ -115,7 +80,7 @@ TEST(BinaryCrossEntropy, IsExactForLargeLogits) {
   const Shape shape{1, 1, 1, 4};
   LossTrial trial(BinaryCrossEntropy{}, {{shape, {1000, -1000, 1000, -30}}, {shape, {0, 1, 1, 0}}});
   EXPECT_NEAR(trial.run(Pass::forward).loss, 2000 + std::exp(-30.0), 1e-9);
-  const Floats& gradient = trial.backward(0);
+  const Floats gradient = trial.backward(0);
   EXPECT_EQ(gradient[0], 1);
   EXPECT_EQ(gradient[1], -1);
   EXPECT_EQ(gradient[2], 0);
@@ -147,7 +112,7 @@ TEST(SmoothL1, HasNoSlopeWhereThereIsNoDifference) {
     const Shape shape{1, 1, 1, 4};
     LossTrial trial(SmoothL1{.beta = beta}, {{shape, {3, 1, 5, nan}}, {shape, {3, 4, 1, 1}}});
     EXPECT_EQ(trial.run(Pass::normalizer).weight, 4);
-    const Floats& gradient = trial.backward(0);
+    const Floats gradient = trial.backward(0);
     EXPECT_EQ(gradient[0], 0);
     EXPECT_EQ(gradient[1], -1);
     EXPECT_EQ(gradient[2], 1);
@@ -188,79 +153,18 @@ TEST(Dice, IsZeroForWhatIsRightAndOneForWhatIsWrong) {
   EXPECT_NEAR(trial.run(Pass::infer).loss, 1, 1e-6);
 }
 
-LossTrial make_ctc(const Ctc& loss, const std::vector<std::int32_t>& targets, std::int32_t length, std::int32_t steps,
-                   const Floats& logits = Floats(12)) {
-  const auto count = static_cast<std::int64_t>(targets.size());
-  return {loss,
-          {{{1, 3, 1, 4}, logits}, {{1, 1, 1, count}, {}, targets}, {{1, 1}, {}, {length}}, {{1, 1}, {}, {steps}}}};
-}
-
-TEST(Ctc, CountsPaths) {
-  // 10 of the 3⁴ equally likely paths become "1": those with 1 to 4 repetitions and blanks around them.
-  EXPECT_NEAR(make_ctc({}, {1, -1}, 1, 4).run(Pass::forward).loss, std::log(81.0 / 10), 1e-6);
-  EXPECT_NEAR(make_ctc({}, {1, 1}, 2, 3).run(Pass::forward).loss, std::log(27.0 / 1), 1e-6);
-  EXPECT_NEAR(make_ctc({.blank = 2}, {9}, 0, 2).run(Pass::forward).loss, std::log(9.0), 1e-6);
-  EXPECT_EQ(make_ctc({}, {1}, 0, 0).run(Pass::forward).loss, 0);
-  EXPECT_EQ(make_ctc({}, {1}, 1, 4).run(Pass::normalizer).weight, 1);
-}
-
-/// Uses logits with one clear maximum at each step.
-bool reads(const std::vector<std::size_t>& path, const std::vector<std::int32_t>& targets, std::int32_t length) {
-  Floats logits(12);
-  for (std::size_t t = 0; t < path.size(); ++t) logits[4 * path[t] + t] = 1;
-  const auto steps = static_cast<std::int32_t>(path.size());
-  return make_ctc({}, targets, length, steps, logits).run(Pass::forward).correct == 1;
-}
-
-TEST(Ctc, IsRightWhereTheLikeliestClassesReadTheTargets) {
-  EXPECT_TRUE(reads({1, 1, 0, 2}, {1, 2}, 2));
-  EXPECT_TRUE(reads({1, 0, 1}, {1, 1}, 2));
-  EXPECT_TRUE(reads({0, 0}, {2}, 0));
-  EXPECT_FALSE(reads({1, 1, 1}, {1, 1}, 2)) << "repetitions are one";
-  EXPECT_FALSE(reads({1, 2, 0, 1}, {1, 2}, 2)) << "too much is read";
-  EXPECT_FALSE(reads({1, 0, 0, 0}, {1, 2}, 2)) << "too little is read";
-  EXPECT_FALSE(reads({2, 1}, {1, 2}, 2));
-}
-
-TEST(Ctc, IsInfiniteOrZeroWhereStepsDoNotSuffice) {
-  LossTrial trial = make_ctc({}, {1, 1}, 2, 2);
-  EXPECT_EQ(trial.run(Pass::forward).loss, infinity);
-  EXPECT_TRUE(std::isnan(trial.backward(0)[0]));
-  EXPECT_EQ(trial.backward(0, 0), Floats(12, 0.0F));
-  LossTrial zero = make_ctc({.zero_infinity = true}, {1, 1}, 2, 2);
-  EXPECT_EQ(zero.run(Pass::forward).loss, 0);
-  EXPECT_EQ(zero.backward(0), Floats(12, 0.0F));
-}
-
-TEST(Ctc, ReportsTargetsAndLengthsThatCannotBe) {
-  const auto refuse = [](LossTrial trial, const std::string& part) {
-    EXPECT_EQ(trial.run(Pass::forward).loss, 0) << "the sample does not count";
-    EXPECT_NE(trial.fault().find(part), std::string::npos) << trial.fault();
-  };
-  refuse(make_ctc({}, {1}, 2, 4), "sample 0 has 2 targets; it must be between 0 and 1");
-  refuse(make_ctc({}, {1}, 1, 5), "sample 0 has 5 steps; it must be between 0 and 4");
-  refuse(make_ctc({}, {1}, -1, 4), "-1 targets");
-  refuse(make_ctc({}, {3}, 1, 4), "target of sample 0 is 3");
-  refuse(make_ctc({}, {0}, 1, 4), "and the blank is no target");
-}
-
 TEST(Losses, OfAnEmptyBatchAreZero) {
   const Shape none{0, 4, 1, 3};
-  const Shape one{0, 1, 1, 1};
   const std::vector<std::pair<Operator, std::vector<Shape>>> losses{{SoftCrossEntropy{}, {none, none}},
                                                                     {BinaryCrossEntropy{}, {none, none, none}},
                                                                     {SmoothL1{}, {none, none, none}},
                                                                     {Giou{}, {none, none, {0, 1, 1, 3}}},
-                                                                    {Dice{}, {none, none}},
-                                                                    {Ctc{}, {none, {0, 1, 1, 2}, one, one}}};
+                                                                    {Dice{}, {none, none}}};
   for (const auto& [op, shapes] : losses) {
-    const Signature signature = signature_of(op, shapes);
     std::vector<Format> formats;
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      const bool integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
-      formats.push_back(Format::plain(shapes[i], integer ? DType::int32 : DType::float32));
-    }
-    const auto kernel = make_reference_ops()->make(op, formats);
+    for (const Shape& shape : shapes) formats.push_back(Format::plain(shape, DType::float32));
+    const auto ops = std::move(libraries().front());
+    const auto kernel = ops->make(op, formats);
     const std::vector<const void*> inputs(shapes.size());
     const std::vector<void*> gradients(shapes.size());
     for (const Pass pass : {Pass::normalizer, Pass::infer, Pass::forward}) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "ops/libraries.hpp"
 #include "ops/rows.hpp"
 
 /// Tests norms with long sums or cancellation, and empty batches of operators that no other test runs with them.
@@ -36,10 +36,10 @@ double error_of(const Values& actual, const Values& expected) {
 /// would lose all digits.
 TEST(Norms, AreExactFarFromZero) {
   const auto reference = make_reference_ops();
-  const auto onednn = make_onednn_ops(1);
+  const auto all = libraries();
   for (const Row& row : long_norms()) {
     Trial exact(*reference, DType::float64, row);
-    for (Ops* ops : {reference.get(), onednn.get()}) {
+    for (const auto& ops : all) {
       SCOPED_TRACE(row.name + ", " + std::string(ops->name()));
       Trial actual(*ops, DType::float32, row);
       // Both get the same float32 numbers.
@@ -72,10 +72,9 @@ TEST(EmptyBatches, GiveZeroGradients) {
                                {"layer-norm", LayerNorm{}, {none}},
                                {"layer-norm-sample", LayerNorm{.axes = LayerNorm::Axes::sample}, {none}},
                                {"group-norm", GroupNorm{.groups = 2}, {none}}};
-  const auto reference = make_reference_ops();
-  const auto onednn = make_onednn_ops(1);
+  const auto all = libraries();
   for (const Row& row : empty) {
-    for (Ops* ops : {reference.get(), onednn.get()}) {
+    for (const auto& ops : all) {
       SCOPED_TRACE(row.name + ", " + std::string(ops->name()));
       Trial trial(*ops, DType::float32, row);
       trial.forward();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/batch_norm.cuh"
+#include "ops/cuda/batch_statistics.cuh"
 #include "ops/cuda/implementation.hpp"
 
 namespace lockstep::ops::cuda {
@@ -132,7 +133,7 @@ struct BatchNormPasses {
     // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
     const bool has_terms = call.second_output_gradient != nullptr || (op.residual && op.activation != Activation::none);
     void* keep = has_terms ? dy : nullptr;
-    if (d_residual != nullptr) keep = d_residual;
+    if (d_residual != nullptr && (has_terms || d_residual != dy)) keep = d_residual;
     sum_gradients(call, keep);
     const UseGradients use{gradients(call), saved(call, 1), of_gamma, of_beta, static_cast<double>(tiles.rows),
                            means(call)};

@@ -127,7 +127,6 @@ __global__ void __launch_bounds__(threads_per_block) sum_pack_parts(Of of, PackT
       __syncthreads();
     }
     for (int k = 0; k < size; ++k) totals[which][k] = mine[k * threads_per_block];
-    __syncthreads();
   }
   if (thread.y != 0 || thread.pack >= tiles.packs) return;
   double* const to = partials + 2 * size * (blockIdx.y * tiles.packs + thread.pack);

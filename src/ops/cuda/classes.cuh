@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/cuda/losses.cuh"
 #include "ops/cuda/runs.cuh"
 #include "platform/gpu/gpu.hpp"
 
@@ -86,5 +87,11 @@ struct Scores {
     return team.sum(sum);
   }
 };
+
+/// The bytes of workspace that sums over so many positions need, by `sum_runs` or `sum_rows`.
+inline Bytes classes_workspace(std::int64_t positions) {
+  const std::int64_t most = std::max(parts_of_runs<team_size>(positions), RowParts(positions, 1).partials());
+  return {most * static_cast<std::int64_t>(sizeof(LossTerms))};
+}
 
 }  // namespace lockstep::ops::cuda

@@ -121,7 +121,7 @@ class CudaOps final : public Ops {
 
  private:
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
-                                      DType reals) override {
+                                      DType /*reals*/) override {
     if (const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32)) {
       const KernelAlgorithms* chosen = choices_.find(key_of(op, inputs), inputs[0].shape.batch);
       return cuda::make_convolution(*layer, *convolutions_, chosen);
@@ -130,7 +130,7 @@ class CudaOps final : public Ops {
         adds_plain(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end()) : wanted_formats(inputs, signature);
     const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
       if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Embedding>) {
-        return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature, reals));
+        return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature, arithmetic_.values));
       } else if constexpr (requires { cuda::make(kind, wanted, signature); }) {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature));
       } else {

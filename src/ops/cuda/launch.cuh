@@ -97,15 +97,49 @@ __global__ void __launch_bounds__(threads_per_block)
   if (y == 0 && column < columns) partials[part * columns + column] = sums[0][x];
 }
 
-/// Adds up the parts of each column, and passes the sum on.
+/// Adds up the parts of each column, of which a thread has one, and passes the sum on.
 template <typename T, typename Finish>
 __global__ void __launch_bounds__(threads_per_block)
-    sum_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
+    sum_few_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (column >= columns) return;
   T sum = partials[column];
   for (std::int64_t part = 1; part < parts; ++part) sum = sum + partials[part * columns + column];
   finish(column, sum);
+}
+
+/// Does the same, with a block for each column.
+template <typename T, typename Finish>
+__global__ void __launch_bounds__(threads_per_block)
+    sum_many_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
+  __shared__ T sums[threads_per_block];
+  const auto thread = static_cast<int>(threadIdx.x);
+  const std::int64_t column = blockIdx.x;
+  T sum{};
+  for (std::int64_t part = thread; part < parts; part += threads_per_block)
+    sum = sum + partials[part * columns + column];
+  sums[thread] = sum;
+  __syncthreads();
+  for (int half = threads_per_block / 2; half > 0; half /= 2) {
+    if (thread < half) sums[thread] = sums[thread] + sums[thread + half];
+    __syncthreads();
+  }
+  if (thread == 0) finish(column, sums[0]);
+}
+
+/// Submits finish(column, Σ of its parts). A single thread would take long to read many parts, one after the other.
+template <typename T, typename Finish>
+void sum_parts(const T* partials, std::int64_t columns, std::int64_t parts, const Finish& finish, Queue queue) {
+  constexpr std::int64_t few = 32;
+  static_cast<void>(cudaGetLastError());
+  if (parts <= few) {
+    const auto blocks = static_cast<unsigned>((columns + threads_per_block - 1) / threads_per_block);
+    sum_few_parts<T, Finish><<<blocks, threads_per_block, 0, cuda_stream(queue)>>>(partials, columns, parts, finish);
+  } else {
+    sum_many_parts<T, Finish><<<static_cast<unsigned>(columns), threads_per_block, 0, cuda_stream(queue)>>>(
+        partials, columns, parts, finish);
+  }
+  check_launch();
 }
 
 /// Submits finish(column, Σ of(row, column)) for each column.
@@ -117,7 +151,6 @@ void sum_rows(std::int64_t rows, std::int64_t columns, const Of& of, const Finis
   if (columns <= 0) return;
   const RowParts cut(rows, columns);
   const dim3 grid(static_cast<unsigned>((columns + cut.width - 1) / cut.width), static_cast<unsigned>(cut.parts));
-  const auto blocks = static_cast<unsigned>((columns + threads_per_block - 1) / threads_per_block);
   T* const to = static_cast<T*>(partials);
   cudaStream_t const stream = cuda_stream(queue);
   static_cast<void>(cudaGetLastError());
@@ -129,8 +162,7 @@ void sum_rows(std::int64_t rows, std::int64_t columns, const Of& of, const Finis
     sum_part<1, T, Of><<<grid, threads_per_block, 0, stream>>>(of, to, rows, columns, cut.parts);
   }
   check_launch();
-  sum_parts<T, Finish><<<blocks, threads_per_block, 0, stream>>>(to, columns, cut.parts, finish);
-  check_launch();
+  sum_parts(to, columns, cut.parts, finish, queue);
 }
 
 }  // namespace lockstep::ops::cuda

@@ -52,24 +52,19 @@ inline void write_weight(const Arguments& call, double weight) {
       1, [=] __device__(std::int64_t /*i*/) { to->weight = weight; }, call.queue);
 }
 
-/// Refuses a normalizer whose weights come out of the network and are therefore not there yet.
-inline const float* known_weights(const Arguments& call) {
-  if (call.inputs.size() < 3) return nullptr;
-  if (call.inputs[2] == nullptr)
-    throw Error(ErrorCode::invalid_argument,
-                "what a loss is normalized by cannot come out of the network; give its weights as an input");
-  return static_cast<const float*>(call.inputs[2]);
-}
-
 /// The bytes of workspace that sums over so many terms need.
 inline Bytes loss_workspace(std::int64_t count) {
   return {RowParts(count, 1).partials() * static_cast<std::int64_t>(sizeof(LossTerms))};
 }
 
-/// Writes the weight of `count` elements, which is their number without weights.
+/// Submits the normalizer of a loss with `count` terms, which have weights if there is a third input.
+/// @throws Error{invalid_argument} if these weights come out of the network and are therefore not there yet
 inline void sum_weights(const Arguments& call, std::int64_t count) {
-  const float* weights = known_weights(call);
-  if (weights == nullptr) return write_weight(call, static_cast<double>(count));
+  if (call.inputs.size() < 3) return write_weight(call, static_cast<double>(count));
+  const auto* weights = static_cast<const float*>(call.inputs[2]);
+  if (weights == nullptr && count > 0)
+    throw Error(ErrorCode::invalid_argument,
+                "what a loss is normalized by cannot come out of the network; give its weights as an input");
   auto* to = static_cast<LossSums*>(call.output);
   sum_rows<double>(
       count, 1, [=] __device__(std::int64_t i, std::int64_t /*column*/) { return static_cast<double>(weights[i]); },

@@ -92,12 +92,11 @@ template <int size, typename T, typename Of, typename Finish>
 void sum_runs(std::int64_t runs, const Of& of, const Finish& finish, void* partials, Queue queue) {
   const std::int64_t parts = parts_of_runs<size>(runs);
   T* const to = static_cast<T*>(partials);
-  cudaStream_t const stream = cuda_stream(queue);
   static_cast<void>(cudaGetLastError());
-  sum_part_of_runs<size, T, Of><<<static_cast<unsigned>(parts), threads_per_block, 0, stream>>>(of, to, runs, parts);
+  sum_part_of_runs<size, T, Of>
+      <<<static_cast<unsigned>(parts), threads_per_block, 0, cuda_stream(queue)>>>(of, to, runs, parts);
   check_launch();
-  sum_parts<T, Finish><<<1, threads_per_block, 0, stream>>>(to, 1, parts, finish);
-  check_launch();
+  sum_parts(to, 1, parts, finish, queue);
 }
 
 }  // namespace lockstep::ops::cuda
