@@ -135,7 +135,7 @@ class CudaOps final : public Ops {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature));
       } else {
         throw Error(ErrorCode::unsupported,
-                    "there is no kernel for GPUs of the operator '" + kind.text() + "'; train it with --device cpu");
+                    "there is no kernel for GPUs of the operator '" + kind.text() + "'; compute on the CPU");
       }
     };
     return std::visit(of_kind, op);
