@@ -59,7 +59,7 @@ class ByteInputs : public testing::Test {
  protected:
   void TearDown() override { world_.close(); }
 
-  /// Trains 8 steps of two sizes, in two epochs, each of two micro-batches.
+  /// Trains 11 steps of two sizes, more than the prefetcher has batches, each of two micro-batches.
   Outcome train(Device device, bool bytes, const ops::CudaArithmetic& arithmetic = {}) {
     ProcessGroup group(world_, {.device = device,
                                 .algorithm = "tree-order",
@@ -67,12 +67,12 @@ class ByteInputs : public testing::Test {
                                 .deadline = std::chrono::seconds(60)});
     Outcome outcome;
     {
-      data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+      data::DatasetPair data = testing_support::small_digits(165, 20, 12);
       data.train = data::augmented(data.train, {.crop = true, .flip = true});
       if (!bytes) data = {std::make_shared<RealNumbers>(data.train), std::make_shared<RealNumbers>(data.test)};
       const auto ops = group.gpu() ? ops::make_cuda_ops(*group.gpu(), arithmetic) : ops::make_reference_ops();
       trainer::Trainer trainer(group, *ops, small_network(), data,
-                               {.epochs = 2,
+                               {.epochs = 1,
                                 .batch = {16},
                                 .schedule = {.peak = 0.05},
                                 .optimizer = {.momentum = 0.9},
