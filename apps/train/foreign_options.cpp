@@ -51,7 +51,8 @@ constexpr std::string_view cfg_answer =
 constexpr std::string_view hyp_answer =
     "lockstep has no hyperparameter files; use --lr, --momentum, --weight-decay, or all options in a file: --config "
     "FILE";
-constexpr std::string_view augment_answer = "lockstep has no data augmentation yet; leave it out";
+constexpr std::string_view augment_answer =
+    "of data augmentation lockstep has crops and flips: --augment crop,flip; leave it out";
 constexpr std::string_view size_answer = "lockstep does not resize images; the size follows from the data set";
 constexpr std::string_view optimizer_answer =
     "use --optimizer sgd, adamw, lars or lamb, with --lr, --momentum (which is beta1, too), --beta2, --epsilon, "
@@ -471,7 +472,6 @@ constexpr ForeignOption rows[] = {
     {"perspective", {}, augment_answer},
     {"flipud", {}, augment_answer},
     {"fliplr", {}, augment_answer},
-    {"augment", {}, augment_answer},
     {"aug", {}, augment_answer},
     {"cutout", {}, augment_answer},
     {"erase", {}, augment_answer},

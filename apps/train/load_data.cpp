@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "apps/common/same_options.hpp"
 #include "base/hash.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
@@ -66,6 +67,21 @@ std::string require_equal_data(const World& world, const data::DatasetPair& data
   return hexadecimal(hash.value());
 }
 
+/// Augments the training images. A run that resumes has to do so, too.
+/// @throws UsageError on every rank if the data set does not allow it
+void augment(const World& world, const Options& options, LoadedData& loaded) {
+  const std::string how = options.augmentation.text();
+  std::string mistake;
+  try {
+    loaded.data.train = data::augmented(loaded.data.train, options.augmentation);
+  } catch (const Error& error) {
+    mistake = "--augment " + how + " with --dataset " + options.dataset + ": " + error.message() +
+              "; leave --augment out, or choose images with a label each";
+  }
+  require_no_mistake(world, mistake);
+  loaded.fingerprint += " augmented by " + how;
+}
+
 }  // namespace
 
 LoadedData load_data(const World& world, const Options& options, const data::Datasets& datasets) {
@@ -76,6 +92,7 @@ LoadedData load_data(const World& world, const Options& options, const data::Dat
   });
   const bool is_read = datasets.directory(options.dataset) == data::Directory::required;
   loaded.fingerprint = require_equal_data(world, loaded.data, is_read);
+  if (options.augmentation.changes_images()) augment(world, options, loaded);
   return loaded;
 }
 

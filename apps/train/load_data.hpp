@@ -15,7 +15,8 @@ struct LoadedData {
 };
 
 /// Loads the data set, and compares it between the ranks. Collective.
-/// @throws Error on every rank if a rank cannot read its files; Error{mismatch} on every rank if the ranks' data differ
+/// @throws Error on every rank if a rank cannot read its files; Error{mismatch} on every rank if the ranks' data
+/// differ; UsageError on every rank if the data set cannot be augmented as the options want
 LoadedData load_data(const World& world, const Options& options, const data::Datasets& datasets);
 
 }  // namespace lockstep::train

@@ -10,6 +10,7 @@
 
 #include "apps/train/precision.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/data/augment.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
 #include "lockstep/trainer/checkpoint_options.hpp"
@@ -30,6 +31,7 @@ struct Options {
   std::string program;  ///< the program's name, for its messages
   std::string dataset;
   std::string data_dir;
+  data::Augmentation augmentation;  ///< of training images
   std::string model;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
   std::string algorithm = "auto";      ///< one of algorithm_names()

@@ -91,6 +91,7 @@ std::string header_text(const Options& options, const RunDescription& run, const
       batch_text(options, run, data.train->size()) + ", seed " + std::to_string(options.trainer.seed) + ", " +
           options.ops + " in " + std::string(options.precision.name) +
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
+      options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text() : "",
       run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu,
       gradients_text(options),
       std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +

@@ -15,6 +15,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::array<std::string_view, 4> optimizers = {"sgd", "adamw", "lars", "lamb"};
+constexpr std::array<std::string_view, 3> augmentations = {"none", "crop", "flip"};
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 
 ops::UpdateRule rule_of(const std::string& word) {
@@ -41,6 +42,21 @@ std::string conflict_of_data_dir(const OptionValues& given, const Options& o, da
   if (!given.has("data-dir") && directory == data::Directory::required)
     return "--dataset " + o.dataset + " needs --data-dir, the folder with its files";
   return "";
+}
+
+data::Augmentation augmentation_of(const std::string& words) {
+  data::Augmentation augmentation;
+  for (const std::string& word : words_of(words)) {
+    augmentation.crop |= word == "crop";
+    augmentation.flip |= word == "flip";
+  }
+  return augmentation;
+}
+
+std::string conflict_of_augmentation(const OptionValues& given) {
+  const auto words = given.get<std::string>("augment");
+  const bool has_none = words.find("none") != std::string::npos;
+  return has_none && words != "none" ? "--augment " + words + ": none cannot stand beside other words" : "";
 }
 
 std::string conflict_of_kernels(const Options& o) {
@@ -80,41 +96,49 @@ std::string too_many_parts(const std::string& option, int parts, const Options& 
 }
 
 OptionGroup data_options(Options& o, const Registry& registry) {
-  return {"Data and model",
-          {{.name = "dataset",
-            .domain = one_of(registry.datasets.names()),
-            .help = "training data set; the synthetic ones are drawn and need no files",
-            .otherwise = registry.dataset,
-            .store = into(o.dataset)},
-           {.name = "data-dir",
-            .domain = Text{"DIR"},
-            .help = "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for "
-                    "cifar10 the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
-            .of_each_rank = true,
-            .store = into(o.data_dir),
-            .conflict =
-                [&o, &registry](const OptionValues& given) {
-                  return conflict_of_data_dir(given, o, registry.datasets.directory(o.dataset));
-                }},
-           {.name = "model",
-            .domain = one_of(registry.models.names()),
-            .help = "network to train",
-            .otherwise = registry.model,
-            .store = into(o.model)},
-           {.name = "initial",
-            .domain = one_of(initial_values),
-            .help = "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
-            .otherwise = "broadcast",
-            .store = into(o.trainer.initial, initial_of)},
-           {.name = "freeze",
-            .domain = Text{"NAME,..."},
-            .help = "parameters not to train: full names, or prefixes up to a dot, such as layer1",
-            .store = into(o.trainer.optimizer.frozen, words_of)},
-           {.name = "seed",
-            .domain = Whole{0, std::numeric_limits<std::int64_t>::max()},
-            .help = "seed of the initial weights, of the order of samples and of drawn data",
-            .otherwise = "1",
-            .store = into(o.trainer.seed)}}};
+  return {
+      "Data and model",
+      {{.name = "dataset",
+        .domain = one_of(registry.datasets.names()),
+        .help = "training data set; the synthetic ones are drawn and need no files",
+        .otherwise = registry.dataset,
+        .store = into(o.dataset)},
+       {.name = "data-dir",
+        .domain = Text{"DIR"},
+        .help = "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for "
+                "cifar10 the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
+        .of_each_rank = true,
+        .store = into(o.data_dir),
+        .conflict =
+            [&o, &registry](const OptionValues& given) {
+              return conflict_of_data_dir(given, o, registry.datasets.directory(o.dataset));
+            }},
+       {.name = "augment",
+        .domain = one_of(augmentations, true),
+        .help = "change training images at random: crop moves them by up to 4 pixels, flip mirrors half of them; the "
+                "same on any number of ranks",
+        .otherwise = "none",
+        .store = into(o.augmentation, augmentation_of),
+        .conflict = conflict_of_augmentation},
+       {.name = "model",
+        .domain = one_of(registry.models.names()),
+        .help = "network to train",
+        .otherwise = registry.model,
+        .store = into(o.model)},
+       {.name = "initial",
+        .domain = one_of(initial_values),
+        .help = "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
+        .otherwise = "broadcast",
+        .store = into(o.trainer.initial, initial_of)},
+       {.name = "freeze",
+        .domain = Text{"NAME,..."},
+        .help = "parameters not to train: full names, or prefixes up to a dot, such as layer1",
+        .store = into(o.trainer.optimizer.frozen, words_of)},
+       {.name = "seed",
+        .domain = Whole{0, std::numeric_limits<std::int64_t>::max()},
+        .help = "seed of the initial weights, of the order of samples and of drawn data",
+        .otherwise = "1",
+        .store = into(o.trainer.seed)}}};
 }
 
 OptionGroup training_options(Options& o) {

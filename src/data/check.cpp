@@ -29,6 +29,21 @@ std::string list_text(std::span<const TensorSpec> tensors) {
   return text;
 }
 
+/// Checks that the bytes of a tensor stand for numbers in each of its channels.
+void check_bytes(std::string_view dataset, const Dataset& part) {
+  for (const TensorSpec& tensor : tensors_with_bytes(part)) {
+    if (!tensor.bytes) continue;
+    const auto channels = static_cast<std::size_t>(tensor.extent[0]);
+    if (tensor.content != Content::real)
+      refuse_dataset(dataset, "has integers in its tensor \"" + tensor.name + "\"; only real numbers can be bytes");
+    if (tensor.bytes->mean.size() != channels || tensor.bytes->deviation.size() != channels)
+      refuse_dataset(dataset, "has " + std::to_string(tensor.bytes->mean.size()) + " means and " +
+                                  std::to_string(tensor.bytes->deviation.size()) +
+                                  " deviations for the bytes of its tensor \"" + tensor.name + "\" of " +
+                                  std::to_string(channels) + " channels; give one of each for a channel");
+  }
+}
+
 void check_part(std::string_view dataset, const Dataset* part, const std::string& which) {
   if (part == nullptr) refuse_dataset(dataset, "was loaded without its " + which + " part; it needs both");
   if (part->size() < 1)
@@ -37,6 +52,7 @@ void check_part(std::string_view dataset, const Dataset* part, const std::string
     refuse_dataset(
         dataset, "has " + std::to_string(part->classes()) + " " + which + " classes; say 0 where there are no labels");
   check_tensors(dataset, part->tensors());
+  check_bytes(dataset, *part);
 }
 
 }  // namespace
@@ -54,12 +70,23 @@ void check_tensors(std::string_view dataset, std::span<const TensorSpec> tensors
   }
 }
 
+std::vector<TensorSpec> tensors_with_bytes(const Dataset& dataset) {
+  std::vector<TensorSpec> tensors = dataset.tensors();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (const Normalization* numbers = dataset.bytes_of(i)) tensors[i].bytes = *numbers;
+  return tensors;
+}
+
 void check_pair(std::string_view dataset, const DatasetPair& pair) {
   check_part(dataset, pair.train.get(), "training");
   check_part(dataset, pair.test.get(), "test");
   if (const std::vector<TensorSpec> train = pair.train->tensors(), test = pair.test->tensors(); train != test)
     refuse_dataset(dataset, "has other tensors in training (" + list_text(train) + ") than in test (" +
                                 list_text(test) + "); they must be the same, in the same order");
+  if (tensors_with_bytes(*pair.train) != tensors_with_bytes(*pair.test))
+    refuse_dataset(dataset,
+                   "has bytes that stand for other numbers in training than in test; give both parts the same "
+                   "means and deviations");
   if (pair.train->classes() != pair.test->classes())
     refuse_dataset(dataset, "has " + std::to_string(pair.train->classes()) + " classes in training but " +
                                 std::to_string(pair.test->classes()) + " in test; they must be the same");

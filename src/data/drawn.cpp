@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/drawn.hpp"
 
+#include <algorithm>
+
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
@@ -32,6 +34,10 @@ void DrawnDataset::put(const Buffer& tensor, std::int64_t at, double value) {
 
 void DrawnDataset::read_image(std::int64_t sample, const Buffer& tensor) const {
   const std::span<const std::uint8_t> image = images_.image(sample);
+  if (tensor.dtype == DType::uint8) {
+    std::copy(image.begin(), image.end(), static_cast<std::uint8_t*>(tensor.data));
+    return;
+  }
   const std::int64_t pixels = images_.shape.pixels();
   for (std::int64_t i = 0; i < images_.shape.elements(); ++i) {
     const auto channel = static_cast<std::size_t>(i / pixels);

@@ -19,6 +19,9 @@ class DrawnDataset : public Dataset {
   /// Returns "images" and the tensors of targets().
   [[nodiscard]] std::vector<TensorSpec> tensors() const override;
   [[nodiscard]] std::int64_t size() const override { return images_.size(); }
+  [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
+    return tensor == 0 ? &normalization_ : nullptr;
+  }
   /// Implements Dataset::read. It does not allocate.
   /// @throws Error{invalid_argument} if the index is not in the data set, or another number of tensors is given
   void read(const SampleKey& key, std::span<const Buffer> tensors) const override;

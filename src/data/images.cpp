@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/images.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <utility>
@@ -12,15 +13,6 @@ namespace lockstep::data {
 namespace {
 
 constexpr std::int64_t byte_values = 256;
-
-std::vector<double> make_table(const Normalization& normalization) {
-  std::vector<double> table;
-  for (std::size_t channel = 0; channel < normalization.mean.size(); ++channel)
-    for (std::int64_t value = 0; value < byte_values; ++value)
-      table.push_back((static_cast<double>(value) / 255 - normalization.mean[channel]) /
-                      normalization.deviation[channel]);
-  return table;
-}
 
 template <class Real>
 void convert(const Images& images, std::int64_t index, const Real* table, Real* out) {
@@ -81,18 +73,19 @@ Sums sums_of_channel(const Images& images, std::int64_t channel) {
 
 }  // namespace
 
-ImageDataset::ImageDataset(Images images, const Normalization& normalization) : images_(std::move(images)) {
+ImageDataset::ImageDataset(Images images, Normalization normalization)
+    : images_(std::move(images)), normalization_(std::move(normalization)) {
   check_tensors(images_.name, tensors());
   check_images(images_);
   const auto channels = static_cast<std::size_t>(images_.shape.channels);
-  const std::size_t means = normalization.mean.size();
-  const std::size_t deviations = normalization.deviation.size();
+  const std::size_t means = normalization_.mean.size();
+  const std::size_t deviations = normalization_.deviation.size();
   if (means != channels || deviations != channels)
     refuse_images(images_,
                   "a normalization of " + std::to_string(means) + " means and " + std::to_string(deviations) +
                       " deviations does not fit",
                   " of " + std::to_string(channels) + " channels");
-  table_ = make_table(normalization);
+  table_ = normalization_.table();
   single_table_.assign(table_.begin(), table_.end());
 }
 
@@ -106,10 +99,14 @@ void ImageDataset::read(const SampleKey& key, std::span<const Buffer> tensors) c
   check(key.index, tensors);
   const Buffer& images = tensors[0];
   *static_cast<std::int32_t*>(tensors[1].data) = images_.labels[static_cast<std::size_t>(key.index)];
-  if (images.dtype == DType::float32)
+  if (images.dtype == DType::float32) {
     convert(images_, key.index, single_table_.data(), static_cast<float*>(images.data));
-  else
+  } else if (images.dtype == DType::float64) {
     convert(images_, key.index, table_.data(), static_cast<double*>(images.data));
+  } else {
+    const auto image = images_.image(key.index);
+    std::copy(image.begin(), image.end(), static_cast<std::uint8_t*>(images.data));
+  }
 }
 
 void ImageDataset::check(std::int64_t index, std::span<const Buffer> tensors) const {
@@ -119,7 +116,7 @@ void ImageDataset::check(std::int64_t index, std::span<const Buffer> tensors) co
     refuse_images(images_, "two tensors, images and labels, are read of",
                   ", but memory is given for " + std::to_string(tensors.size()));
   const DType real = tensors[0].dtype;
-  check_memory(images_, "images", tensors[0], real == DType::float32 || real == DType::float64,
+  check_memory(images_, "images", tensors[0], real == DType::float32 || real == DType::float64 || real == DType::uint8,
                images_.shape.elements());
   check_memory(images_, "labels", tensors[1], tensors[1].dtype == DType::int32, 1);
 }

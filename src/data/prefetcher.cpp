@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/prefetcher.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -28,16 +30,36 @@ struct Prefetched {
   std::exception_ptr error;  ///< the reason of a failure
 };
 
-void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler, int workers) {
+void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler,
+                     const PrefetchOptions& options) {
   const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
   if (dataset == nullptr) refuse("batches are made of a data set, and none was given");
   if (real != DType::float32 && real != DType::float64)
     refuse("batches are made in float32 or float64, not in " + std::string(name(real)));
-  if (workers < 0) refuse("the number of workers must not be negative, not " + std::to_string(workers));
+  if (options.workers < 0) refuse("the number of workers must not be negative, not " + std::to_string(options.workers));
+  if (options.held < 1) refuse("at least 1 batch has to stay valid, not " + std::to_string(options.held));
   check_tensors(dataset->name(), dataset->tensors());
   if (const std::int64_t dealt = sampler.options().samples.value; dealt > dataset->size())
     refuse("the sampler deals " + std::to_string(dealt) + " samples, but the data set \"" + dataset->name() +
            "\" has only " + std::to_string(dataset->size()));
+}
+
+/// Returns the tensors of a batch. @param bytes  names of those that are uint8
+std::vector<TensorSpec> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
+  std::vector<TensorSpec> specs = tensors_with_bytes(dataset);
+  std::size_t left = bytes.size();
+  for (TensorSpec& spec : specs) {
+    if (std::find(bytes.begin(), bytes.end(), spec.name) == bytes.end()) {
+      spec.bytes.reset();
+    } else if (spec.bytes) {
+      --left;
+    }
+  }
+  if (left == 0) return specs;
+  std::string names;
+  for (const std::string& name : bytes) names += (names.empty() ? "\"" : "\", \"") + name;
+  throw Error(ErrorCode::invalid_argument,
+              "the data set \"" + dataset.name() + "\" does not have bytes of all of its tensors " + names + "\"");
 }
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
@@ -50,13 +72,17 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 class Prefetcher::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, const PrefetchOptions& options)
-      : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), observer_(options.observer) {
+      : dataset_(std::move(dataset)),
+        real_(real),
+        sampler_(std::move(sampler)),
+        observer_(options.observer),
+        held_(options.held) {
     const int workers = options.workers;
-    check_arguments(dataset_.get(), real, sampler_, workers);
-    specs_ = dataset_->tensors();
-    // There is one entry for the batch in use, one for the next, and one for each batch that is being prepared.
-    entries_.resize(workers == 0 ? 1 : static_cast<std::size_t>(workers) + 2);
-    for (Prefetched& entry : entries_) allocate(entry);
+    check_arguments(dataset_.get(), real, sampler_, options);
+    specs_ = specs_of(*dataset_, options.bytes);
+    // There is one entry for each batch in use, one for the next, and one for each batch that is being prepared.
+    entries_.resize(static_cast<std::size_t>(workers == 0 ? held_ : held_ + 1 + workers));
+    for (Prefetched& entry : entries_) allocate(entry, options.allocate);
     try {
       for (int i = 0; i < workers; ++i)
         threads_.emplace_back([this, track = "data " + std::to_string(i)] { work(track); });
@@ -109,10 +135,10 @@ class Prefetcher::Impl {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void allocate(Prefetched& entry) const {
+  void allocate(Prefetched& entry, const std::function<Allocation(Bytes)>& allocate) const {
     const std::int64_t samples = sampler_.largest_share().value;
     for (const TensorSpec& spec : specs_)
-      entry.memory.push_back(allocate_host({samples * spec.elements() * size_of(spec.dtype(real_))}));
+      entry.memory.push_back(allocate({samples * spec.elements() * size_of(spec.dtype(real_))}));
     entry.tensors.resize(specs_.size());
     entry.slots.resize(specs_.size());
   }
@@ -148,7 +174,7 @@ class Prefetcher::Impl {
 
   const Batch* make_here() {
     if (taken_ == end_) return nullptr;
-    Prefetched& entry = entries_.front();
+    Prefetched& entry = entry_of(taken_);
     make(taken_, entry, "data");
     if (entry.error) std::rethrow_exception(entry.error);
     ++taken_;
@@ -157,9 +183,8 @@ class Prefetcher::Impl {
 
   const Batch* take() {
     std::unique_lock lock(mutex_);
-    if (in_use_ != taken_) {  // the last batch that was handed out is no longer used
+    for (; in_use_ <= taken_ - held_; ++in_use_) {  // the batches before are no longer used
       entry_of(in_use_).ready = false;
-      in_use_ = taken_;
       changed_.notify_all();
     }
     if (taken_ == end_) return nullptr;
@@ -196,6 +221,7 @@ class Prefetcher::Impl {
   DType real_;
   DistributedSampler sampler_;
   Observer* observer_;
+  int held_;
   std::vector<Prefetched> entries_;
   double waited_seconds_ = 0;
 

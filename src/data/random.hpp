@@ -17,7 +17,8 @@ enum class Stream : std::uint64_t {
   scenes_train,
   scenes_test,
   words_train,
-  words_test
+  words_test,
+  augment
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

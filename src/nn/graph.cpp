@@ -61,6 +61,14 @@ int Graph::input(const TensorSpec& spec) {
   return append_value({spec.name, {1, channels, height, width}, spec.content}, static_cast<int>(inputs_.size()) - 1);
 }
 
+bool Graph::take_bytes(std::size_t input, const Normalization& numbers) {
+  for (const LossTerm& term : losses_)
+    for (const int value : nodes_[static_cast<std::size_t>(term.node)].inputs)
+      if (input_of(value) == static_cast<int>(input)) return false;
+  inputs_.at(input).bytes = numbers;
+  return true;
+}
+
 ops::Signature Graph::signature_of(const std::string& name, const ops::Operator& op,
                                    const std::vector<int>& inputs) const {
   if (inputs.empty()) refuse(name, "reads nothing");

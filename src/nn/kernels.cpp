@@ -20,13 +20,19 @@ std::unique_ptr<ops::Kernel> make_addition(ops::Ops& ops, const ops::Format& for
   return ops.make(ops::Add{}, std::array{format, format});
 }
 
-Kernels::OfNode make_node(const Node& node, ops::Ops& ops, DType dtype, const std::vector<ops::Format>& formats) {
+Kernels::OfNode make_node(const Graph& graph, const Node& node, ops::Ops& ops, DType dtype,
+                          const std::vector<ops::Format>& formats) {
   std::vector<ops::Format> inputs;
   for (const int value : node.inputs) inputs.push_back(formats[static_cast<std::size_t>(value)]);
   Kernels::OfNode made{.kernel = ops.make(node.op, inputs, dtype), .inputs = {}};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const ops::Format& wanted = made.kernel->traits().inputs[i];
     Kernels::Conversion& conversion = made.inputs.emplace_back();
+    const int input = graph.input_of(node.inputs[i]);
+    if (input >= 0 && graph.inputs()[static_cast<std::size_t>(input)].bytes) {
+      conversion.there = ops.convert_bytes(*graph.inputs()[static_cast<std::size_t>(input)].bytes, wanted);
+      continue;
+    }
     if (lies_alike(inputs[i], wanted)) continue;
     conversion = {.there = ops.reorder(inputs[i], wanted), .back = ops.reorder(wanted, inputs[i])};
   }
@@ -55,7 +61,7 @@ Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int6
   for (const Value& value : graph.values()) kernels.formats.push_back(plain_format(value, dtype, samples));
   std::vector<int> users(graph.parameters().tensors().size());
   for (const Node& node : graph.nodes()) {
-    kernels.nodes.push_back(make_node(node, ops, dtype, kernels.formats));
+    kernels.nodes.push_back(make_node(graph, node, ops, dtype, kernels.formats));
     if (node.output >= 0) {
       kernels.formats[static_cast<std::size_t>(node.output)] = kernels.nodes.back().kernel->traits().output;
     }

@@ -120,7 +120,10 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
                                    ops_);
   numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_, max_in_flight());
   slots_.resize(static_cast<std::size_t>(max_in_flight()));
-  for (Slot& slot : slots_) slot.done = ops.device().new_event();
+  for (Slot& slot : slots_) {
+    slot.has_inputs = ops.device().new_event();
+    slot.done = ops.device().new_event();
+  }
 }
 
 Model::~Model() = default;
@@ -198,7 +201,7 @@ void Model::make_input_memory(std::int64_t samples) {
     slot.inputs.clear();
     for (const TensorSpec& spec : graph_.inputs()) {
       const Bytes bytes{samples * spec.elements() * size_of(spec.dtype(dtype()))};
-      slot.inputs.push_back({ops_.device().allocate(bytes), ops_.device().allocate_staging(bytes)});
+      slot.inputs.push_back({ops_.device().allocate(bytes), {}});
     }
   }
   for (auto& [size, other] : prepared_) place(*other);
@@ -264,10 +267,9 @@ void Model::place(PreparedGraph& prepared) {
     for (ops::UpdateStep& update : updates) update.queue = ops_.device().queue();
     if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
-  std::vector<std::vector<StepMemory::Input>> inputs(slots_.size());
+  std::vector<std::vector<const void*>> inputs(slots_.size());
   for (std::size_t slot = 0; slot < slots_.size(); ++slot)
-    for (const InputMemory& input : slots_[slot].inputs)
-      inputs[slot].push_back({input.device.data(), input.staging.data()});
+    for (const InputMemory& input : slots_[slot].inputs) inputs[slot].push_back(input.device.data());
   prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
                   .tensors = memory_,
                   .numbers = numbers_.get(),
@@ -286,17 +288,31 @@ PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
   require_inputs(feed);
   PreparedGraph& graph = prepared(feed.samples, training);
   PlacedSteps& steps = training ? graph.training() : graph.evaluation();
-  const std::vector<InputMemory>& memory = slots_[static_cast<std::size_t>(slot)].inputs;
-  if (memory.empty()) {
+  if (ops_.device().queue().is_host()) {
     steps.set_inputs(feed.inputs);
   } else {
-    for (std::size_t i = 0; i < memory.size(); ++i) {
-      const TensorSpec& spec = graph_.inputs()[i];
-      const std::int64_t bytes = feed.samples * spec.elements() * size_of(spec.dtype(dtype()));
-      if (bytes > 0) std::memcpy(memory[i].staging.data(), feed.inputs[i], static_cast<std::size_t>(bytes));
-    }
+    copy_inputs(feed, slot);
   }
   return steps;
+}
+
+/// Submits copies of the feed to the device's memory, which the step that used the slot before no longer reads.
+void Model::copy_inputs(const Feed& feed, int slot) {
+  const ops::Device& device = ops_.device();
+  auto& [inputs, has_inputs, done] = slots_[static_cast<std::size_t>(slot)];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    auto& [memory, staging] = inputs[i];
+    const TensorSpec& spec = graph_.inputs()[i];
+    const Bytes bytes{feed.samples * spec.elements() * size_of(spec.dtype(dtype()))};
+    const void* from = feed.inputs[i];
+    if (!feed.stays && bytes.value > 0) {
+      if (staging.bytes() < memory.bytes()) staging = device.allocate_staging(memory.bytes());
+      from = std::memcpy(staging.data(), from, static_cast<std::size_t>(bytes.value));
+    }
+    device.copy(memory.data(), from, bytes, device.copy_queue());
+  }
+  has_inputs->record(device.copy_queue());
+  has_inputs->hold_back(device.queue());
 }
 
 int Model::max_in_flight() const { return device().queue().is_host() ? 1 : 2; }

@@ -146,12 +146,9 @@ void PlacedSteps::place(const StepMemory& memory) {
     List& list = lists_.emplace_back();
     add(Upload{static_cast<int>(slot)});
     add(Compute{ops::StepStage::begin});
-    add_inputs(memory.slots[slot]);
     for (const PlannedItem& item : step_plan_.items)
       std::visit([&](const auto& planned) { add(planned, memory); }, item);
-    std::vector<const void*> inputs;
-    for (const StepMemory::Input& input : memory.slots[slot]) inputs.push_back(input.device);
-    if (!inputs.empty()) set_inputs(list, inputs);
+    if (!memory.slots[slot].empty()) set_inputs(list, memory.slots[slot]);
     if (slot == 0) add_outputs(memory);
     add(Download{static_cast<int>(slot)});
   }
@@ -235,15 +232,6 @@ void PlacedSteps::set_inputs(List& list, std::span<const void* const> inputs) {
   for (const InputPointer& input : list.inputs) {
     const auto* first = static_cast<const std::byte*>(inputs[static_cast<std::size_t>(input.input)]);
     *input.pointer = first == nullptr ? nullptr : first + input.offset;
-  }
-}
-
-/// Copies the inputs to the device.
-void PlacedSteps::add_inputs(std::span<const StepMemory::Input> inputs) {
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto& [device, staging] = inputs[i];
-    const TensorSpec& spec = graph_->inputs()[i];
-    add(Copy{device, staging, {samples_ * spec.elements() * size_of(spec.dtype(dtype_))}});
   }
 }
 

@@ -32,12 +32,8 @@ struct StepMemory {
   std::byte* arena = nullptr;  ///< at least as long as the plan's total
   Model::Memory tensors;
   StepNumbers* numbers = nullptr;
-  struct Input {
-    void* device;
-    const void* staging;  ///< the host's copy
-  };
   /// By slot, where kernels find the inputs. In a list without inputs `PlacedSteps::set_inputs` says it.
-  std::span<const std::vector<Input>> slots;
+  std::span<const std::vector<const void*>> slots;
   std::span<const LayoutPart> summed;   ///< the parts of the layout whose gradients are sums over ranks on this rank
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
@@ -119,7 +115,6 @@ class PlacedSteps {
   void add(const Join& join, const StepMemory& /*memory*/) { add(Item(join)); }
   void add(const Poll& poll, const StepMemory& /*memory*/) { add(Item(poll)); }
   void add(const Compute& compute, const StepMemory& /*memory*/) { add(Item(compute)); }
-  void add_inputs(std::span<const StepMemory::Input> inputs);
   void add_outputs(const StepMemory& memory);
   void add_reduction(const StepMemory& memory);
   void add_averages(const StepMemory& memory);

@@ -96,7 +96,7 @@ struct Join {};
 struct Pack {
   std::vector<ops::PackedParameter> parameters;
 };
-/// Copies an input of the step to the device, or an output to the host.
+/// Copies an output of the graph to the host.
 struct Copy {
   void* to;
   const void* from;

@@ -11,6 +11,7 @@ namespace {
 class HostEvent final : public Device::Event {
  public:
   void record(Queue /*queue*/) override {}
+  void hold_back(Queue /*queue*/) const override {}
   [[nodiscard]] bool is_done() const override { return true; }
 };
 

@@ -121,6 +121,11 @@ void Kernel::run(Pass pass, const Arguments& call) {
   pass == Pass::infer ? infer(call) : forward(call);
 }
 
+std::unique_ptr<Kernel> Ops::convert_bytes(const Normalization& /*numbers*/, const Format& /*to*/) {
+  throw Error(ErrorCode::unsupported,
+              "the " + std::string(name()) + " operators do not convert bytes; read real numbers");
+}
+
 void Ops::count_not_finite(const ConstBuffer& values, double* count, Queue /*queue*/) {
   if (!kernels::all_finite(values)) *count += 1;
 }

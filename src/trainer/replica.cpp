@@ -99,10 +99,11 @@ std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorS
            (spec.content == Content::real ? " real numbers" : " integers");
   };
   std::vector<std::size_t> matched;
-  for (const TensorSpec& input : graph.inputs()) {
+  for (TensorSpec input : graph.inputs()) {
     const auto found = std::find_if(tensors.begin(), tensors.end(),
                                     [&](const TensorSpec& tensor) { return tensor.name == input.name; });
     const std::string given = found == tensors.end() ? "none" : text(*found);
+    if (found != tensors.end()) input.bytes = found->bytes;
     if (found == tensors.end() || *found != input) {
       throw Error(ErrorCode::invalid_argument, "model '" + graph.name() + "' takes '" + input.name + "' of " +
                                                    text(input) + ", and the data set has " + given);
@@ -112,6 +113,14 @@ std::vector<std::size_t> match(const nn::Graph& graph, const std::vector<TensorS
   return matched;
 }
 
+/// Lets the model read bytes of the tensors that have them, if the compute library converts them.
+nn::Graph with_bytes(nn::Graph graph, const ops::Ops& ops, const std::vector<TensorSpec>& tensors) {
+  const std::vector<std::size_t> matched = match(graph, tensors);
+  for (std::size_t i = 0; i < matched.size() && ops.converts_bytes(); ++i)
+    if (const auto& numbers = tensors[matched[i]].bytes) graph.take_bytes(i, *numbers);
+  return graph;
+}
+
 }  // namespace
 
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
@@ -119,7 +128,8 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
     : group_(&group),
       shards_(options.shards),
       own_shards_(on_every_rank(group, [&] { return own_shards(group, options); })),
-      model_(graph, ops, on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
+      model_(on_every_rank(group, [&] { return with_bytes(graph, ops, tensors); }), ops,
+             on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
                       .initial = options.initial,
@@ -129,7 +139,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                       .compare_every = options.compare_every,
                       .observer = observer}),
       store_(group, model_, data_parallel_, options),
-      tensors_(on_every_rank(group, [&] { return match(graph, tensors); })),
+      tensors_(match(graph, tensors)),
       inputs_(tensors_.size()),
       counts_(static_cast<std::size_t>(group.size())),
       seed_(options.seed),
@@ -148,8 +158,13 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
 }
 
 nn::Feed Replica::feed(const data::Batch& batch) {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) inputs_[i] = batch.tensors[tensors_[i]].data;
-  return {.samples = batch.samples.value, .inputs = inputs_};
+  bool stays = true;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Buffer& tensor = batch.tensors[tensors_[i]];
+    inputs_[i] = tensor.data;
+    stays = stays && tensor.kind == MemoryKind::pinned;
+  }
+  return {.samples = batch.samples.value, .inputs = inputs_, .stays = stays};
 }
 
 /// Returns the communicator for numbers on the queue's device.

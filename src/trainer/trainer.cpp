@@ -45,7 +45,8 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
 }
 
 data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& dataset, const ProcessGroup& group,
-                              const TrainerOptions& options, bool training, Observer* observer) {
+                              const TrainerOptions& options, const nn::Model& model, bool training,
+                              Observer* observer) {
   data::DistributedSampler sampler({.samples = {dataset->size()},
                                     .batch = {std::min(options.batch.value, dataset->size())},
                                     .drop_last = training && options.drop_last,
@@ -54,7 +55,17 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                                     .seed = options.seed,
                                     .shuffle = training,
                                     .shards = training ? options.shards : 0});
-  return {dataset, options.precision, std::move(sampler), {.workers = options.workers, .observer = observer}};
+  std::vector<std::string> bytes;
+  for (const TensorSpec& input : model.graph().inputs())
+    if (input.bytes) bytes.push_back(input.name);
+  return {dataset,
+          options.precision,
+          std::move(sampler),
+          {.workers = options.workers,
+           .observer = observer,
+           .bytes = std::move(bytes),
+           .held = model.max_in_flight(),
+           .allocate = [&model](Bytes size) { return model.device().allocate_staging(size); }}};
 }
 
 /// Returns the index of a metric, or their number if there is none of this name.
@@ -89,9 +100,9 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       data_(data),
       options_(checked(options, group, data)),
       listener_(listener),
-      replica_(group, ops, graph, data.train->tensors(), options, observer),
-      batches_(make_batches(data.train, group, options, true, observer)),
-      test_batches_(make_batches(data.test, group, options, false, nullptr)) {
+      replica_(group, ops, graph, data::tensors_with_bytes(*data.train), options, observer),
+      batches_(make_batches(data.train, group, options, replica_.model(), true, observer)),
+      test_batches_(make_batches(data.test, group, options, replica_.model(), false, nullptr)) {
   state_.loss_scale = options_.loss_scale.initial;
   replica_.start_from(state_);
   for (std::unique_ptr<Metric>& metric : make_metrics(replica_.model().graph(), data.train->tensors()))

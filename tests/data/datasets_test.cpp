@@ -160,6 +160,43 @@ TEST_F(IllFormed, PartsThatDiffer) {
   expect_refused("has -1 training classes; say 0 where there are no labels");
 }
 
+/// Signals with bytes.
+class ByteSignals : public Signals {
+ public:
+  explicit ByteSignals(Normalization numbers, std::size_t tensor = 0)
+      : Signals(4), numbers_(std::move(numbers)), tensor_(tensor) {}
+  [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
+    return tensor == tensor_ ? &numbers_ : nullptr;
+  }
+
+ private:
+  Normalization numbers_;
+  std::size_t tensor_;
+};
+
+TEST(BytesOfDataSets, StandForTheSameNumbersInBothParts) {
+  const auto load = [](const std::shared_ptr<const Dataset>& train, const std::shared_ptr<const Dataset>& test) {
+    Datasets datasets;
+    datasets.add({.name = "own", .load = [&](const DatasetOptions&) { return DatasetPair{train, test}; }});
+    (void)datasets.load("own");
+  };
+  const auto one = std::make_shared<ByteSignals>(Normalization{{0.5}, {2}});
+  EXPECT_NO_THROW(load(one, std::make_shared<ByteSignals>(Normalization{{0.5}, {2}})));
+  const std::string differ = "has bytes that stand for other numbers in training than in test";
+  expect_error(
+      [&] {
+        load(one, std::make_shared<ByteSignals>(Normalization{{0.5}, {1}}));
+      },
+      ErrorCode::invalid_argument, {differ});
+  expect_error([&] { load(one, std::make_shared<Signals>(4)); }, ErrorCode::invalid_argument, {differ});
+  const auto wrong = std::make_shared<ByteSignals>(Normalization{{0.5, 1}, {2}});
+  expect_error([&] { load(wrong, wrong); }, ErrorCode::invalid_argument,
+               {R"(has 2 means and 1 deviations for the bytes of its tensor "signal" of 1 channels)"});
+  const auto integers = std::make_shared<ByteSignals>(Normalization{{0.5}, {2}}, 2);
+  expect_error([&] { load(integers, integers); }, ErrorCode::invalid_argument,
+               {R"(has integers in its tensor "labels")"});
+}
+
 /// A data set of numbers, one of which may differ.
 class Numbers : public Dataset {
  public:

@@ -184,6 +184,43 @@ TEST_P(PrefetcherTest, ABatchStaysUnchangedUntilTheNextCall) {
   expect_batch(*got, sampler(), 1);
 }
 
+/// A device copies from the memory of a batch while the next one is taken.
+TEST_P(PrefetcherTest, LeavesBytesInMemoryOfTheCallersThatStaysForSeveralBatches) {
+  std::set<const void*> allocated;
+  PrefetchOptions held = options();
+  held.bytes = {"images"};
+  held.held = 3;
+  held.allocate = [&allocated](Bytes bytes) {
+    Allocation memory = allocate_host(bytes);
+    allocated.insert(memory.data());
+    return memory;
+  };
+  Prefetcher prefetcher(dataset_, DType::float32, sampler(), held);
+  const auto& original = static_cast<const ImageDataset&>(*dataset_);
+  for (std::int64_t epoch = 1; epoch <= 2; ++epoch) {
+    prefetcher.start_epoch(epoch);
+    std::vector<const Batch*> batches;
+    while (const Batch* got = prefetcher.next()) {
+      batches.push_back(got);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // for workers to overwrite what they may
+      for (std::size_t i = batches.size() < 3 ? 0 : batches.size() - 3; i < batches.size(); ++i) {
+        const Batch& batch_held = *batches[i];
+        ASSERT_EQ(batch_held.step, static_cast<std::int64_t>(i));
+        EXPECT_TRUE(allocated.contains(batch_held.tensors[0].data));
+        ASSERT_EQ(batch_held.tensors[0].dtype, DType::uint8);
+        ASSERT_EQ(batch_held.tensors[0].count.value, 24 * batch_held.samples.value);
+        const auto* bytes = static_cast<const std::uint8_t*>(batch_held.tensors[0].data);
+        for (const std::int64_t id : batch_held.ids) {
+          const auto image = original.images().image(id);
+          EXPECT_TRUE(std::equal(image.begin(), image.end(), bytes)) << "step " << i << ", sample " << id;
+          bytes += 24;
+        }
+      }
+    }
+    EXPECT_EQ(batches.size(), 7U);
+  }
+}
+
 TEST_P(PrefetcherTest, AnErrorComesInItsPlaceAndGoesWithTheEpoch) {
   // One sample cannot be read. Only the step that needs it, the last one, fails.
   const auto signals = std::make_shared<Signals>(samples);
@@ -262,6 +299,16 @@ TEST(Prefetcher, RefusesWhatCannotWork) {
   expect_refused(nullptr, DType::float32, 4, 0, "none was given");
   expect_refused(small_dataset(4), DType::float64, 5, 1,
                  R"(the sampler deals 5 samples, but the data set "small" has only 4)");
+  const auto expect_option_refused = [](const PrefetchOptions& options, const std::string& message) {
+    expect_error(
+        [&] {
+          Prefetcher(small_dataset(4), DType::float32, DistributedSampler({.samples = {4}, .batch = {2}}), options);
+        },
+        ErrorCode::invalid_argument, {message});
+  };
+  expect_option_refused({.held = 0}, "at least 1 batch has to stay valid, not 0");
+  expect_option_refused({.bytes = {"images", "labels"}},
+                        R"(the data set "small" does not have bytes of all of its tensors "images", "labels")");
 }
 
 }  // namespace

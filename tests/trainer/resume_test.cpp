@@ -13,6 +13,7 @@
 
 #include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/data/augment.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -76,7 +77,8 @@ class LifeRecorder final : public Listener {
 /// @return why it stopped; 0: it has ended
 int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std::filesystem::path& folder,
               std::vector<EvaluatedEpoch>& rows) {
-  const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+  data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+  data.train = data::augmented(data.train, {.crop = true, .flip = true});
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -29,6 +30,9 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Number of classes of the labels; 0 if there are no labels.
   [[nodiscard]] virtual std::int64_t classes() const = 0;
+  /// The numbers that bytes of the real tensor of this index in `tensors()` stand for, if `read` also takes memory of
+  /// uint8 for it; null: it does not. Batches of bytes are a quarter of the traffic to a device, which converts them.
+  [[nodiscard]] virtual const Normalization* bytes_of(std::size_t /*tensor*/) const { return nullptr; }
   /// Overwrites one sample of each tensor. Several threads may call it at once. The result must depend on the key
   /// only, so that runs can be repeated. The function should not allocate.
   /// @param key      its index is in 0 … size() − 1
@@ -36,7 +40,10 @@ class Dataset {
   virtual void read(const SampleKey& key, std::span<const Buffer> tensors) const = 0;
 };
 
-/// The training set and the test set. Both have the same tensors and number of classes.
+/// Returns the tensors of a data set, as uint8 where it has bytes.
+std::vector<TensorSpec> tensors_with_bytes(const Dataset& dataset);
+
+/// The training set and the test set. Both have the same tensors, with the same bytes, and number of classes.
 struct DatasetPair {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;

@@ -39,12 +39,6 @@ struct Images {
   }
 };
 
-/// Normalization for each channel, with bytes scaled to 0 … 1: an element x becomes (x/255 − mean) / deviation.
-struct Normalization {
-  std::vector<double> mean;
-  std::vector<double> deviation;  ///< 1 for a constant channel
-};
-
 /// Mean and (population) standard deviation of each channel, from exact integer sums, so that it is the same on every
 /// rank.
 /// @throws Error{invalid_argument} if there are no images
@@ -56,14 +50,17 @@ class ImageDataset final : public Dataset {
  public:
   /// @throws Error{invalid_argument} for a normalization with another number of channels, and for images that violate
   /// the invariants of Images
-  ImageDataset(Images images, const Normalization& normalization);
+  ImageDataset(Images images, Normalization normalization);
 
   [[nodiscard]] std::string name() const override { return images_.name; }
   [[nodiscard]] std::vector<TensorSpec> tensors() const override;
   [[nodiscard]] std::int64_t size() const override { return images_.size(); }
   [[nodiscard]] std::int64_t classes() const override { return images_.classes; }
-  /// Implements Dataset::read. Images become float32 or float64, according to the dtype of their tensor. It does not
-  /// allocate.
+  [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
+    return tensor == 0 ? &normalization_ : nullptr;
+  }
+  /// Implements Dataset::read. Images become float32 or float64, or stay uint8, according to the dtype of their tensor.
+  /// It does not allocate.
   /// @throws Error{invalid_argument} if the index is not in the data set, or the sample does not fit the tensors
   void read(const SampleKey& key, std::span<const Buffer> tensors) const override;
 
@@ -74,6 +71,7 @@ class ImageDataset final : public Dataset {
   void check(std::int64_t index, std::span<const Buffer> tensors) const;
 
   Images images_;
+  Normalization normalization_;
   std::vector<double> table_;        ///< channels × 256
   std::vector<float> single_table_;  ///< the same, rounded
 };

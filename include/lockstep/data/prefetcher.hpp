@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/observer.hpp"
@@ -17,6 +20,9 @@ struct PrefetchOptions {
   int workers = 1;               ///< threads that prepare batches ahead of time; 0: next() prepares each batch itself
   Observer* observer = nullptr;  ///< gets spans: preparation on the tracks "data 0", "data 1", …, waiting on "compute";
                                  ///< outlives the Prefetcher
+  std::vector<std::string> bytes;  ///< names of the tensors that are left as uint8, of which the data set has bytes
+  int held = 1;                    ///< number of batches that stay valid together: the last one and those before it
+  std::function<Allocation(Bytes)> allocate = allocate_host;  ///< memory of batches, which the host writes
 };
 
 /// Prepares a rank's batches ahead of the trainer, in a ring of buffers that is allocated once.
@@ -26,9 +32,10 @@ struct PrefetchOptions {
 class Prefetcher {
  public:
   /// @param real  dtype of real tensors, float32 or float64
-  /// @throws Error{invalid_argument} for another `real`, if `workers` is negative, if there is no data set, if its
-  ///         tensors are ill-formed (see Datasets::load) or if it has fewer samples than the sampler distributes;
-  ///         std::bad_alloc
+  /// @throws Error{invalid_argument} for another `real`, if `workers` is negative or `held` is not positive, if there
+  /// is
+  ///         no data set or it has no bytes of a tensor, if its tensors are ill-formed (see Datasets::load) or if it
+  ///         has fewer samples than the sampler distributes; std::bad_alloc; what `allocate` throws
   Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
              const PrefetchOptions& options = {});
   /// Waits for batches in preparation, not for the rest of the epoch.
@@ -36,12 +43,13 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// Begins an epoch at `first_step` and drops the rest of the previous one. It does not allocate.
+  /// Begins an epoch at `first_step` and drops the rest of the previous one, whose batches are no longer valid. It does
+  /// not allocate.
   /// @throws Error{invalid_argument} if `first_step` is not in 0 … steps
   void start_epoch(std::int64_t epoch, std::int64_t first_step = 0);
 
   /// Returns the next batch of the epoch, or null at its end and before the first start_epoch(). The batch stays valid
-  /// until the next call on this object. Only the data set may allocate.
+  /// until the `held`th call from now on. Only the data set may allocate.
   /// @throws the error of the batch's preparation, on every call until the next start_epoch()
   const Batch* next();
 

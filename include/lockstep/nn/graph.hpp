@@ -97,6 +97,10 @@ class Graph {
   /// Adds an input, a tensor of the batch. @return its value
   /// @throws Error{invalid_argument} if the name is taken or an extent not positive
   int input(const TensorSpec& spec);
+  /// Lets an input be bytes (`TensorSpec::bytes`), which the compute library converts, unless a loss reads it, because
+  /// losses read their targets as they are. @return whether it now is
+  /// @pre the input is real, and has as many channels as there are means and deviations
+  bool take_bytes(std::size_t input, const Normalization& numbers);
   /// Appends a node. @return its output value
   /// @throws Error{invalid_argument} naming the node, if its name is taken, an input does not exist, or the operator
   /// cannot take the inputs

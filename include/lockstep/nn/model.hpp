@@ -71,10 +71,13 @@ using ops::StepScalars;
 using ops::StepState;
 
 /// This rank's part of a batch: a pointer for each input of the graph, in their order, row-major, integers as int32 and
-/// reals in the model's dtype.
+/// reals in the model's dtype, or as bytes (`Graph::take_bytes`).
 struct Feed {
   std::int64_t samples = 0;  ///< may be 0; the rank then takes part in the step without samples
   std::span<const void* const> inputs;
+  /// Whether the inputs are in memory of `ops::Device::allocate_staging` and stay unchanged until the step is finished.
+  /// A device then copies them from there, and otherwise from a copy that the host makes.
+  bool stays = false;
 };
 
 /// Results of a prediction on this rank, valid until the next call of a function of the model.
@@ -174,7 +177,7 @@ class Model {
   void set_state(const StepState& state);
   /// Submits one step to the device's queue: forward, backward, the reduction over ranks, and the update, unless a
   /// value is not finite or a bad value was met. The host's queue runs it at once. The feed is read before the call
-  /// returns, and may be overwritten then.
+  /// returns, and may be overwritten then, unless it `stays`.
   /// @pre fewer than `max_in_flight()` steps are in flight
   /// @throws what `exchange` and the kernels throw
   void submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
@@ -226,6 +229,7 @@ class Model {
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
   PlacedSteps& set_inputs(const Feed& feed, bool training, int slot);
   void make_input_memory(std::int64_t samples);
+  void copy_inputs(const Feed& feed, int slot);
   void require_none_in_flight() const;
   [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % max_in_flight()); }
   [[nodiscard]] int last_slot() const { return finished_ == 0 ? 0 : slot_of(finished_ - 1); }
@@ -243,10 +247,11 @@ class Model {
   Allocation arena_;
   struct InputMemory {
     Allocation device;
-    Allocation staging;  // the host's copy
+    Allocation staging;  // the host's copy of feeds that do not stay
   };
   struct Slot {
-    std::vector<InputMemory> inputs;  // empty if kernels read the host's memory
+    std::vector<InputMemory> inputs;                 // empty if kernels read the host's memory
+    std::unique_ptr<ops::Device::Event> has_inputs;  // after the copies to the device
     std::unique_ptr<ops::Device::Event> done;
   };
   std::vector<Slot> slots_;  // steps in flight use them in turn

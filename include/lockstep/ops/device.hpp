@@ -17,6 +17,8 @@ class Device {
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "cpu", "cuda"
   /// The queue to which steps are submitted: the host's queue runs work at once.
   [[nodiscard]] virtual Queue queue() const = 0;
+  /// A queue for the copies of inputs, which may run while steps run; it may be `queue()`.
+  [[nodiscard]] virtual Queue copy_queue() const { return queue(); }
   /// Allocates zeroed memory that kernels use. @throws std::bad_alloc; Error{device}
   [[nodiscard]] virtual Allocation allocate(Bytes bytes) const = 0;
   /// Allocates zeroed host memory, from and to which copies need not block the host. @throws as allocate
@@ -39,6 +41,8 @@ class Device {
     virtual ~Event() = default;
     /// Moves the event to the end of the work submitted to the queue. @throws Error{device}
     virtual void record(Queue queue) = 0;
+    /// Orders later work of the queue after the event. The host does not wait. @throws Error{device}
+    virtual void hold_back(Queue queue) const = 0;
     /// Whether the work before the event is done. @throws Error{device}
     [[nodiscard]] virtual bool is_done() const = 0;
   };

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/queue.hpp"
+#include "lockstep/base/tensor_spec.hpp"
 #include "lockstep/ops/device.hpp"
 #include "lockstep/ops/format.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
@@ -238,6 +239,13 @@ class Ops {
   /// to nearest, ties to even.
   /// @throws Error{unsupported} for formats of another compute library
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
+
+  /// Whether the library has `convert_bytes`.
+  [[nodiscard]] virtual bool converts_bytes() const { return false; }
+  /// Makes a kernel that converts plain uint8 to the real numbers that they stand for, in another format; it has no
+  /// backward pass. In float32 they are those of `Normalization::table`, rounded.
+  /// @throws Error{unsupported} unless the library `converts_bytes`
+  [[nodiscard]] virtual std::unique_ptr<Kernel> convert_bytes(const Normalization& numbers, const Format& to);
 
   /// The candidate algorithms for an operator's passes with inputs of these formats; empty if there is only one way.
   /// The first one is the rule's choice; the others differ from it in one pass and have the same formats.

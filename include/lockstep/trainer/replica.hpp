@@ -30,7 +30,8 @@ class Replica : private nn::Exchange {
  public:
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
-  /// @param tensors  the tensors of a batch
+  /// @param tensors  the tensors of a batch; those with bytes are uint8 in batches if the model's inputs have bytes
+  /// then
   /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them; Error{mismatch} on
   ///         every rank if the ranks' models or buckets differ, or their initial values if these are compared
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
@@ -45,7 +46,8 @@ class Replica : private nn::Exchange {
   /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
   void start_from(const RunState& run);
   /// Submits forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples. On
-  /// the host the step has run when the call returns. The batch may be overwritten then.
+  /// the host the step has run when the call returns. The batch may be overwritten then, unless it is in pinned memory,
+  /// from which a device copies it before the step is finished.
   /// @param global_step  number of the step in the run, from 0; random numbers depend on it and the seed
   /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
   /// @pre fewer steps than `Model::max_in_flight` are in flight

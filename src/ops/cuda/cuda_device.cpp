@@ -19,6 +19,7 @@ class CudaGraph final : public Device::Graph {
 class CudaEvent final : public Device::Event {
  public:
   void record(Queue queue) override { event_.record(queue); }
+  void hold_back(Queue queue) const override { event_.hold_back(queue); }
   [[nodiscard]] bool is_done() const override { return event_.reached(); }
 
  private:
@@ -29,6 +30,7 @@ class CudaDevice final : public Device {
  public:
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] Queue queue() const override { return stream_.queue(); }
+  [[nodiscard]] Queue copy_queue() const override { return copy_stream_.queue(); }
   [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
   [[nodiscard]] Allocation allocate_staging(Bytes bytes) const override { return allocate_pinned(bytes); }
   void copy(void* to, const void* from, Bytes bytes, Queue queue) const override {
@@ -56,6 +58,7 @@ class CudaDevice final : public Device {
 
  private:
   Stream stream_;
+  Stream copy_stream_;
 };
 
 }  // namespace

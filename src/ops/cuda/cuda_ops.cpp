@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -72,6 +74,18 @@ class CudaOps final : public Ops {
 
   [[nodiscard]] std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
     return std::make_unique<CudaKernel>(cuda::make_reorder(from, to));
+  }
+
+  [[nodiscard]] bool converts_bytes() const override { return true; }
+  [[nodiscard]] std::unique_ptr<Kernel> convert_bytes(const Normalization& numbers, const Format& to) override {
+    const std::vector<double> table = numbers.table();
+    const Count count{static_cast<std::int64_t>(table.size())};
+    const Allocation staging = device_->allocate_staging(bytes_of(count, DType::float32));
+    std::copy(table.begin(), table.end(), static_cast<float*>(staging.data()));
+    auto copy = std::make_shared<const Allocation>(device_->allocate(staging.bytes()));
+    device_->copy(copy->data(), staging.data(), staging.bytes(), device_->queue());
+    device_->wait(device_->queue());
+    return std::make_unique<CudaKernel>(cuda::make_byte_conversion(std::move(copy), to));
   }
 
   [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {

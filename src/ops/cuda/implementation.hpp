@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -60,6 +61,10 @@ Implementation make(const Embedding& op, std::span<const Format> in, const Signa
 /// Converts between plain and NHWC, and between dtypes. Images may become larger, with zeros below and to the right, or
 /// smaller.
 Implementation make_reorder(const Format& from, const Format& to);
+
+/// Converts plain uint8 to NHWC or plain, as `make_reorder`.
+/// @param table  float32 on the device, the number of each byte: channels × 256
+Implementation make_byte_conversion(std::shared_ptr<const Allocation> table, const Format& to);
 
 /// The layout of a convolution's weights in memory, out × in × window, and of their copy, which is out × window × in.
 /// The copy has more channels, which are zeros, and in a dense copy of a grouped convolution so are the products

@@ -209,6 +209,8 @@ TEST_F(Checkpoint, IsRefusedIfItIsOfAnotherRun) {
   const auto with_other_data =
       run_train(2, other.arguments() + " --batch 12 --shards 4 --ema 0.9 --lr 0.01 --epochs 1 --resume " + path);
   expect_refused(with_other_data, exit_error, {"has data set "});
+  expect_refused(run_train(2, options("sgd", 1) + " --augment flip --resume " + path), exit_error,
+                 {"has data set ", " augmented by flip. Nothing was changed"});
   const std::string unused = digits_.path("unused");
   for (const std::string& none : {folder() + "x", checkpoints().string(), path + "/model.safetensors"}) {
     expect_refused(run_train(1, options("sgd", 1) + " --save-dir " + unused + " --resume " + none), exit_error,

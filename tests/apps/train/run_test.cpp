@@ -64,6 +64,16 @@ TEST(Run, LabelSmoothingSpreadsLabelsOverAllClasses) {
                  {"--label-smoothing 0.1: the model 'crnn' has no cross-entropy"});
 }
 
+TEST(Run, AugmentsImagesButNoTargetsThatWouldNotFit) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --steps 2 --augment flip,crop");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "\ntraining images augmented by crop,flip\n"), 1) << result.output;
+  for (const char* others : {"synthetic-masks --model unet", "synthetic-boxes --model detector"})
+    expect_refused(run_train(2, std::string("--augment flip --dataset ") + others), 2,
+                   {"--augment flip with --dataset synthetic-", "has a tensor \"labels\", which is not one label"});
+}
+
 TEST(Run, ResNet20TakesDrawnColorImages) {
   const SmallDigits digits;
   const auto epoch = last_epoch(digits, 2, "--model resnet20 --dataset synthetic-cifar --steps 3 --batch 16");

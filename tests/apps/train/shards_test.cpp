@@ -51,6 +51,16 @@ TEST(ShardsOfTheProgram, MakeTheSameBitsOnAnyRanksAndThreads) {
   EXPECT_EQ(digest(digits, 2, options + " --threads 2 --algorithm tree-order --progress-thread"), alone);
 }
 
+TEST(ShardsOfTheProgram, MakeTheSameBitsOfAugmentedImages) {
+  const SmallDigits digits;
+  const std::string options = "--shards 4 --threads 1 --augment ";
+  const std::string alone = digest(digits, 1, options + "crop,flip");
+  EXPECT_EQ(digest(digits, 3, options + "flip,crop --workers 3"), alone);
+  const std::set<std::string> all{alone, digest(digits, 1, options + "crop"), digest(digits, 1, options + "flip"),
+                                  digest(digits, 1, options + "none")};
+  EXPECT_EQ(all.size(), 4U);
+}
+
 TEST(ShardsOfTheProgram, MakeTheSameBitsInBf16) {
   const SmallDigits digits;
   const std::string options = "--shards 4 --precision bf16 --threads 1";

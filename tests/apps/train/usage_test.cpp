@@ -126,6 +126,8 @@ const Mistake mistakes[] = {
      {"--data-dir has no meaning with --dataset synthetic-digits", "mnist or cifar10"}},
     {"MnistWithoutFolder", "--dataset mnist", {"--dataset mnist needs --data-dir"}},
     {"CifarWithoutFolder", "--dataset cifar10", {"--dataset cifar10 needs --data-dir"}},
+    {"AugmentationAndNone", "--augment crop,none", {"--augment crop,none: none cannot stand beside other words"}},
+    {"UnknownAugmentation", "--augment crop,flop", {"'flop' is no such word", "did you mean 'flip'?"}},
     {"NegativeRate", "--lr -0.1", {"--lr -0.1: it must be a number above 0 and at most 1e+38"}},
     {"RateNotANumber", "--lr nan", {"--lr nan: "}},
     {"MomentumOfOne", "--momentum 1", {"--momentum 1: "}},

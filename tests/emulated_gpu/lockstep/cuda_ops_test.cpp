@@ -12,6 +12,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "ops/cuda/tensor_view.hpp"
 #include "ops/hosted_ops.hpp"
 #include "ops/rows.hpp"
 
@@ -33,6 +34,13 @@ double rounded(double x, DType dtype) {
   if (dtype == DType::float16)
     return static_cast<double>(kernels::cuda::Float16::widen(kernels::cuda::Float16::narrow(value)));
   return static_cast<double>(value);
+}
+
+/// Returns a 16-bit number as float32.
+float half_at(const void* data, std::size_t i, DType dtype) {
+  if (dtype == DType::bfloat16)
+    return kernels::cuda::BFloat16::widen(static_cast<const kernels::cuda::BFloat16::Stored*>(data)[i]);
+  return kernels::cuda::Float16::widen(static_cast<const kernels::cuda::Float16::Stored*>(data)[i]);
 }
 
 /// Rounds all operands first, so that the only rounding is that of results.
@@ -102,6 +110,47 @@ INSTANTIATE_TEST_SUITE_P(Ops, CudaRows,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+/// The numbers are those of the host to the bit, before they are rounded to 16 bits.
+TEST(CudaOps, ConvertsBytesToTheNumbersThatTheHostMakesOfThem) {
+  const Shape shape{3, 3, 17, 15};
+  const Normalization numbers{{0.4914, 0.4822, 0.4465}, {0.2470, 0.2435, 0.2616}};
+  const std::vector<double> table = numbers.table();
+  for (const Arithmetic& how : all_arithmetics) {
+    const auto ops = make_cuda_ops(0, how.arithmetic);
+    const Device& device = ops->device();
+    const DType dtype = how.arithmetic.values;
+    for (const Format& to : {cuda::nhwc(shape, dtype), Format::plain(shape, DType::float32)}) {
+      const auto kernel = ops->convert_bytes(numbers, to);
+      const Allocation bytes = device.allocate_staging({shape.count()});
+      auto* byte = static_cast<std::uint8_t*>(bytes.data());
+      for (std::int64_t i = 0; i < shape.count(); ++i) byte[i] = static_cast<std::uint8_t>(i * i % 256 + i / 256);
+      const Allocation from = device.allocate(bytes.bytes());
+      const Allocation result = device.allocate(to.bytes);
+      const Allocation found = device.allocate_staging(to.bytes);
+      device.copy(from.data(), bytes.data(), bytes.bytes(), device.queue());
+      const void* input = from.data();
+      kernel->run(Pass::forward, {.inputs = {&input, 1}, .output = result.data(), .queue = device.queue()});
+      device.copy(found.data(), result.data(), to.bytes, device.queue());
+      device.wait(device.queue());
+
+      const cuda::TensorView target = cuda::view_of(to);
+      std::vector<float> expected(static_cast<std::size_t>(target.elements()));  // zeros in the padding
+      for (std::int64_t i = 0; i < shape.count(); ++i) {
+        const std::int64_t in_sample = i % (shape.count() / shape.batch);
+        const cuda::Position at = target.plain_position(i / (shape.count() / shape.batch), in_sample);
+        expected[static_cast<std::size_t>(target.offset(at))] =
+            static_cast<float>(table[static_cast<std::size_t>(at.channel * 256 + byte[i])]);
+      }
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const float number = to.dtype == DType::float32 ? static_cast<const float*>(found.data())[i]
+                                                        : half_at(found.data(), i, to.dtype);
+        ASSERT_EQ(number, static_cast<float>(rounded(static_cast<double>(expected[i]), to.dtype)))
+            << how.name << ' ' << to.layout << ' ' << i;
+      }
+    }
+  }
+}
 
 TEST(CudaOps, NamesAnOperatorWithoutKernel) {
   const auto cuda = make_cuda_ops(0);
