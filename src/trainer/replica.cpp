@@ -190,7 +190,8 @@ void Replica::order(Work work, Queue queue) {
   if (!work.test()) behind_.push_back(std::move(work));  // one that was captured has ended
 }
 
-/// Uses the device. If that fails, collective operations on it end, too: memory that they use could not be freed otherwise.
+/// Uses the device. If that fails, collective operations on it end, too: memory that they use could not be freed
+/// otherwise.
 template <typename Use>
 auto Replica::or_abort(const Use& use) {
   try {
