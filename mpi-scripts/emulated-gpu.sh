@@ -42,9 +42,11 @@ attempt() {
 for ((seed = first; seed < first + seeds; ++seed)); do
   section "seed $seed"
   for program in kernel_test one_gpu_test then_test succession_threads_test failure_test injected_faults_test killed_test \
-    comm_bench_test two_hosts_test capture_test cuda_step_test; do
+    comm_bench_test two_hosts_test capture_test cuda_step_test cuda_ops_test; do
     attempt "$tests/emulated_$program"
   done
+  attempt "$tests/emulated_train_test" --gtest_filter=-Long*
+  for ranks in 1 2 4; do attempt "$launcher" -n $ranks "$tests/emulated_trainer_step_test"; done
   for algorithm in auto ring tree; do
     attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$tests/emulated_contract_threads_test"
     for ranks in 1 2 3 4 5 8; do
@@ -59,4 +61,7 @@ for ((seed = first; seed < first + seeds; ++seed)); do
   done
   for ranks in 1 2 3 4; do attempt "$launcher" -n $ranks "$tests/emulated_groups_test"; done
 done
+section "Models that take minutes"
+seed=$first
+attempt "$tests/emulated_train_test" --gtest_filter=Long*
 echo "Seeds $first to $((first + seeds - 1)): every test passed."

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "nn/fill.hpp"
 #include "nn/kernels.hpp"
@@ -124,8 +126,12 @@ class Maker {
 /// Runs the kernels of an operator on operands in the formats that all its candidates have.
 class Bench {
  public:
-  Bench(const Alternative& of, const ops::Traits& traits, DType dtype, const ops::Device& device)
+  Bench(const Alternative& of, std::span<const std::unique_ptr<ops::Kernel>> kernels, DType dtype,
+        const ops::Device& device)
       : dtype_(dtype), device_(device) {
+    const ops::Traits& traits = kernels.front()->traits();
+    Bytes workspace;
+    for (const auto& kernel : kernels) workspace.value = std::max(workspace.value, kernel->traits().workspace.value);
     std::vector<ops::Shape> shapes;
     for (const ops::Format& format : traits.inputs) {
       shapes.push_back(format.shape);
@@ -133,11 +139,14 @@ class Bench {
       input_gradients_.push_back(drawn(format.bytes));
     }
     for (const ops::OwnedTensor& tensor : ops::signature_of(*of.op, shapes).parameters) {
-      parameters_.push_back(drawn({tensor.count() * size_of(dtype)}));
+      const std::size_t i = parameters_.size();
+      const bool is_packed = i < traits.packed.size() && traits.packed[i].value > 0;
+      parameters_.push_back(drawn(is_packed ? traits.packed[i] : Bytes{tensor.count() * size_of(dtype)}));
       parameter_gradients_.push_back(drawn({tensor.count() * size_of(dtype)}));
     }
     output_ = drawn(traits.output.bytes);
     output_gradient_ = drawn(traits.output.bytes);
+    if (workspace.value > 0) workspace_ = drawn(workspace);
   }
 
   /// Submits a pass to the device's queue.
@@ -147,6 +156,7 @@ class Bench {
                       .parameters = parameters_,
                       .state = {},
                       .output = output_,
+                      .workspace = workspace_,
                       .output_gradient = output_gradient_,
                       .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
                       .parameter_gradients = parameter_gradients_,
@@ -174,6 +184,7 @@ class Bench {
   std::vector<void*> parameter_gradients_;
   void* output_ = nullptr;
   void* output_gradient_ = nullptr;
+  void* workspace_ = nullptr;
 };
 
 /// Measures the candidates of one operator.
@@ -181,9 +192,15 @@ class Measurement {
  public:
   Measurement(const Alternative& of, Maker& maker, const ChooseOptions& options, Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
-    for (const KernelAlgorithms& candidate : of.candidates)
-      kernels_.push_back(maker.make(of, candidate, options.dtype));
-    bench_.emplace(of, kernels_.front()->traits(), options.dtype, maker.device());
+    for (const KernelAlgorithms& candidate : of.candidates) {
+      try {
+        kernels_.push_back(maker.make(of, candidate, options.dtype));
+        candidates_.push_back(candidate);
+      } catch (const Error& error) {  // a library may learn only now that it cannot make a kernel
+        if (error.code() != ErrorCode::unsupported || candidate == of.candidates.front()) throw;
+      }
+    }
+    bench_.emplace(of, kernels_, options.dtype, maker.device());
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
     bench_->wait();
@@ -191,7 +208,7 @@ class Measurement {
 
   /// Returns the fastest algorithm for each pass, or nothing if the time ran out.
   [[nodiscard]] std::optional<KernelAlgorithms> best() {
-    KernelAlgorithms best = of_.candidates.front();
+    KernelAlgorithms best = candidates_.front();
     const bool is_whole =
         decide(&KernelAlgorithms::forward, ops::Pass::forward, false, best) &&
         decide(&KernelAlgorithms::backward_weights, ops::Pass::backward, false, best) &&
@@ -204,8 +221,8 @@ class Measurement {
   bool decide(std::string KernelAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
               KernelAlgorithms& best) {
     std::vector<std::size_t> entrants{0};
-    for (std::size_t i = 1; i < of_.candidates.size(); ++i)
-      if (of_.candidates[i].*which != of_.candidates[0].*which) entrants.push_back(i);
+    for (std::size_t i = 1; i < candidates_.size(); ++i)
+      if (candidates_[i].*which != candidates_[0].*which) entrants.push_back(i);
     if (entrants.size() < 2) return true;
     const auto run = [&](std::size_t entrant, int calls) {
       const Clock::time_point begin = Clock::now();
@@ -221,7 +238,7 @@ class Measurement {
     }
     const auto winner = fastest(
         entrants.size(), rules_, [&](std::size_t entrant) { return run(entrant, calls); }, [&] { return is_over(); });
-    if (winner) best.*which = of_.candidates[entrants[*winner]].*which;
+    if (winner) best.*which = candidates_[entrants[*winner]].*which;
     return winner.has_value();
   }
   [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }
@@ -229,6 +246,7 @@ class Measurement {
   const Alternative& of_;
   ContestRules rules_;
   Clock::time_point end_;
+  std::vector<KernelAlgorithms> candidates_;  // those with a kernel
   std::vector<std::unique_ptr<ops::Kernel>> kernels_;
   std::optional<Bench> bench_;
 };

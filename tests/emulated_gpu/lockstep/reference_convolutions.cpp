@@ -11,7 +11,7 @@
 #include "kernels/cuda/element.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/cuda/convolutions.hpp"
+#include "ops/cuda/convolution_requests.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
@@ -157,15 +157,18 @@ class ReferencePlan final : public ConvolutionPlan {
   ConvolutionRequest request_;
 };
 
+/// Knows three ways to compute forward passes, which are the same but for the last, which it refuses.
 class ReferenceConvolutions final : public Convolutions {
  public:
   [[nodiscard]] std::string version() const override { return "reference"; }
-  [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& /*request*/) override {
-    return {"loops"};
+  [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& request) override {
+    if (request.pass != ConvolutionPass::forward) return {"loops"};
+    return {"loops", "loops-again", "refused"};
   }
   [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
                                                       const std::string& word) override {
-    if (word != "loops") throw Error(ErrorCode::unsupported, "the reference has no '" + word + "'");
+    if (word != "loops" && word != "loops-again")
+      throw Error(ErrorCode::unsupported, "the reference has no '" + word + "' for " + text(request));
     return std::make_unique<ReferencePlan>(request);
   }
 };

@@ -139,6 +139,17 @@ TEST_F(TrainOnGpus, ARunGoesOnOnTheOtherDevice) {
   }
 }
 
+/// The time has no meaning here, but every candidate is computed, except one that the library refuses.
+TEST_F(TrainOnGpus, KernelsAreMeasuredOnTheGpu) {
+  const std::string run = "--steps 2 --batch 2 --device cuda --kernels " + path("kernels");
+  const std::string first = in_one_line(train(1, run));
+  EXPECT_NE(first.find("measured"), std::string::npos) << first;
+  std::ostringstream file;
+  file << std::ifstream(path("kernels")).rdbuf();
+  EXPECT_NE(file.str().find(" cuda loops"), std::string::npos) << file.str();
+  EXPECT_EQ(file.str().find("refused"), std::string::npos) << file.str();
+}
+
 /// The rank of a process that mpiexec has started; −1 if it is gone.
 int rank_of(pid_t pid) {
   std::ostringstream text;
