@@ -92,14 +92,14 @@ std::string header_text(const Options& options, const RunDescription& run, const
           options.ops + " in " + std::string(options.precision.name) +
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
       options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text() : "",
-      run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu,
       gradients_text(options),
       std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
           to_text(options.trainer.schedule, run.steps),
       scaling_text(options),
       batch_norm_text(options, graph),
       ema_text(options.trainer.ema, run.steps),
-      run.kernels};
+      run.kernels,
+      run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu};
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "" : wrapped(line, columns);
   return text + '\n';
