@@ -35,17 +35,17 @@ std::int64_t sum_of_bytes(std::span<const Lifetime> buffers) {
 }
 
 TEST(MemoryPlan, BuffersThatFollowEachOtherShareMemory) {
-  const std::vector<Lifetime> buffers{{{100}, 0, 1}, {{100}, 1, 2}, {{100}, 2, 3}, {{100}, 3, 4}};
+  const std::vector<Lifetime> buffers{{{300}, 0, 1}, {{300}, 1, 2}, {{300}, 2, 3}, {{300}, 3, 4}};
   const MemoryPlan plan = plan_memory(buffers);
   expect_no_overlap(buffers, plan);
-  EXPECT_EQ(plan.total, Bytes{256});
+  EXPECT_EQ(plan.total, Bytes{2 * 512});
 }
 
 TEST(MemoryPlan, SmallBuffersFillGapsBetweenLargeOnes) {
-  const std::vector<Lifetime> buffers{{{640}, 0, 9}, {{320}, 0, 4}, {{320}, 5, 9}, {{64}, 0, 9}};
+  const std::vector<Lifetime> buffers{{{2560}, 0, 9}, {{1280}, 0, 4}, {{1280}, 5, 9}, {{256}, 0, 9}};
   const MemoryPlan plan = plan_memory(buffers);
   expect_no_overlap(buffers, plan);
-  EXPECT_EQ(plan.total, Bytes{640 + 320 + 64});
+  EXPECT_EQ(plan.total, Bytes{2560 + 1280 + 256});
 }
 
 TEST(MemoryPlan, OfNothingIsEmpty) { EXPECT_EQ(plan_memory({}).total, Bytes{0}); }
