@@ -197,7 +197,8 @@ auto Replica::or_abort(const Use& use) {
   try {
     return use();
   } catch (const Error& error) {
-    if (!model_.device().queue().is_host()) abort(error);
+    const bool is_misuse = error.code() == ErrorCode::invalid_argument;  // nothing was submitted
+    if (!is_misuse && !model_.device().queue().is_host()) abort(error);
     throw;
   }
 }
