@@ -87,7 +87,7 @@ DeviceChoice choose_device(const World& world, const Options& options, const nn:
   if (why.empty()) return {.device = Device::cuda, .gpus = std::move(gpus)};
   if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
   const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
-  throw Error(ErrorCode::unsupported, wish + " needs GPUs, and there is none to compute on: " + why).on_every_rank();
+  throw Error(ErrorCode::unsupported, wish + ": the run cannot compute on GPUs: " + why).on_every_rank();
 }
 
 }  // namespace lockstep::train

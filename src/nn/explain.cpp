@@ -46,17 +46,17 @@ class Trial {
                 .optimizer = OptimizerOptions{.momentum = 0.9},
                 .passes = passes,
                 .observer = &stopwatch_}),
-        parameters_(memory(model_.parameters().count(), dtype)),
-        gradients_(memory(model_.parameters().count(), dtype)),
-        velocity_(memory(model_.parameters().count(), dtype)),
-        state_(memory(model_.state().count(), dtype)) {
+        parameters_(memory(ops, model_.parameters().count(), dtype)),
+        gradients_(memory(ops, model_.parameters().count(), dtype)),
+        velocity_(memory(ops, model_.parameters().count(), dtype)),
+        state_(memory(ops, model_.state().count(), dtype)) {
     model_.bind({.parameters = parameters_.as(dtype),
                  .gradients = gradients_.as(dtype),
                  .state = state_.as(dtype),
                  .optimizer_state = {velocity_.as(dtype)}});
     model_.initialize(1);
     for (const TensorSpec& spec : graph.inputs()) {
-      inputs_.push_back(memory({samples * spec.elements()}, spec.dtype(dtype)));
+      inputs_.push_back(allocate_host({samples * spec.elements() * size_of(spec.dtype(dtype))}));
       if (spec.content == Content::real) fill_uniform(inputs_.back().as(dtype), 1, spec.name, 0, 1);
       pointers_.push_back(inputs_.back().data());
     }
@@ -74,7 +74,9 @@ class Trial {
   [[nodiscard]] Bytes activations() { return model_.activation_bytes(samples_); }
 
  private:
-  static Allocation memory(Count count, DType dtype) { return allocate_host({count.value * size_of(dtype)}); }
+  static Allocation memory(const ops::Ops& ops, Count count, DType dtype) {
+    return ops.device().allocate({count.value * size_of(dtype)});
+  }
   void run() {
     SingleRank alone;
     (void)model_.train({.samples = samples_, .inputs = pointers_}, {.samples = static_cast<double>(samples_)}, alone);
@@ -119,7 +121,7 @@ std::string description(const OperatorReport& op) {
 
 double OperatorReport::share_of(const ops::MachineLimits& limits) const {
   const double moving = static_cast<double>(bytes.value) / limits.bytes_per_second;
-  const double computing = static_cast<double>(flops) / limits.flops_per_second;
+  const double computing = limits.flops_per_second > 0 ? static_cast<double>(flops) / limits.flops_per_second : 0;
   return std::max(moving, computing) / seconds;
 }
 
@@ -133,10 +135,11 @@ StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int
 }
 
 std::string to_text(const StepReport& step, std::size_t columns) {
-  std::string text = format(
-      "The limit is what this rank measured: copying %.1f GB/s, read and written, and\n"
-      "multiplying and adding %.1f GFLOP/s.\n",
-      step.limits.bytes_per_second / 1e9, step.limits.flops_per_second / 1e9);
+  std::string text = format("The limit is what this rank measured: copying %.1f GB/s, read and written",
+                            step.limits.bytes_per_second / 1e9);
+  text += step.limits.flops_per_second > 0
+              ? format(", and\nmultiplying and adding %.1f GFLOP/s.\n", step.limits.flops_per_second / 1e9)
+              : ".\n";
   text += padded("operator", name_columns) + "      MiB     MFLOP        us of limit\n";
   OperatorReport all{.name = "all"};
   double at_limit = 0;

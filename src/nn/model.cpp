@@ -350,7 +350,7 @@ void Model::submit(const Feed& feed, const StepScalars& scalars, Exchange& excha
   const auto submit = [&] { submit_items(feed.samples, runner); };
   const ops::Device& device = ops_.device();
   const int slot = slot_of(submitted_);
-  if (device.queue().is_host() || !options_.passes.capture) {
+  if (device.queue().is_host() || !options_.passes.capture || options_.observer != nullptr) {
     submit();
   } else {
     // All ranks have the same global batch, and so capture and launch in the same steps.

@@ -3,11 +3,18 @@
 
 namespace lockstep::nn {
 
+/// Waits for the device, which may wait for other ranks.
+void Runner::settle() {
+  while (!ops_.device().is_idle(queue_)) exchange_.progress();
+}
+
 template <typename Body>
 void Runner::timed(const std::string& label, int lane, const Body& body) {
   if (observer_ == nullptr) return body();
+  settle();
   const Clock::time_point begin = Clock::now();
   body();
+  settle();
   const std::string track = lane <= 0 ? "compute" : "compute " + std::to_string(lane + 1);
   observer_->span({track, label, begin, Clock::now(), {}});
 }

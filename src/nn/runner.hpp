@@ -14,20 +14,21 @@ namespace lockstep::nn {
 class Runner final : public ItemQueue {
  public:
   /// @param lanes     if there are several, items with a lane wait for the next `Join` and run there
-  /// @param observer  may be null; gets spans only where the host runs the items
+  /// @param observer  may be null; if it is not, a device runs the items that it gets spans of one by one
   Runner(StepNumbers& numbers, Lanes& lanes, Exchange& exchange, Observer* observer)
       : numbers_(numbers),
         lanes_(lanes),
         ops_(lanes.ops(0)),
         queue_(ops_.device().queue()),
         exchange_(exchange),
-        observer_(queue_.is_host() ? observer : nullptr) {}
+        observer_(observer) {}
 
   void submit(const Item& item) override;
   /// Submits an item on this thread, whatever its lane. @pre lanes rest
   void run_now(const Item& item);
 
  private:
+  void settle();
   template <typename Body>
   void timed(const std::string& label, int lane, const Body& body);
   void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }

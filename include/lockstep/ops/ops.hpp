@@ -191,7 +191,7 @@ struct AverageStep {
 /// Peak rates of all threads of a rank together.
 struct MachineLimits {
   double bytes_per_second = 0;  ///< of a copy larger than the caches, reads plus writes
-  double flops_per_second = 0;  ///< multiplications and additions in registers
+  double flops_per_second = 0;  ///< multiplications and additions in registers; 0: not measured
 };
 
 /// Whether a compute library has native half-precision kernels.

@@ -150,6 +150,18 @@ TEST_F(TrainOnGpus, KernelsAreMeasuredOnTheGpu) {
   EXPECT_EQ(file.str().find("refused"), std::string::npos) << file.str();
 }
 
+TEST_F(TrainOnGpus, AStepIsExplainedAndTraced) {
+  const std::string output = train(2, "--steps 2 --batch 2 --device cuda --explain-step --trace " + path("trace"));
+  for (const char* row : {"forward conv1", "backward fc1", "update"})
+    EXPECT_NE(output.find(row), std::string::npos) << row << '\n' << output;
+  std::ifstream file(path("trace"));
+  const nlohmann::json trace = nlohmann::json::parse(file);
+  int spans = 0;
+  for (const nlohmann::json& event : trace.is_array() ? trace : trace["traceEvents"])
+    spans += event.value("name", "") == "forward conv1" ? 1 : 0;
+  EXPECT_EQ(spans, 2 * 2) << "two steps of two ranks";
+}
+
 /// The rank of a process that mpiexec has started; −1 if it is gone.
 int rank_of(pid_t pid) {
   std::ostringstream text;
