@@ -34,7 +34,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   std::string mistake;
   try {
     command_line = train::parse_options(argc, argv, registry);
-    train::start_ranks(argc, argv, command_line.options);
+    if (command_line.to_print.empty()) train::start_ranks(argc, argv, command_line.options);
   } catch (const UsageError& error) {
     mistake = error.what();
   }

@@ -197,17 +197,19 @@ class Measurement {
         kernels_.push_back(maker.make(of, candidate, options.dtype));
         candidates_.push_back(candidate);
       } catch (const Error& error) {  // a library may learn only now that it cannot make a kernel
-        if (error.code() != ErrorCode::unsupported || candidate == of.candidates.front()) throw;
+        if (error.code() != ErrorCode::unsupported) throw;
       }
     }
+    if (kernels_.empty()) return;
     bench_.emplace(of, kernels_, options.dtype, maker.device());
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
     bench_->wait();
   }
 
-  /// Returns the fastest algorithm for each pass, or nothing if the time ran out.
+  /// Returns the fastest algorithm for each pass, or nothing if the time ran out or no candidate has a kernel.
   [[nodiscard]] std::optional<KernelAlgorithms> best() {
+    if (kernels_.empty()) return std::nullopt;
     KernelAlgorithms best = candidates_.front();
     const bool is_whole =
         decide(&KernelAlgorithms::forward, ops::Pass::forward, false, best) &&

@@ -66,9 +66,8 @@ class LayerKernel final : public ConvolutionKernel {
     if (layer.input.shape.batch > 0) {
       const ConvolutionRequests& requests = layer.requests;
       const auto make = [&](const ConvolutionRequest& of, std::string KernelAlgorithms::*word) {
-        Planned planned{.word = chosen != nullptr ? chosen->*word : first_candidate(convolutions, of)};
-        planned.plan = convolutions.plan(of, planned.word);
-        return planned;
+        if (chosen == nullptr) return first_plan(convolutions, of);
+        return Planned{chosen->*word, convolutions.plan(of, chosen->*word)};
       };
       forward_ = make(requests.forward, &KernelAlgorithms::forward);
       backward_data_ = make(requests.backward_data, &KernelAlgorithms::backward_data);
@@ -92,11 +91,16 @@ class LayerKernel final : public ConvolutionKernel {
     std::unique_ptr<ConvolutionPlan> plan;
   };
 
-  static std::string first_candidate(Convolutions& convolutions, const ConvolutionRequest& request) {
-    const std::vector<std::string> words = convolutions.candidates(request);
-    if (words.empty())
-      throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text(request));
-    return words.front();
+  /// Makes the first plan that the library does not refuse when it compiles its code.
+  static Planned first_plan(Convolutions& convolutions, const ConvolutionRequest& request) {
+    for (const std::string& word : convolutions.candidates(request)) {
+      try {
+        return {word, convolutions.plan(request, word)};
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::unsupported) throw;
+      }
+    }
+    throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text(request));
   }
 
   [[nodiscard]] Bytes weight_gradient() const {

@@ -10,7 +10,7 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-/// Of a sample and channel. Forward saves it for backward.
+/// The sums over a sample's channel, which forward saves for backward.
 struct DiceRatio {
   double dividend;
   double divisor;

@@ -157,12 +157,14 @@ class ReferencePlan final : public ConvolutionPlan {
   ConvolutionRequest request_;
 };
 
-/// Knows three ways to compute forward passes, which are the same but for the last, which it refuses.
+/// Knows three ways to compute forward passes, which are the same but for one that it refuses. In bfloat16 that is the
+/// first.
 class ReferenceConvolutions final : public Convolutions {
  public:
   [[nodiscard]] std::string version() const override { return "reference"; }
   [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& request) override {
     if (request.pass != ConvolutionPass::forward) return {"loops"};
+    if (request.dtype == DType::bfloat16) return {"refused", "loops", "loops-again"};
     return {"loops", "loops-again", "refused"};
   }
   [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
