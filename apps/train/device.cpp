@@ -82,8 +82,8 @@ DeviceChoice choose_device(const World& world, const Options& options, const nn:
   const Phase phase(world.group(), "choosing the device");
   std::vector<int> gpus = listed_gpus(options.device);
   std::string why = options.cpu_reason;
-  if (why.empty()) why = why_not_this_graph(graph);
   if (why.empty()) why = ddp::why_no_gpus(world.group(), ops::why_no_cuda_ops(), !gpus.empty());
+  if (why.empty()) why = why_not_this_graph(graph);
   if (why.empty()) return {.device = Device::cuda, .gpus = std::move(gpus)};
   if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
   const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
