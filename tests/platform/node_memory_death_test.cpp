@@ -25,8 +25,10 @@ std::string word_in(const std::filesystem::path& file) {
 TEST(NodeMemoryDeath, AKilledRankIsNamed) {
   const auto folder = std::filesystem::temp_directory_path() / ("lockstep-death-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
-  const auto job = testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 3 " + LOCKSTEP_VICTIM + ' ' +
-                                                folder.string() + " 2>&1");
+  // Open MPI kills the other ranks a second later, so that the victim is the only dead rank when its peers look.
+  const auto job =
+      testing_support::run_program("env OMPI_MCA_odls_base_sigkill_timeout=1 " + std::string(LOCKSTEP_MPIEXEC) +
+                                   " -np 3 " + LOCKSTEP_VICTIM + ' ' + folder.string() + " 2>&1");
   EXPECT_NE(job.exit_code, 0) << job.output;
   EXPECT_EQ(word_in(folder / "0"), "1") << job.output;
   EXPECT_EQ(word_in(folder / "2"), "1") << job.output;

@@ -4,6 +4,7 @@
 // The child process is not reached by a launcher that ends the whole job as soon as one rank has died.
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -22,7 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 
 void watch(const lockstep::NodeMemory& memory, const std::filesystem::path& report) {
-  setsid();
   const std::filesystem::path draft = report.string() + ".draft";
   std::ofstream file(draft);
   for (int i = 0; i < 10'000; ++i) {
@@ -47,9 +47,21 @@ int main(int /*argc*/, char** argv) {
     world.abort(3);
   }
   lockstep::barrier(world.node_group());
-  if (memory->rank() != victim && fork() == 0) {
-    watch(*memory, std::filesystem::path(argv[1]) / std::to_string(memory->rank()));
-    _exit(0);
+  if (memory->rank() != victim) {
+    // The launcher sends SIGTERM to the other ranks a second before it kills them: for that second only the victim is
+    // dead.
+    std::signal(SIGTERM, SIG_IGN);
+    // The rank waits until its child has left its process group, which the launcher kills as a whole.
+    std::array<int, 2> ready{};
+    char byte = 0;
+    if (pipe(ready.data()) != 0) world.abort(4);
+    if (fork() == 0) {
+      setsid();
+      if (write(ready[1], &byte, 1) == 1)
+        watch(*memory, std::filesystem::path(argv[1]) / std::to_string(memory->rank()));
+      _exit(0);
+    }
+    if (read(ready[0], &byte, 1) != 1) world.abort(4);
   }
   lockstep::barrier(world.node_group());
   if (memory->rank() == victim) raise(SIGKILL);
