@@ -79,7 +79,7 @@ docs() {
   echo "build/doc/html/index.html"
 }
 
-# What users get, but for the tests: every file compiled by itself, so that a missing include shows; no assertions; no CUDA.
+# What users get: no assertions, no CUDA.
 nocuda() {
   section "Release build without CUDA, and quick tests (preset nocuda)"
   cmake --preset nocuda
