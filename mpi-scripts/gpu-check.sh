@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# On a machine with a GPU: builds the preset cuda, runs the tests that need a GPU, and notes what they ran on.
-#   gpu-check.sh [--out FILE]      FILE gets everything that is printed (default build/gpu-check.txt)
+# On a machine with a GPU: builds the preset cuda, runs the tests that need a GPU, trains, and compares the speed of training
+# with PyTorch's, and notes what all of it ran on.
+#   gpu-check.sh [--out FILE] [STAGE...]      FILE gets everything that is printed (default build/gpu-check.txt)
+# The stages are tests, comm, train, speed, which needs a python3 that imports torch, and sanitizer; all unless some are named.
 # Nothing is installed. Where the packages of install-deps.sh are not, a folder made by gpu-carry.sh takes their place:
 #   LOCKSTEP_PREFIX=carry/usr mpi-scripts/gpu-check.sh
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -10,8 +12,17 @@ out=build/gpu-check.txt
 case ${1:-} in
   --out) out=${2:?--out needs a file} ;;
   "") ;;
-  *) fail "unknown option '$1'; usage: gpu-check.sh [--out FILE]" ;;
+  -*) fail "unknown option '$1'; usage: gpu-check.sh [--out FILE] [STAGE...]" ;;
 esac
+case ${1:-} in --out) shift 2 ;; esac
+[ $# -gt 0 ] || set -- tests comm train speed sanitizer
+for stage; do
+  case $stage in
+    tests | comm | train | speed | sanitizer) ;;
+    *) fail "unknown stage '$stage'; there are tests, comm, train, speed and sanitizer" ;;
+  esac
+done
+stages=("$@")
 mkdir -p "$(dirname "$out")"
 
 # Packages that gpu-carry.sh fetched, unpacked beside them; and the names that installing would have given Open MPI's tools.
@@ -58,15 +69,75 @@ check() {
   local nccl
   nccl=$(sed -n 's/^NCCL_LIBRARY:[A-Z]*=\(\/.*\)/\1/p' build/cuda/CMakeCache.txt)
   [ -z "$nccl" ] || export LOCKSTEP_NCCL_LIBRARY=${LOCKSTEP_NCCL_LIBRARY:-$nccl}
+  local stage
+  for stage in "${stages[@]}"; do "check_$stage"; done
+}
+
+check_tests() {
   # None may be skipped for want of a GPU.
   section "Whether CUDA and NCCL do what their emulation takes from the documents"
   LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V -R semantics
   section "Tests that need a GPU"
   LOCKSTEP_REQUIRE=gpu,cuda ctest --preset gpu -V -E semantics
+}
+
+check_comm() {
   section "comm-bench on the GPU"
   local algorithm
   for algorithm in auto ring tree tree-order; do  # a process has one of NCCL's own
     build/cuda/bin/comm-bench --device cuda --algorithm "$algorithm" --max 16M --seconds 0.1
+  done
+}
+
+train() { build/cuda/bin/train --device cuda --eval-interval never --save-dir none "$@"; }
+
+# Losses beside the CPU's, the same weights in repeated runs, captured and not, and what a step's operators reach.
+check_train() {
+  section "Training: the losses of CPU and GPU"
+  local metrics=build/gpu-check
+  mkdir -p "$metrics"
+  for model in lenet resnet20 unet detector; do
+    local run=(--model "$model" --dataset "$(dataset_of "$model")" --batch 16 --steps 10 --warmup 0 --log-every 1)
+    rm -f "$metrics"/{cpu,gpu}.jsonl
+    train "${run[@]}" --metrics "$metrics/gpu.jsonl" >/dev/null
+    train "${run[@]}" --metrics "$metrics/cpu.jsonl" --device cpu --ops reference >/dev/null
+    python3 - "$model" "$metrics" <<'END'
+import json, sys
+losses = [[e["loss"] for e in map(json.loads, open(f"{sys.argv[2]}/{d}.jsonl")) if e["event"] == "step"] for d in ("cpu", "gpu")]
+print(f"{sys.argv[1]}: the largest difference of {len(losses[0])} losses is {max(abs(a - b) for a, b in zip(*losses)):.1e}")
+END
+  done
+  section "Training: repeated, captured and not, the weights are the same"
+  local of20=(--model resnet20 --dataset synthetic-cifar --batch 128 --steps 60 --precision bf16)
+  for how in "" "" "--without-pass capture"; do
+    # shellcheck disable=SC2086
+    train "${of20[@]}" $how | grep 'weights sha256'
+  done
+  section "Training: the operators of a step"
+  train --model resnet18 --dataset synthetic-cifar --batch 1024 --steps 1 --precision bf16 --explain-step
+}
+
+dataset_of() {
+  case $1 in
+    lenet) echo synthetic-digits ;;
+    unet) echo synthetic-masks ;;
+    detector) echo synthetic-boxes ;;
+    *) echo synthetic-cifar ;;
+  esac
+}
+
+check_speed() {
+  section "Training beside PyTorch"
+  python3 -c 'import torch; print("PyTorch", torch.__version__)' || fail "python3 imports no torch: install PyTorch, or name other stages"
+  python3 mpi-scripts/compare_gpu.py build/cuda/bin/train
+}
+
+check_sanitizer() {
+  local tool
+  for tool in memcheck racecheck synccheck; do
+    section "compute-sanitizer $tool"
+    compute-sanitizer --tool "$tool" --error-exitcode 1 build/cuda/bin/train --device cuda --model resnet20 \
+      --dataset synthetic-cifar --batch 32 --steps 3 --eval-interval never --save-dir none
   done
 }
 

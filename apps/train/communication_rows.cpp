@@ -88,7 +88,7 @@ OptionGroup communication_options(Options& o) {
        {.name = "bucket-mb",
         .domain = Real{.min = 0, .max = 65536, .above_min = true},
         .help = "MiB of gradients that are all-reduced together",
-        .otherwise = "4",
+        .default_text = "4; 25 on GPUs",
         .store = into(o.trainer.bucket.value, bytes_of_mib)},
        {.name = "compress",
         .domain = one_of(backends::compression_names()),

@@ -77,17 +77,30 @@ void start_ranks(int argc, char** argv, const Options& options) {
                    " ranks, and mpirun, which would start them, is not found: put it in PATH, or start them yourself");
 }
 
-DeviceChoice choose_device(const World& world, const Options& options, const nn::Graph& graph) {
+namespace {
+
+/// Returns the choice of CPUs. @throws Error on every rank if GPUs were asked for
+DeviceChoice on_cpus(const Options& options, std::string why) {
+  if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
+  const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
+  throw Error(ErrorCode::unsupported, wish + ": the run cannot compute on GPUs: " + why).on_every_rank();
+}
+
+}  // namespace
+
+DeviceChoice choose_device(const World& world, const Options& options) {
   if (options.device == "cpu") return {};
   const Phase phase(world.group(), "choosing the device");
   std::vector<int> gpus = listed_gpus(options.device);
   std::string why = options.cpu_reason;
   if (why.empty()) why = ddp::why_no_gpus(world.group(), ops::why_no_cuda_ops(), !gpus.empty());
-  if (why.empty()) why = why_not_this_graph(graph);
   if (why.empty()) return {.device = Device::cuda, .gpus = std::move(gpus)};
-  if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
-  const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
-  throw Error(ErrorCode::unsupported, wish + ": the run cannot compute on GPUs: " + why).on_every_rank();
+  return on_cpus(options, std::move(why));
+}
+
+void require_kernels(const nn::Graph& graph, const Options& options, DeviceChoice& device) {
+  if (device.device == Device::cpu) return;
+  if (std::string why = why_not_this_graph(graph); !why.empty()) device = on_cpus(options, std::move(why));
 }
 
 }  // namespace lockstep::train

@@ -33,6 +33,13 @@ void start_ranks(int argc, char** argv, const Options& options);
 
 /// Chooses the device of all ranks. Collective.
 /// @throws Error on every rank if GPUs were asked for and cannot be used, naming rank, host and remedy
-DeviceChoice choose_device(const World& world, const Options& options, const nn::Graph& graph);
+DeviceChoice choose_device(const World& world, const Options& options);
+
+/// The default of --bucket-mb on GPUs: a link of theirs needs larger messages for its bandwidth than a network.
+inline constexpr Bytes bucket_on_gpus{25 << 20};
+
+/// Chooses CPUs in place of GPUs if the graph has an operator without a kernel for these.
+/// @throws Error on every rank, naming the operator, if GPUs were asked for
+void require_kernels(const nn::Graph& graph, const Options& options, DeviceChoice& device);
 
 }  // namespace lockstep::train

@@ -95,6 +95,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   values.store();
   options.cpu_reason = why_not_on_gpus(values, options);
   options.trainer.precision = options.precision.reals;
+  options.bucket_given = values.has("bucket-mb");
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.settings = settings_to_compare(values);
   std::vector<std::string_view> left_out = {"config", "save-dir", "resume", "metrics", "trace", "eval-only"};

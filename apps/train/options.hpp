@@ -55,6 +55,7 @@ struct Options {
   double base_lr = 0;  ///< the peak before --lr-scaling
   double warmup_epochs = 0;
   std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
+  bool bucket_given = false;  ///< whether the user gave the size of a bucket; otherwise it is the device's default
   bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string save_dir;       ///< folder of the run, or `no_save_dir`

@@ -25,6 +25,7 @@
 #include "apps/train/stop_signals.hpp"
 #include "apps/train/texts.hpp"
 #include "base/wrapped.hpp"
+#include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
@@ -120,10 +121,16 @@ void write_trace(const World& world, const Options& options, RunFiles& files, co
 }
 
 /// Shows the ranks and their hosts. @return this rank's node
-NodeView show_cluster(const World& world, const Options& options, Voice& voice) {
+NodeView show_cluster(const World& world, const Options& options, const DeviceChoice& device, Voice& voice) {
   const Phase phase(world.group(), "showing the cluster");
-  const Topology topology = discover_topology();
+  const bool on_gpus = device.device == Device::cuda;
+  const Topology topology = on_gpus ? ddp::machine_with_gpus() : discover_topology();
   NodeView node = gather_node(world, topology, std::max(1, options.threads));
+  if (!on_gpus) node.gpu.reset();
+  // The group refuses a list that does not fit the host.
+  const auto local_rank = static_cast<std::size_t>(world.place().local_rank);
+  if (local_rank < device.gpus.size() && device.gpus[local_rank] < static_cast<int>(topology.gpus.size()))
+    node.gpu = device.gpus[local_rank];
   const auto cluster = gather_cluster(world, topology, node);
   if (cluster) voice.print(format_table(*cluster, table_columns()) + "\n");
   return node;
@@ -300,7 +307,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   options.trace = agreed_path(world, "--trace", given.trace);
   options.metrics = agreed_path(world, "--metrics", given.metrics);
   Voice voice(world);
-  const NodeView node = show_cluster(world, options, voice);
+  DeviceChoice device = choose_device(world, options);
+  const NodeView node = show_cluster(world, options, device, voice);
   voice.phase("loading " + options.dataset);
   const auto [data, fingerprint] = load_data(world, options, registry.datasets);
   options.trainer.data_fingerprint = fingerprint;
@@ -311,8 +319,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;
   options.trainer.lanes = by_shards ? threads : 1;
-  const DeviceChoice device = choose_device(world, options, graph);
+  require_kernels(graph, options, device);
   options.device = name(device.device);
+  if (device.device == Device::cuda && !options.bucket_given) options.trainer.bucket = bucket_on_gpus;
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   RunFiles files = open_run_folder(world, options, notice);
 
@@ -349,6 +358,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.phase("preparing the model");
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
   trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
+  voice.print(memory_text(trainer, table_columns()));
   trainer.stop_on(StopSignals::received());
   trainer.save_on(StopSignals::save_requests());
   if (options.max_seconds > 0)

@@ -31,7 +31,8 @@ std::string gradients_text(const Options& options) {
   std::string text =
       options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
   text += by_shards ? "tree-order over " + std::to_string(options.trainer.shards) + " shards" : options.algorithm;
-  text += options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
+  const bool by_nccl = options.device == "cuda" && options.algorithm != "tree-order";
+  text += by_nccl ? " (NCCL's own)" : options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
 }
 
@@ -103,6 +104,22 @@ std::string header_text(const Options& options, const RunDescription& run, const
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "" : wrapped(line, columns);
   return text + '\n';
+}
+
+std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
+  const nn::Model& model = trainer.replica().model();
+  const auto memory = model.device().memory();
+  if (!memory) return "";
+  const nn::Model::MemoryUse use = model.memory_use();
+  const nn::Model::Memory tensors = trainer.replica().store().memory();
+  Bytes bytes{tensors.parameters.bytes() + tensors.gradients.bytes() + tensors.state.bytes() +
+              tensors.averages.bytes()};
+  for (const Buffer& state : tensors.optimizer_state) bytes += state.bytes();
+  return wrapped("GPU memory: " + mib_text(bytes) + " of weights, gradients and optimizer state, " +
+                     mib_text(use.activations) + " of activations, " + mib_text(use.inputs) + " of inputs; " +
+                     mib_text(memory->free) + " of " + mib_text(memory->total) + " are free",
+                 columns) +
+         "\n";
 }
 
 std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples) {

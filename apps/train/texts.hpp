@@ -29,6 +29,9 @@ struct RunDescription {
 std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
                         const nn::Graph& graph, std::size_t columns);
 
+/// Says how a GPU's memory is used; empty on CPUs.
+std::string memory_text(const trainer::Trainer& trainer, std::size_t columns);
+
 /// The result of an evaluation of this many samples.
 std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples);
 

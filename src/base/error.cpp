@@ -14,6 +14,7 @@ std::string_view name(ErrorCode code) {
     case ErrorCode::timeout: return "timeout";
     case ErrorCode::mismatch: return "mismatch";
     case ErrorCode::device: return "device";
+    case ErrorCode::out_of_memory: return "out of memory";
     case ErrorCode::io: return "io";
     case ErrorCode::corrupt: return "corrupt";
     case ErrorCode::diverged: return "diverged";

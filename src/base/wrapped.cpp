@@ -2,6 +2,8 @@
 #include "base/wrapped.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 namespace lockstep {
 namespace {
@@ -27,6 +29,12 @@ std::size_t end_of_line(std::string_view text, std::size_t columns, std::size_t 
 }
 
 }  // namespace
+
+std::string mib_text(Bytes bytes) {
+  std::array<char, 48> text{};
+  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes.value) / (1 << 20));
+  return text.data();
+}
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));

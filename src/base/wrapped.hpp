@@ -5,7 +5,12 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/base/types.hpp"
+
 namespace lockstep {
+
+/// Formats an amount of memory as "12.3 MiB".
+std::string mib_text(Bytes bytes);
 
 /// Returns the number of columns of UTF-8 text in which every character takes one column.
 std::size_t columns_of(std::string_view text);

@@ -34,6 +34,11 @@ std::vector<DatasetEntry> bundled() {
       {"synthetic-cifar",
        [](const DatasetOptions& options) { return as_datasets(synthetic_cifar({.seed = options.seed})); },
        Directory::none},
+      {"synthetic-imagenet",
+       [](const DatasetOptions& options) {
+         return as_datasets(synthetic_imagenet({.seed = options.seed, .train = {1'024}, .test = {128}}));
+       },
+       Directory::none},
       {"synthetic-boxes", [](const DatasetOptions& options) { return synthetic_boxes(smaller(options)); },
        Directory::none},
       {"synthetic-masks", [](const DatasetOptions& options) { return synthetic_masks(smaller(options)); },

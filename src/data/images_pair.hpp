@@ -66,6 +66,11 @@ ImagesPair synthetic_digits(const SyntheticOptions& options);
 /// @throws Error{invalid_argument} if a size is not positive
 ImagesPair synthetic_cifar(const SyntheticOptions& options);
 
+/// Returns color 224×224 images like those of synthetic_cifar(), in 1,000 classes: each of its ten in ten ranges of
+/// rotations and ten of sizes.
+/// @throws Error{invalid_argument} if a size is not positive
+ImagesPair synthetic_imagenet(const SyntheticOptions& options);
+
 /// Returns color 48×48 images of one to three shapes (disc, triangle, square, cross; four classes) that may cover each
 /// other, and their positions for 12×12 cells of 4×4 pixels, then 6×6 cells of 8×8 pixels, then 3×3 cells of 16×16
 /// pixels, 189 cells in total. The box of a shape surrounds its visible part. A shape belongs to the cell with the

@@ -18,7 +18,9 @@ enum class Stream : std::uint64_t {
   scenes_test,
   words_train,
   words_test,
-  augment
+  augment,
+  imagenet_train,
+  imagenet_test
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

@@ -185,7 +185,12 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   ops_.device().wait(ops_.device().queue());  // memory that steps use may move
   if (entry->arena_bytes().value > arena_.bytes().value) {
     arena_ = {};  // frees the old arena before the new one is allocated
-    arena_ = ops_.device().allocate(entry->arena_bytes());
+    try {
+      arena_ = ops_.device().allocate(entry->arena_bytes());
+    } catch (...) {
+      prepared_.clear();  // what was prepared before has no arena any more
+      throw;
+    }
     for (auto& [size, other] : prepared_) place(*other);
   }
   if (!ops_.device().queue().is_host()) make_input_memory(samples);
@@ -193,17 +198,57 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   return *entry;
 }
 
+Bytes Model::input_bytes(const TensorSpec& spec, std::int64_t samples) const {
+  return {samples * spec.elements() * size_of(spec.dtype(dtype()))};
+}
+
+/// Returns the size of the arena and of the inputs.
+Bytes Model::bytes_needed(std::int64_t samples, bool training) const {
+  PreparedGraph graph(passed_, *lanes_, dtype(), samples, shape_of(options_), options_.passes);
+  training ? graph.training() : graph.evaluation();
+  Bytes needed = graph.arena_bytes();
+  for (const TensorSpec& spec : graph_.inputs())
+    needed.value += max_in_flight() * input_bytes(spec, std::max(samples, input_samples_)).value;
+  return needed;
+}
+
+std::int64_t Model::most_samples(std::int64_t samples, bool training) {
+  const auto memory = ops_.device().memory();
+  if (!memory) return samples;
+  const MemoryUse own = memory_use();
+  const std::int64_t room = memory->free.value + own.activations.value + own.inputs.value;
+  // The memory is nearly a linear function of the samples, so interpolation comes close at once.
+  std::int64_t fits = 0;
+  std::int64_t fits_bytes = 0;
+  std::int64_t exceeds = samples + 1;
+  std::int64_t guess = samples;
+  while (exceeds - fits > 1) {
+    const std::int64_t bytes = bytes_needed(guess, training).value;
+    (bytes <= room ? fits : exceeds) = guess;
+    if (bytes <= room) fits_bytes = bytes;
+    const double each = static_cast<double>(bytes) / static_cast<double>(guess);
+    const auto more = each > 0 ? static_cast<std::int64_t>(static_cast<double>(room - fits_bytes) / each) : samples;
+    guess = std::clamp(fits + more, fits + 1, std::max(fits + 1, exceeds - 1));
+  }
+  return fits;
+}
+
+Model::MemoryUse Model::memory_use() const {
+  MemoryUse use{.activations = arena_.bytes(), .inputs = {}};
+  for (const Slot& slot : slots_)
+    for (const InputMemory& input : slot.inputs) use.inputs.value += input.device.bytes().value;
+  return use;
+}
+
 /// Makes memory for the inputs of as many samples on the device.
 void Model::make_input_memory(std::int64_t samples) {
   if (samples <= input_samples_) return;
+  for (Slot& slot : slots_) slot.inputs.clear();
+  input_samples_ = 0;
+  for (Slot& slot : slots_)
+    for (const TensorSpec& spec : graph_.inputs())
+      slot.inputs.push_back({ops_.device().allocate(input_bytes(spec, samples)), {}});
   input_samples_ = samples;
-  for (Slot& slot : slots_) {
-    slot.inputs.clear();
-    for (const TensorSpec& spec : graph_.inputs()) {
-      const Bytes bytes{samples * spec.elements() * size_of(spec.dtype(dtype()))};
-      slot.inputs.push_back({ops_.device().allocate(bytes), {}});
-    }
-  }
   for (auto& [size, other] : prepared_) place(*other);
 }
 
@@ -303,7 +348,7 @@ void Model::copy_inputs(const Feed& feed, int slot) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     auto& [memory, staging] = inputs[i];
     const TensorSpec& spec = graph_.inputs()[i];
-    const Bytes bytes{feed.samples * spec.elements() * size_of(spec.dtype(dtype()))};
+    const Bytes bytes = input_bytes(spec, feed.samples);
     const void* from = feed.inputs[i];
     if (!feed.stays && bytes.value > 0) {
       if (staging.bytes() < memory.bytes()) staging = device.allocate_staging(memory.bytes());

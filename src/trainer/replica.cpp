@@ -157,6 +157,23 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
     everybody_waits_.emplace(group.control().prepare_all_reduce(number, number, ReduceOp::sum, "a step on the device"));
 }
 
+void Replica::prepare(Count samples, bool training) {
+  try {
+    model_.prepare(samples.value, training);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    const std::int64_t most = model_.most_samples(samples.value, training);
+    const std::string remedy = most == 0 ? "not one fits: use a smaller model"
+                                         : std::to_string(most) + " fit, a batch of " +
+                                               std::to_string(most * group_->size()) +
+                                               ": use no larger one, more micro-batches (accumulate), or more GPUs";
+    throw Error(ErrorCode::out_of_memory,
+                error.message() + ". Of the " + std::to_string(samples.value) +
+                    " samples that this rank has in a step, " + remedy,
+                {.rank = group_->rank().value, .host = group_->host(), .bytes = error.context().bytes});
+  }
+}
+
 nn::Feed Replica::feed(const data::Batch& batch) {
   bool stays = true;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {

@@ -74,7 +74,8 @@ TEST(Completion, KnowsOptionsAndTheirValues) {
   EXPECT_EQ(completed("train --model res"), "resnet18 resnet20 resnet50\n");
   EXPECT_EQ(completed("train --model = lenet --precision = b"), "bf16\n");
   EXPECT_EQ(completed("train --dataset = "),
-            "mnist cifar10 synthetic-digits synthetic-cifar synthetic-boxes synthetic-masks synthetic-words\n");
+            "mnist cifar10 synthetic-digits synthetic-cifar synthetic-imagenet synthetic-boxes synthetic-masks "
+            "synthetic-words\n");
   EXPECT_EQ(completed("train --data-dir /et"), "/etc\n");
   EXPECT_EQ(completed("train --lr 0."), "\n");
 }

@@ -83,6 +83,19 @@ TEST_P(SyntheticTest, RefusesToDrawNothing) {
   EXPECT_THROW((void)draw(10, -1), Error);
 }
 
+TEST(SyntheticImageNet, HasAThousandClassesOfLargeImages) {
+  const ImagesPair pair = synthetic_imagenet({.train = {30}, .test = {10}});
+  EXPECT_EQ(pair.train.name, "synthetic-imagenet");
+  EXPECT_EQ(pair.train.shape, (ImageShape{3, 224, 224}));
+  EXPECT_EQ(pair.train.classes, 1000);
+  EXPECT_GT(*std::max_element(pair.train.labels.begin(), pair.train.labels.end()), 100);
+  std::set<std::uint64_t> seen;
+  for (const Images* part : {&pair.train, &pair.test})
+    for (std::int64_t i = 0; i < part->size(); ++i) seen.insert(hash_of(part->image(i)));
+  EXPECT_EQ(seen.size(), 40U);
+  EXPECT_EQ(hash_of(pair.train.image(0)), 2195324890332468435U);  // the same on every machine
+}
+
 INSTANTIATE_TEST_SUITE_P(Synthetic, SyntheticTest,
                          testing::Values(Kind{"synthetic-digits", synthetic_digits, {1, 28, 28}, 17125338965419238022U},
                                          Kind{"synthetic-cifar", synthetic_cifar, {3, 32, 32}, 17295444300577527308U}),

@@ -40,6 +40,7 @@ enum class ErrorCode {
   timeout,           ///< a peer did not answer within the deadline
   mismatch,          ///< ranks disagree about what they are doing together
   device,            ///< a GPU or its driver failed
+  out_of_memory,     ///< a GPU has no room for an allocation
   io,                ///< a file could not be read or written
   corrupt,           ///< a file was read and its contents are wrong
   diverged,          ///< training has produced a loss or gradients that are not finite

@@ -159,7 +159,18 @@ class Model {
   /// Makes kernels and memory plan for a step, or an evaluation, with this number of samples on this rank, unless they
   /// exist. Afterwards steps of this size do not allocate, except for scratch memory that an operator keeps from its
   /// first call.
+  /// @throws Error{out_of_memory}
   void prepare(std::int64_t samples, bool training = true);
+  /// The most samples, up to `samples`, for which `prepare` finds memory on the device, where what the model has
+  /// allocated for other numbers of samples counts as free; 0 if not even one fits.
+  /// @cost  about five memory plans, with their kernels
+  [[nodiscard]] std::int64_t most_samples(std::int64_t samples, bool training);
+  /// The memory that `prepare` has allocated.
+  struct MemoryUse {
+    Bytes activations;  ///< with their gradients, and the workspaces of kernels
+    Bytes inputs;       ///< copies of feeds; none if kernels read the host's memory
+  };
+  [[nodiscard]] MemoryUse memory_use() const;
   /// Makes all existing and later kernels with other kernel choices. @pre no step is in flight
   /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
   void use(const ops::KernelChoices& choices);
@@ -229,6 +240,8 @@ class Model {
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
   PlacedSteps& set_inputs(const Feed& feed, bool training, int slot);
   void make_input_memory(std::int64_t samples);
+  [[nodiscard]] Bytes input_bytes(const TensorSpec& spec, std::int64_t samples) const;
+  [[nodiscard]] Bytes bytes_needed(std::int64_t samples, bool training) const;
   void copy_inputs(const Feed& feed, int slot);
   void require_none_in_flight() const;
   [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % max_in_flight()); }

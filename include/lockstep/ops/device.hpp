@@ -3,12 +3,19 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/queue.hpp"
 
 namespace lockstep::ops {
+
+/// An amount of memory, of which other processes may use a part.
+struct DeviceMemory {
+  Bytes free;
+  Bytes total;
+};
 
 /// Where a compute library computes: memory, and a queue that orders the work.
 class Device {
@@ -19,7 +26,9 @@ class Device {
   [[nodiscard]] virtual Queue queue() const = 0;
   /// A queue for the copies of inputs, which may run while steps run; it may be `queue()`.
   [[nodiscard]] virtual Queue copy_queue() const { return queue(); }
-  /// Allocates zeroed memory that kernels use. @throws std::bad_alloc; Error{device}
+  /// The device's own memory; nothing if it uses the host's. @throws Error{device}
+  [[nodiscard]] virtual std::optional<DeviceMemory> memory() const { return std::nullopt; }
+  /// Allocates zeroed memory that kernels use. @throws std::bad_alloc; Error{device | out_of_memory}
   [[nodiscard]] virtual Allocation allocate(Bytes bytes) const = 0;
   /// Allocates zeroed host memory, from and to which copies need not block the host. @throws as allocate
   [[nodiscard]] virtual Allocation allocate_staging(Bytes bytes) const = 0;

@@ -41,7 +41,8 @@ class Replica : private nn::Exchange {
   ~Replica() override;
 
   /// Allocates the memory that steps or evaluations with this many samples on this rank need.
-  void prepare(Count samples, bool training) { model_.prepare(samples.value, training); }
+  /// @throws Error{out_of_memory} with the largest batch that fits
+  void prepare(Count samples, bool training);
 
   /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
   void start_from(const RunState& run);

@@ -30,7 +30,9 @@ Allocation allocate_on(int gpu, Bytes bytes) {
   select_gpu(gpu);
   const BesideCaptures beside;
   void* data = nullptr;
-  LOCKSTEP_NCCL_CHECK(MemAlloc(&data, static_cast<std::size_t>(bytes.value)), nullptr);
+  const ncclResult_t code = nccl().MemAlloc(&data, static_cast<std::size_t>(bytes.value));
+  if (code != ncclSuccess && gpu_memory().free < bytes) throw_out_of_memory(bytes);  // NCCL does not tell it apart
+  if (code != ncclSuccess) throw_nccl_error(code, "ncclMemAlloc", nullptr);
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;
     nccl().MemFree(p);

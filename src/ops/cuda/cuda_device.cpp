@@ -31,6 +31,10 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] Queue queue() const override { return stream_.queue(); }
   [[nodiscard]] Queue copy_queue() const override { return copy_stream_.queue(); }
+  [[nodiscard]] std::optional<DeviceMemory> memory() const override {
+    const GpuMemory memory = gpu_memory();
+    return DeviceMemory{memory.free, memory.total};
+  }
   [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
   [[nodiscard]] Allocation allocate_staging(Bytes bytes) const override { return allocate_pinned(bytes); }
   void copy(void* to, const void* from, Bytes bytes, Queue queue) const override {

@@ -33,6 +33,13 @@ struct GpuVersions {
 };
 GpuVersions gpu_versions();
 
+/// Memory of the selected GPU. Other processes may use it, too.
+struct GpuMemory {
+  Bytes free;
+  Bytes total;
+};
+GpuMemory gpu_memory();
+
 /// Selects the GPU for later calls of this thread.
 void select_gpu(int gpu);
 
@@ -105,6 +112,7 @@ class CapturedGraph {
 };
 
 /// Allocates zeroed memory of the selected GPU. It does not wait for streams of the program.
+/// @throws also Error{out_of_memory} with the free memory
 Allocation allocate_device(Bytes bytes);
 /// Allocates zeroed page-locked host memory, from which copies to a GPU run asynchronously.
 Allocation allocate_pinned(Bytes bytes);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/cuda.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -175,12 +176,31 @@ void CapturedGraph::launch(Queue stream) const {
   LOCKSTEP_CUDA_CHECK(cudaGraphLaunch(static_cast<cudaGraphExec_t>(native_), cuda_stream(stream)));
 }
 
+GpuMemory gpu_memory() {
+  const BesideCaptures beside;
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  LOCKSTEP_CUDA_CHECK(cudaMemGetInfo(&free_bytes, &total));
+  return {{static_cast<std::int64_t>(free_bytes)}, {static_cast<std::int64_t>(total)}};
+}
+
+void throw_out_of_memory(Bytes bytes) {
+  cudaGetLastError();  // otherwise the next call would report the failed allocation
+  const GpuMemory memory = gpu_memory();
+  throw Error(ErrorCode::out_of_memory,
+              "the GPU has no room for " + mib_text(bytes) + ": of its " + mib_text(memory.total) + ", " +
+                  mib_text(memory.free) + " are free",
+              {.bytes = bytes.value});
+}
+
 Allocation allocate_device(Bytes bytes) {
   require_not_negative(bytes);
   if (bytes.value == 0) return {};
   const BesideCaptures beside;
   void* data = nullptr;
-  LOCKSTEP_CUDA_CHECK(cudaMalloc(&data, static_cast<std::size_t>(bytes.value)));
+  const cudaError_t code = cudaMalloc(&data, static_cast<std::size_t>(bytes.value));
+  if (code == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
+  if (code != cudaSuccess) throw_cuda_error(code, "cudaMalloc");
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;
     cudaFree(p);

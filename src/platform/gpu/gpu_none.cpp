@@ -16,6 +16,7 @@ int gpu_count() { return 0; }
 std::string why_no_gpu() { return "lockstep was built without CUDA: " LOCKSTEP_CUDA_MISSING; }
 GpuProperties gpu_properties(int /*gpu*/) { refuse(); }
 GpuVersions gpu_versions() { refuse(); }
+GpuMemory gpu_memory() { refuse(); }
 void select_gpu(int /*gpu*/) { refuse(); }
 
 Stream::Stream() { refuse(); }

@@ -173,6 +173,34 @@ int rank_of(pid_t pid) {
 }
 
 /// A graph that was launched has no deadlines, but the ranks tell each other that they wait for it.
+/// Returns the number behind a text.
+int number_after(const std::string& output, const std::string& text) {
+  const std::size_t at = output.find(text);
+  EXPECT_NE(at, std::string::npos) << output;
+  return at == std::string::npos ? 0 : std::stoi(output.substr(at + text.size()));
+}
+
+TEST_F(TrainOnGpus, MemoryIsReportedAndALargerBatchThanFitsIsRefusedWithTheLargest) {
+  nlohmann::json machine = nlohmann::json::parse(std::ifstream(std::getenv("EMULATED_GPU_MACHINE")));
+  for (nlohmann::json& gpu : machine["gpus"]) gpu["memory_mib"] = 12;
+  std::ofstream(path("small.json")) << machine;
+  const auto run = [&](int batch) {
+    return run_program("EMULATED_GPU_MACHINE=" + path("small.json") + " " + LOCKSTEP_MPIEXEC + " -n 2 " +
+                       LOCKSTEP_TRAIN +
+                       " --device cuda --model lenet --steps 1 --eval-interval never --save-dir none --batch " +
+                       std::to_string(batch) + " 2>&1");
+  };
+  const ProgramResult refused = run(2000);
+  EXPECT_EQ(refused.exit_code, 1) << refused.output;
+  EXPECT_NE(refused.output.find("out of memory: the GPU has no room for"), std::string::npos) << refused.output;
+  EXPECT_NE(refused.output.find("of its 12.0 MiB"), std::string::npos) << refused.output;
+  const int most = number_after(refused.output, "fit, a batch of ");
+  const ProgramResult fits = run(most);
+  EXPECT_EQ(fits.exit_code, 0) << fits.output;
+  EXPECT_NE(fits.output.find("GPU memory: "), std::string::npos) << fits.output;
+  EXPECT_EQ(run(most + 2).exit_code, 1) << most;
+}
+
 TEST_F(TrainOnGpus, ARankThatStopsIsNamed) {
   using std::chrono::seconds;
   constexpr int timeout = 5;

@@ -9,8 +9,6 @@ namespace lockstep::data {
 
 namespace {
 
-constexpr int side = 32;
-
 enum Class : std::int32_t {
   stripes,
   checkers,
@@ -22,8 +20,21 @@ enum Class : std::int32_t {
   square,
   cross,
   gradient,
-  class_count
+  pattern_count
 };
+
+constexpr int tenths = 10;
+
+/// What the images of a class have in common.
+struct Look {
+  std::int32_t pattern = 0;
+  int tenth_of_turns = -1;  ///< the part of all rotations; −1: any
+  int tenth_of_sizes = -1;
+};
+
+double within(double low, double high, int tenth, double share) {
+  return low + (high - low) * (tenth < 0 ? share : (tenth + share) / tenths);
+}
 
 /// Returns the signed distance, in periods, to the nearest edge of a pattern that is on for half of each period.
 double wave(double x) { return 0.25 - std::abs(x - std::floor(x) - 0.5); }
@@ -34,7 +45,7 @@ double inside_dots(Point p, double period) {
 }
 
 /// Returns the fraction of foreground color of a pixel at `p` (in pixels from the center of the pattern, rotated).
-double pattern(std::int32_t label, Point p, double size) {
+double pattern(std::int32_t label, Point p, double size, int side) {
   const double period = 0.7 * size;
   const double radius = std::sqrt(dot(p, p));
   switch (label) {
@@ -63,19 +74,24 @@ Color disc_color(std::int32_t label, Random& random) {
   return label == warm_disc ? Color{more, green, less} : Color{less, green, more};
 }
 
-void draw_shape(std::int32_t label, Random& random, std::span<double> elements) {
+/// Draws a square image. Lengths are those of an image of 32×32 pixels, enlarged.
+void draw_pattern(const Look& look, int side, Random& random, std::span<double> elements) {
+  const std::int32_t label = look.pattern;
+  const double scale = side / 32.0;
   const bool disc = label == warm_disc || label == cool_disc;
   const Color foreground = disc ? disc_color(label, random) : random_color(random);
   const Color background = color_unlike(foreground, random);
-  const Rotation rotation = rotation_from_half_tangent(random.uniform(-1, 1));
-  const Point center{side / 2.0 + random.uniform(-6, 6), side / 2.0 + random.uniform(-6, 6)};
-  const double size = random.uniform(7, 12);
-  const Point light{random.uniform(-1.5, 1.5), random.uniform(-1.5, 1.5)};  // brightness per pixel across the image
-  constexpr std::size_t pixels = side * side;
+  const Rotation rotation = rotation_from_half_tangent(within(-1, 1, look.tenth_of_turns, random.uniform()));
+  const Point center{side / 2.0 + scale * random.uniform(-6, 6), side / 2.0 + scale * random.uniform(-6, 6)};
+  const double size = scale * within(7, 12, look.tenth_of_sizes, random.uniform());
+  // Brightness per pixel across the image.
+  const Point light{random.uniform(-1.5, 1.5) / scale, random.uniform(-1.5, 1.5) / scale};
+  const auto length = static_cast<std::size_t>(side);
+  const std::size_t pixels = length * length;
   for (std::size_t i = 0; i < pixels; ++i) {
-    const std::size_t row = i / side;
-    const Point p = Point{static_cast<double>(i % side) + 0.5, static_cast<double>(row) + 0.5} - center;
-    const double share = pattern(label, rotation(p), size);
+    const std::size_t row = i / length;
+    const Point p = Point{static_cast<double>(i % length) + 0.5, static_cast<double>(row) + 0.5} - center;
+    const double share = pattern(label, rotation(p), size, side);
     for (std::size_t channel = 0; channel < 3; ++channel)
       elements[channel * pixels + i] = share * foreground[channel] + (1 - share) * background[channel] + dot(light, p);
   }
@@ -85,9 +101,24 @@ void draw_shape(std::int32_t label, Random& random, std::span<double> elements) 
 }  // namespace
 
 ImagesPair synthetic_cifar(const SyntheticOptions& options) {
-  const Images form{.name = "synthetic-cifar", .shape = {3, side, side}, .classes = class_count};
-  return {draw_images(form, options.train, options.seed, Stream::cifar_train, draw_shape),
-          draw_images(form, options.test, options.seed, Stream::cifar_test, draw_shape)};
+  constexpr int side = 32;
+  const Images form{.name = "synthetic-cifar", .shape = {3, side, side}, .classes = pattern_count};
+  const auto draw = [](std::int32_t label, Random& random, std::span<double> elements) {
+    draw_pattern({.pattern = label}, side, random, elements);
+  };
+  return {draw_images(form, options.train, options.seed, Stream::cifar_train, draw),
+          draw_images(form, options.test, options.seed, Stream::cifar_test, draw)};
+}
+
+ImagesPair synthetic_imagenet(const SyntheticOptions& options) {
+  constexpr int side = 224;
+  const Images form{.name = "synthetic-imagenet", .shape = {3, side, side}, .classes = pattern_count * tenths * tenths};
+  const auto draw = [](std::int32_t label, Random& random, std::span<double> elements) {
+    const std::int32_t rest = label / pattern_count;
+    draw_pattern({label % pattern_count, rest % tenths, rest / tenths}, side, random, elements);
+  };
+  return {draw_images(form, options.train, options.seed, Stream::imagenet_train, draw),
+          draw_images(form, options.test, options.seed, Stream::imagenet_test, draw)};
 }
 
 }  // namespace lockstep::data
