@@ -72,11 +72,13 @@ function(lockstep_test_executable target main)
   endif()
 endfunction()
 
-# What CTest has not timed yet, as in a fresh build folder, it starts in the order of these costs, so that no long test is left
-# over at the end. They are seconds in a run of all tests; those of a test under mpiexec are of each number of ranks.
+# What CTest has not timed yet, as in a fresh build folder, it starts in the order of these costs, so that at the end only short
+# tests are left that need one core. They are seconds in a run of all tests; those of a test under mpiexec are of each number of
+# ranks. A test that needs both cores costs 10 unless it is named here.
 set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.cudnn_plans=40 ops.conformance_test=35 train.input_files_test=30
   train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=20 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
-  train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10)
+  train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10
+  backends.local_test=35 backends.mpi_contract_test=15)
 
 function(lockstep_test name)
   cmake_parse_arguments(ARG "ALONE" "TIMEOUT;PROCESSORS"
@@ -134,6 +136,9 @@ function(lockstep_test name)
   endif()
   set_tests_properties(${tests} PROPERTIES PROCESSORS ${halves} TIMEOUT ${ARG_TIMEOUT} LABELS "${label};${ARG_LABELS}"
     SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+  if(ARG_PROCESSORS GREATER 1)
+    set_tests_properties(${tests} PROPERTIES COST 10)
+  endif()
   foreach(cost ${lockstep_costs})
     if(cost MATCHES "^${room}\\.${name}=(.*)$")
       set_tests_properties(${tests} PROPERTIES COST ${CMAKE_MATCH_1})
