@@ -83,7 +83,9 @@ namespace {
 DeviceChoice on_cpus(const Options& options, std::string why) {
   if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
   const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
-  throw Error(ErrorCode::unsupported, wish + ": the run cannot compute on GPUs: " + why).on_every_rank();
+  throw Error(ErrorCode::unsupported,
+              wish + ": the run cannot compute on GPUs: " + why + ". --device cpu computes on CPUs")
+      .on_every_rank();
 }
 
 }  // namespace

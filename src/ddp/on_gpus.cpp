@@ -136,12 +136,14 @@ int listed_gpu(const MpiGroup& group, const std::vector<int>& listed) {
     if (gpu < 0 || gpu >= gpus)
       refuse("has " + std::to_string(gpu) + ", and host " + group.host() + " shows " + std::to_string(gpus) +
              (gpus == 1 ? " GPU" : " GPUs") + ", numbered from 0 in the order of CUDA_VISIBLE_DEVICES");
-    if (std::count(listed.begin(), listed.end(), gpu) > 1) refuse("has " + std::to_string(gpu) + " twice");
+    if (std::count(listed.begin(), listed.end(), gpu) > 1)
+      refuse("has " + std::to_string(gpu) + " twice: list each GPU once");
   }
   const Place place = place_of(group.shape(), group.rank());
   if (static_cast<std::size_t>(place.local_size) != listed.size())
-    refuse("has " + std::to_string(listed.size()) + " entries, and host " + group.host() + " has " +
-           std::to_string(place.local_size) + " ranks: start as many as entries, or list one for each");
+    refuse("has " + std::to_string(listed.size()) + (listed.size() == 1 ? " entry" : " entries") + ", and host " +
+           group.host() + " has " + std::to_string(place.local_size) + (place.local_size == 1 ? " rank" : " ranks") +
+           ": start as many as entries, or list a GPU for each");
   return listed[static_cast<std::size_t>(place.local_rank)];
 }
 
@@ -153,7 +155,7 @@ std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool list
   const auto first = std::find_if(reasons.begin(), reasons.end(), [](const std::string& why) { return !why.empty(); });
   if (first != reasons.end()) {
     const auto rank = static_cast<std::size_t>(first - reasons.begin());
-    return "on host " + group.hosts()[rank] + ", " + *first;
+    return "rank " + std::to_string(rank) + " on host " + group.hosts()[rank] + ": " + *first;
   }
   if (listed) return {};
   const auto ranks = gather_gpu_choices(group, machine_with_gpus());

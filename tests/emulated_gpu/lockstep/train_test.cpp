@@ -173,6 +173,36 @@ int rank_of(pid_t pid) {
 }
 
 /// A graph that was launched has no deadlines, but the ranks tell each other that they wait for it.
+TEST_F(TrainOnGpus, DevicesThatCannotBeHadAreNamed) {
+  struct Refusal {
+    std::string launch;  ///< what follows mpirun
+    std::vector<std::string> parts;
+  };
+  const std::string train = std::string(LOCKSTEP_TRAIN) + " --save-dir none --device ";
+  const std::string words = train + "cuda --model crnn --dataset synthetic-words";
+  const std::string first = "env CUDA_VISIBLE_DEVICES=0 " + train + "cuda";
+  const std::string none = "env CUDA_VISIBLE_DEVICES= " + train + "cuda";
+  for (const Refusal& refusal : std::vector<Refusal>{
+           {"-n 2 " + train + "0,9", {"rank ", "the list of GPUs 0,9 has 9, and host ", " shows 8 GPUs"}},
+           {"-n 2 " + train + "3,3", {"the list of GPUs 3,3 has 3 twice: list each GPU once"}},
+           {"-n 2 " + train + "4", {"the list of GPUs 4 has 1 entry, and host ", " has 2 ranks"}},
+           {"-n 9 " + train + "cuda", {"has 9 ranks, which see 8 GPUs", "Start no more than 8"}},
+           {"-n 1 " + first + " : -n 1 " + none, {"rank 1 on host ", "no CUDA-capable device", "--device cpu"}},
+           {"-n 1 " + words, {"node 'lstm' is 'bidirectional LSTM of 64', which has no kernel for GPUs"}}}) {
+    const ProgramResult result = run_program(std::string(LOCKSTEP_MPIEXEC) + " " + refusal.launch + " 2>&1");
+    EXPECT_EQ(result.exit_code, 1) << result.output;
+    for (const std::string& part : refusal.parts)
+      EXPECT_NE(result.output.find(part), std::string::npos) << result.output;
+  }
+}
+
+TEST_F(TrainOnGpus, AutoSaysWhyItComputesOnCpus) {
+  EXPECT_NE(train(1, "--model crnn --dataset synthetic-words --batch 8 --steps 1").find("on CPUs: node 'lstm'"),
+            std::string::npos);
+  EXPECT_NE(train(1, "--model lenet --shards 2 --batch 8 --steps 1").find("on CPUs: --shards is for CPUs"),
+            std::string::npos);
+}
+
 /// Returns the number behind a text.
 int number_after(const std::string& output, const std::string& text) {
   const std::size_t at = output.find(text);
