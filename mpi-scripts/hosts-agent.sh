@@ -4,6 +4,7 @@
 # The host shares neither memory nor processes with another: libraries that look for the fastest way would find one.
 while [[ ${1:-} == -* ]]; do shift; done
 host=$1
+[[ $host != 10.77.0.* ]] || host=h${host##*.} # by its address
 shift
 exec nsenter --net="/run/netns/$host" unshare --uts --ipc --mount --pid --fork --kill-child --mount-proc \
   bash -c "hostname $host && mount -t tmpfs tmpfs /dev/shm && $*"

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What launch.sh makes of the command lines that users of other launchers know: launch_test.py ROOT TRAIN
+
+It prints the command with --dry-run, for a launcher that says it is Open MPI's or MPICH's.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT, TRAIN = pathlib.Path(sys.argv[1]), sys.argv[2]
+LAUNCH = ROOT / "mpi-scripts/launch.sh"
+EIGHT = "0,1,2,3,4,5,6,7"
+
+
+def launch(line, family="Open MPI", **environment):
+    """The result of launch.sh with these words, where train is found in PATH, behind the launcher's name."""
+    with tempfile.TemporaryDirectory() as folder:
+        mpirun = pathlib.Path(folder, "mpirun")
+        mpirun.write_text(f"#!/bin/sh\necho '{family} 1.0'\n")
+        mpirun.chmod(0o755)
+        variables = {"HOME": folder, "MPIEXEC": str(mpirun), "PATH": f"{os.path.dirname(TRAIN)}:/usr/bin:/bin"} | environment
+        result = subprocess.run([LAUNCH, *line.split()], env=variables, capture_output=True, text=True, cwd=folder)
+        return result, result.stdout.replace(str(mpirun), "mpirun").replace(TRAIN, "train").strip()
+
+
+class Launch(unittest.TestCase):
+    def expect(self, line, command, notes=(), **how):
+        result, printed = launch("--dry-run " + line, **how)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(printed, command)
+        for note in notes:
+            self.assertIn(note, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), len(notes), result.stderr)
+
+    def refuse(self, line, message, **how):
+        result, printed = launch(line, **how)
+        self.assertEqual((result.returncode, printed), (2, ""), result.stderr)
+        self.assertIn(message, result.stderr)
+
+    def test_fleetrun_on_one_host(self):
+        self.expect(f"--selected_gpu {EIGHT} tools/train.py -c FILE --eval",
+                    f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --device {EIGHT}",
+                    ["-c is --config", "--eval is not needed"])
+
+    def test_fleetrun_on_four_hosts(self):
+        hosts = ["10.127.6.17", "10.127.5.142", "10.127.45.13", "10.127.44.151"]
+        placed = ",".join(host + ":8" for host in hosts)
+        self.expect(f"fleetrun --ips={','.join(hosts)} --selected_gpu {EIGHT} tools/train.py -c FILE",
+                    f"mpirun -H {placed} -np 32 --bind-to none -x PATH train --config FILE --device {EIGHT}", ["-c is --config"])
+
+    def test_paddle_with_logs(self):
+        result, printed = launch(f"--dry-run python3 -m paddle.distributed.launch --log_dir=./log/ --ips=192.168.0.1,192.168.0.2 "
+                                 f"--gpus={EIGHT} tools/train.py -c FILE")
+        self.assertTrue(printed.startswith("mpirun -H 192.168.0.1:8,192.168.0.2:8 -np 16 --bind-to none -x PATH bash -c "), printed)
+        self.assertTrue(printed.endswith(f"/log train --config FILE --device {EIGHT}"), printed)
+
+    def test_paddles_options_of_the_program(self):
+        self.expect(f"python -m paddle.distributed.launch --gpus {EIGHT} train.py --config FILE --save_dir output/M "
+                    "--save_interval 1000 --num_workers 3 --do_eval --use_vdl",
+                    f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --save-dir output/M --save-steps 1000 "
+                    f"--workers 3 --device {EIGHT}",
+                    ["--save_dir is --save-dir", "--save_interval is --save-steps", "--num_workers is --workers",
+                     "--do_eval is not needed", "--use_vdl is not needed"])
+
+    def test_torchrun(self):
+        self.expect("python -m torch.distributed.run --nproc_per_node 2 train.py --batch 64 --data DIR --weights FILE --device 0,1 "
+                    "--sync-bn", "mpirun --oversubscribe -np 2 --bind-to none -x PATH train --batch 64 --data-dir DIR --weights FILE "
+                    "--device 0,1 --sync-bn", ["--data is --data-dir"])
+
+    def test_another_node_rank_starts_nothing(self):
+        result, printed = launch("python -m torch.distributed.launch --nnodes 2 --nproc_per_node 4 --use_env --node_rank 1 "
+                                 "--master_addr 192.168.1.2 --master_port 1234 train.py")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("node rank 1 starts nothing: the ranks of all hosts are started on the first one", printed)
+
+    def test_node_rank_0_starts_all(self):
+        self.expect("--nnodes 2 --hosts a,b --nproc_per_node 4 --use_env --node_rank 0 --master_addr a --master_port 1234 train.py",
+                    "mpirun -H a:4,b:4 -np 8 --bind-to none -x PATH train")
+
+    def test_mpiruns_own(self):
+        self.expect("-H host1,host2 -np 16 train", "mpirun -H host1:8,host2:8 -np 16 --bind-to none -x PATH train")
+        self.expect("-H host1:2,host2 -n 5 train", "mpirun -H host1:2,host2:3 -np 5 --bind-to none -x PATH train")
+
+    def test_mpich(self):
+        self.expect("-H host1,host2 -np 16 --ifname eth1 train", "mpirun -iface eth1 -hosts host1:8,host2:8 -genv NCCL_SOCKET_IFNAME eth1 "
+                    "-n 16 train", family="HYDRA")
+
+    def test_hostfile_interface_port_and_variables(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write("# the first has rank 0\nnode1 slots=2\nnode2:1\n")
+            file.flush()
+            self.expect(f"--hostfile {file.name} --ifname eth1 --start_port=7000 train",
+                        "mpirun -H node1:2,node2:1 -np 3 --bind-to none --mca btl_tcp_if_include eth1 --mca oob_tcp_if_include eth1 "
+                        "--mca btl_tcp_port_min_v4 7000 -x NCCL_DEBUG -x NCCL_SOCKET_IFNAME=eth1 -x PATH train", NCCL_DEBUG="WARN")
+            self.expect("-n 1 train", "mpirun --oversubscribe -np 1 --bind-to none --mca btl_tcp_port_min_v4 7000 -x PATH train",
+                        FLAGS_START_PORT="7000")
+
+    def test_other_programs_keep_their_options(self):
+        self.expect("-n 2 ./own -c FILE", "mpirun --oversubscribe -np 2 --bind-to none -x PATH ./own -c FILE")
+
+    def test_settings_of_the_program(self):
+        self.expect("-n 1 train -o epochs=3 -o Global.batch_size=8", "mpirun --oversubscribe -np 1 --bind-to none -x PATH train "
+                    "--epochs 3 --batch-size 8", ["-o epochs=3 is --epochs 3", "is --batch-size 8"])
+
+    def test_mistakes(self):
+        for line, message in (("--frob 3 train", "there is no option '--frob'"),
+                              ("-np 0 train", "-np 0: give a number from 1 on"),
+                              ("-np", "-np needs a value"),
+                              ("-np 2", "which program?"),
+                              ("--nnodes 2 train", "--nnodes 2 needs the hosts' names: add --hosts with 2 of them"),
+                              ("--nnodes 3 -H a,b train", "--nnodes 3, but 2 hosts are listed"),
+                              ("-H a,a train", "host a is listed twice"),
+                              ("-H a;b train", "'a;b' is no host"),
+                              ("--hosts a --ips b train", "leave one out"),
+                              ("--gpus 0,1 --nproc_per_node 3 train", "--gpus 0,1 has 2: each rank gets one"),
+                              ("-H a:2,b:2 --ppn 2 -np 5 train", "2 hosts have 4 ranks together"),
+                              ("-H a,b -np 1 train", "2 hosts need a rank each"),
+                              ("--hostfile /absent train", "/absent: No such file or directory")):
+            self.refuse(line, message)
+        self.refuse("-np 2 train", "install Open MPI or MPICH, or name it in MPIEXEC", MPIEXEC="/absent/mpirun")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
