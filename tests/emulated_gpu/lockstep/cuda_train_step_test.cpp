@@ -3,6 +3,8 @@
 // with, and while graphs are launched the host neither allocates nor blocks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "emulated_gpu/device/faults.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/platform/mpi/world.hpp"
@@ -80,8 +83,8 @@ class CudaTrainStep : public testing::Test {
     return {first, first + view.buffer().count.value};
   }
 
-  /// Takes steps of two sizes, at a rate that differs from step to step. The loss scale is too large at first, and again
-  /// after some steps, so that launched graphs skip their updates, too.
+  /// Takes steps of two sizes, at a rate that differs from step to step. The loss scale is too large at first, and
+  /// again after some steps, so that launched graphs skip their updates, too.
   Course train(bool capture, DType values) {
     ProcessGroup group = this->group();
     Course course;
@@ -136,8 +139,8 @@ TEST_F(CudaTrainStep, AGraphGivesTheBitsOfItsItemsWithOtherNumbersAndWithoutAnUp
 
 /// What the host may call while it launches graphs. None of it allocates, and none waits for the GPU.
 bool may_be_called(const std::string& call) {
-  static const std::set<std::string> calls = {"cudaEventQuery", "cudaEventRecord", "cudaGraphLaunch", "cudaMemcpyAsync",
-                                              "cudaStreamWaitEvent", "ncclCommGetAsyncError"};
+  static const std::set<std::string> calls = {"cudaEventQuery",  "cudaEventRecord",     "cudaGraphLaunch",
+                                              "cudaMemcpyAsync", "cudaStreamWaitEvent", "ncclCommGetAsyncError"};
   return calls.count(call) > 0;
 }
 
@@ -156,6 +159,44 @@ TEST_F(CudaTrainStep, TheHostNeitherAllocatesNorBlocksWhileItLaunchesGraphs) {
     EXPECT_EQ(calls["cudaGraphLaunch"], 20);
     EXPECT_GE(calls["cudaEventQuery"], 20);
     for (const auto& [call, times] : calls) EXPECT_TRUE(may_be_called(call)) << call << ": " << times << " times";
+  }
+  group.close();
+}
+
+/// The label is found by a kernel of a launched graph, while the host has submitted the next step.
+TEST_F(CudaTrainStep, ABadLabelInALaunchedGraphNamesRankAndSampleOnAllRanks) {
+  ProcessGroup group = this->group();
+  {
+    constexpr std::int64_t samples = 3;  // of each rank
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+    const std::int64_t batch = samples * group.size();
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(26 * batch, 20, 12),
+                             {.batch = {batch}, .schedule = {.peak = 0.05}, .eval_interval = 0});
+    ASSERT_EQ(trainer.train_steps(6), 6);
+    trainer::Replica& replica = trainer.replica();
+    const std::vector<float> before = host_copy(trainer, replica.store().values());
+    const int culprit = group.size() - 1;
+    std::vector<std::uint8_t> images(samples * 12 * 12, 100);
+    std::vector<std::int32_t> labels(samples, 1);
+    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
+    const data::Batch own{.samples = {samples}, .step_samples = {batch}, .tensors = tensors};
+    if (group.rank() == Rank{culprit}) labels[2] = 10;
+    emulated_gpu::record_calls();
+    replica.submit(own, 0.1, 6);
+    labels[2] = 1;  // the batch was read
+    replica.submit(own, 0.1, 7);
+    const std::vector<std::string> calls = emulated_gpu::recorded_calls();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "cudaGraphLaunch"), 2);
+    trainer::RunState run;
+    try {
+      replica.finish(run);
+      ADD_FAILURE() << "the step has succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
+      EXPECT_NE(std::string(error.what()).find("label of sample 2 is 10"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(host_copy(trainer, replica.store().values()), before);
   }
   group.close();
 }
