@@ -3,7 +3,9 @@
 """Deletes each event record, stream wait, synchronization and barrier of the code for GPUs in turn, in a copy of the
 tree, and sees whether the tests on emulated GPUs notice.
 
-  delete-order.py [--seeds N] [--list] [--only TEXT]    N: seeds to try beside those that CTest runs (default 12)
+  delete-order.py [--seeds N] [--list] [--only TEXT] [--tests REGEX]
+    --seeds N       seeds to try beside those that CTest runs (default 12)
+    --tests REGEX   tests of CTest that are tried instead of all of them, before more seeds
 
 A line that can go without any test failing is printed as SURVIVED, and the exit status is 1: it is not needed, or a test is
 missing. The copy and its build are in build/delete-order, where a second run goes on from."""
@@ -19,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "delete-order"
 COPY = WORK / "tree"
 SOURCES = ["src/platform/gpu/gpu_cuda.cpp", "src/backends/nccl/*.cpp", "src/ddp/*.cpp", "kernels/cuda/*.cu",
-           "src/ops/cuda/*.cu", "src/ops/cuda/*.cuh", "apps/comm-bench/*.cpp", "examples/*.cu"]
+           "src/ops/cuda/*.cu", "src/ops/cuda/*.cuh", "src/ops/cuda/*.cpp", "src/nn/*.cpp", "src/trainer/*.cpp",
+           "src/trainer/*.hpp", "apps/comm-bench/*.cpp", "examples/*.cu"]
 
 # What is deleted, and what takes its place.
 ORDER = [
@@ -27,9 +30,14 @@ ORDER = [
     (r"[\w.\->()]+(?:\.|->)(?:record|hold_back|synchronize)\([^;{}]*\);", ";"),
     (r"\bcheck\(cuda(?:EventRecord|StreamWaitEvent|(?:Device|Stream|Event)Synchronize)\([^;]*\)(?:, *\"[^\"]*\")?\);", ";"),
     (r"\b__sync(?:threads|warp)\(\);", ";"),
-    (r"\bparallel_\.finish_on\(queue\);", ";"),
     (r"(?<=\n) +(?:training\.)?wait\(\);", ";"),
-    (r"[\w.\->()*]+(?:\.|->)then\((?:queue|stream)[^;{}]*\);", ";"),
+    (r"[\w.\->()*]+(?:\.|->)order_before\((?:queue|stream)[^;{}]*\);", ";"),
+    # Waits of the trainer, which polls a device.
+    (r"[\w.\->()]*device[\w()]*(?:\.|->)wait\([^;{}]*queue\(\)\);", ";"),
+    (r"\bbench_->wait\(\);", ";"),
+    (r"while \([^;{}]*is_(?:idle|done)\([^;{}]*\)\) [\w.\->]*progress\(\);", ";"),
+    (r"\b(?:data_)?parallel_\.finish_on\(queue\);", ";"),
+    (r"\beverybody_waits_->(?:start|wait)\(\);", ";"),
     (r" \|\| busy\(\)", ""),
     (r"\bwait_until_idle\(\"[^\"]*\"\);", ";"),
 ]
@@ -78,9 +86,9 @@ def build():
     return None if result.returncode == 0 else "the compiler"
 
 
-def what_fails(seeds):
+def what_fails(seeds, tests):
     """The first test that notices; None where none does."""
-    result = run("ctest", "--preset", "emulated", "--stop-on-failure", "--timeout", "120")
+    result = run("ctest", "--preset", "emulated", "--stop-on-failure", "--timeout", "120", "--tests-regex", tests)
     failed = re.search(r"\d+ - (\S+) \(", result.stdout[result.stdout.find("The following tests FAILED") :])
     if result.returncode != 0:
         return failed.group(1) if failed else "ctest"
@@ -97,6 +105,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--list", action="store_true", help="print what would be deleted, and stop")
     parser.add_argument("--only", default="", help="deletions whose line contains this")
+    parser.add_argument("--tests", default="", help="the tests of CTest that are tried, instead of all of them")
     options = parser.parse_args()
     wanted = [d for d in deletions() if options.only in d.place]
     if options.list:
@@ -107,7 +116,7 @@ def main():
     for step in (["cmake", "--preset", "emulated", "-DLOCKSTEP_WERROR=OFF"], ["cmake", "--build", "--preset", "emulated"]):
         if run(*step).returncode != 0:
             sys.exit(f"the tree as it is does not build: see {' '.join(step)} in {COPY}")
-    if (failed := what_fails(0)) is not None:
+    if (failed := what_fails(0, options.tests)) is not None:
         sys.exit(f"the tree as it is fails {failed}")
     survived = 0
     for deletion in wanted:
@@ -116,7 +125,7 @@ def main():
         source = file.read_text()
         file.write_text(source[: deletion.begin] + deletion.instead + source[deletion.end :])
         try:
-            caught = build() or what_fails(options.seeds)
+            caught = build() or what_fails(options.seeds, options.tests)
         finally:
             file.write_text(source)
         survived += caught is None

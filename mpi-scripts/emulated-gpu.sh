@@ -46,7 +46,9 @@ for ((seed = first; seed < first + seeds; ++seed)); do
     attempt "$tests/emulated_$program"
   done
   attempt "$tests/emulated_train_test" --gtest_filter=-Long*
-  for ranks in 1 2 4; do attempt "$launcher" -n $ranks "$tests/emulated_trainer_step_test"; done
+  for ranks in 1 2 4; do
+    for program in trainer_step_test cuda_train_step_test; do attempt "$launcher" -n $ranks "$tests/emulated_$program"; done
+  done
   for algorithm in auto ring tree; do
     attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$tests/emulated_contract_threads_test"
     for ranks in 1 2 3 4 5 8; do

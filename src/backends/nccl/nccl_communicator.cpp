@@ -156,7 +156,9 @@ bool NcclCommunicator::on_tick(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
     poll_control();
-    if (communicator_ != nullptr) check_health();  // a replayed graph can fail while no operation is under way here
+    // A replayed graph can fail, or wait for a rank that has ended, while no operation is under way here.
+    check_peers(now);
+    if (communicator_ != nullptr) check_health();
     if (!idle()) check_deadline(now);
     return false;
   } catch (...) {
@@ -246,7 +248,6 @@ void NcclCommunicator::launch_all() {
 void NcclCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = now - last_check_ > options_.deadline / 10;
   last_check_ = now;
-  check_peers(now);
   if (was_away || !under_way_.front()->could_run()) last_advance_ = now;
   const std::chrono::duration<double> silent = now - last_advance_;
   if (silent > options_.deadline / 2) say_that_it_waits();

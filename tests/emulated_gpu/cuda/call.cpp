@@ -52,6 +52,7 @@ HostFunctionScope::HostFunctionScope() { ++host_functions; }
 HostFunctionScope::~HostFunctionScope() { --host_functions; }
 
 Call::Call(const char* name, Capturing capturing) : lock_(device_lock()) {
+  record_call(name);
   Runtime& runtime = Runtime::instance();
   if (host_functions > 0) {
     error_ = cudaErrorNotPermitted;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "emulated_gpu/cuda/runtime.hpp"
+#include "emulated_gpu/device/faults.hpp"
 
 namespace emulated_gpu {
 namespace {
@@ -145,6 +146,7 @@ cudaError_t copy_async(Call& call, Region to, Region from, std::size_t width, st
   if (width == 0 || height == 0) return cudaSuccess;
   enum class Manner { at_once, later, waiting } manner = Manner::later;
   const bool is_pageable = to_side == Side::pageable || from_side == Side::pageable;
+  if (is_pageable) record_call("a copy of pageable memory");
   if (is_pageable && !stream->capture) manner = static_cast<Manner>(Engine::instance().random().below(3));
   std::optional<std::vector<std::byte>> staged;
   if (manner == Manner::at_once && from_side == Side::pageable) staged = rows_of(from, width, height);

@@ -184,6 +184,16 @@ TEST(Seeds, RepeatARunAndDiffer) {
   EXPECT_EQ(traces.size(), 4U);
 }
 
+TEST(Calls, AreRecordedInTheirOrder) {
+  record_call("cudaMalloc");
+  record_calls();
+  record_call("cudaFree");
+  record_call("ncclSend");
+  EXPECT_EQ(recorded_calls(), (std::vector<std::string>{"cudaFree", "ncclSend"}));
+  record_call("cudaFree");
+  EXPECT_EQ(recorded_calls(), std::vector<std::string>());
+}
+
 TEST(Faults, AreOfTheCallTheyName) {
   set_faults("cudaMemset:2:cudaErrorUnknown,ncclSend:2+:ncclSystemError");
   EXPECT_FALSE(injected_fault("cudaMemset"));

@@ -2,8 +2,10 @@
 #include "emulated_gpu/device/faults.hpp"
 
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 namespace emulated_gpu {
@@ -37,12 +39,16 @@ std::vector<Fault> parse_faults(const std::string& list) {
 struct Faults {
   std::mutex mutex;
   std::vector<Fault> list;
+  std::ofstream calls;  // one name in each line
+  bool records = false;
+  std::vector<std::string> recorded;
 };
 
 Faults& faults() {
   static Faults* all = [] {
     auto* made = new Faults;
     if (const char* list = std::getenv("EMULATED_GPU_FAULTS")) made->list = parse_faults(list);
+    if (const char* file = std::getenv("EMULATED_GPU_CALLS")) made->calls.open(file);
     return made;
   }();
   return *all;
@@ -64,6 +70,24 @@ std::optional<std::string> injected_fault(const std::string& call) {
 void set_faults(const std::string& list) {
   const std::scoped_lock lock(faults().mutex);
   faults().list = parse_faults(list);
+}
+
+void record_call(const std::string& call) {
+  const std::scoped_lock lock(faults().mutex);
+  if (faults().calls.is_open()) faults().calls << call << std::endl;  // a process may be killed
+  if (faults().records) faults().recorded.push_back(call);
+}
+
+void record_calls() {
+  const std::scoped_lock lock(faults().mutex);
+  faults().recorded.clear();
+  faults().records = true;
+}
+
+std::vector<std::string> recorded_calls() {
+  const std::scoped_lock lock(faults().mutex);
+  faults().records = false;
+  return std::exchange(faults().recorded, {});
 }
 
 }  // namespace emulated_gpu

@@ -2,12 +2,8 @@
 // Runs train on emulated GPUs: it trains as it does on CPUs with the reference operators, and the bits of a run depend
 // on nothing but its options.
 #include <gtest/gtest.h>
-#include <sys/types.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "support/background_job.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::testing_support {
@@ -162,17 +157,6 @@ TEST_F(TrainOnGpus, AStepIsExplainedAndTraced) {
   EXPECT_EQ(spans, 2 * 2) << "two steps of two ranks";
 }
 
-/// The rank of a process that mpiexec has started; −1 if it is gone.
-int rank_of(pid_t pid) {
-  std::ostringstream text;
-  text << std::ifstream("/proc/" + std::to_string(pid) + "/environ").rdbuf();
-  for (const std::string name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
-    if (const std::size_t at = text.str().find(name); at != std::string::npos)
-      return std::atoi(text.str().c_str() + at + name.size());
-  return -1;
-}
-
-/// A graph that was launched has no deadlines, but the ranks tell each other that they wait for it.
 TEST_F(TrainOnGpus, DevicesThatCannotBeHadAreNamed) {
   struct Refusal {
     std::string launch;  ///< what follows mpirun
@@ -229,39 +213,6 @@ TEST_F(TrainOnGpus, MemoryIsReportedAndALargerBatchThanFitsIsRefusedWithTheLarge
   EXPECT_EQ(fits.exit_code, 0) << fits.output;
   EXPECT_NE(fits.output.find("GPU memory: "), std::string::npos) << fits.output;
   EXPECT_EQ(run(most + 2).exit_code, 1) << most;
-}
-
-TEST_F(TrainOnGpus, ARankThatStopsIsNamed) {
-  using std::chrono::seconds;
-  constexpr int timeout = 5;
-  const std::string output = path("output");
-  const std::string metrics = path("metrics.jsonl");
-  BackgroundJob job(std::string(LOCKSTEP_MPIEXEC) + " -n 2 " + LOCKSTEP_TRAIN +
-                        " --device cuda --eval-interval never --save-dir none --batch 2 --log-every 1 --timeout " +
-                        std::to_string(timeout) + " --metrics " + metrics,
-                    output);
-  const auto contents = [](const std::string& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  };
-  ASSERT_TRUE(becomes_true(seconds(60), [&] { return occurrences(contents(metrics), "\"step\"") > 6; }))
-      << contents(output);
-  pid_t culprit = 0;
-  for (const pid_t pid : processes(LOCKSTEP_TRAIN, metrics))
-    if (rank_of(pid) == 1) culprit = pid;
-  ASSERT_GT(culprit, 0);
-  const auto begin = std::chrono::steady_clock::now();
-  kill(culprit, SIGSTOP);
-  const auto is_named = [&] { return occurrences(contents(output), "rank 0 on ") > 0; };
-  EXPECT_TRUE(becomes_true(seconds(60), is_named)) << contents(output);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  EXPECT_LT(took.count(), 1.2 * timeout + 2) << contents(output);
-  kill(culprit, SIGKILL);
-  const std::string words = in_one_line(contents(output));
-  EXPECT_TRUE(words.find("(rank 1) on this host is stopped") != std::string::npos ||
-              words.find("peer rank 1") != std::string::npos)
-      << words;
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ void retire(ncclComm_t handle) {
 }  // namespace
 
 ncclResult_t injected_nccl_error(const char* call) {
+  record_call(call);
   const auto name = injected_fault(call);
   return name ? refuse(code_named(*name), std::string(call) + " was told to fail") : ncclSuccess;
 }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trainer's step with its operators for GPUs: a graph gives the bits of its items, whatever numbers it is launched
+// with, and while graphs are launched the host neither allocates nor blocks.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "emulated_gpu/device/faults.hpp"
+#include "lockstep/base/error.hpp"
+#include "lockstep/nn/models.hpp"
+#include "lockstep/ops/cuda.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/host_view.hpp"
+#include "trainer/small_data.hpp"
+
+namespace lockstep::on_emulated_gpus {
+namespace {
+
+/// A network whose steps depend on all that differs from step to step: inputs, statistics, random numbers.
+nn::Graph small_network() {
+  const nn::DataSpec data = nn::DataSpec::of_images(1, 12, 12, 10);
+  nn::Graph graph("small network");
+  graph.input(data.at("images"));
+  graph.add("conv", nn::Convolution{.out_channels = 4, .padding = 1, .bias = false});
+  graph.add("bn", nn::BatchNorm{});
+  graph.add("relu", nn::Relu{});
+  graph.add("pool", nn::MaxPool{});
+  graph.add("drop", nn::Dropout{.probability = 0.25});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
+
+/// The course of a run, and its end in host memory.
+struct Course {
+  std::vector<double> losses;
+  std::vector<std::int64_t> skipped;  // after each step
+  std::vector<double> scales;
+  std::vector<float> weights;
+  std::vector<float> averages;
+  std::vector<observe::MetricValue> test_results;
+};
+
+/// Notes what each step has done.
+class Recorder final : public trainer::Listener {
+ public:
+  explicit Recorder(Course& course) : course_(course) {}
+  void step(const observe::StepEvent& event) override {
+    course_.losses.push_back(event.loss);
+    course_.skipped.push_back(run->skipped);
+    course_.scales.push_back(run->loss_scale);
+  }
+  void epoch(const observe::EpochEvent& /*event*/) override {}
+
+  const trainer::RunState* run = nullptr;
+
+ private:
+  Course& course_;
+};
+
+class CudaTrainStep : public testing::Test {
+ protected:
+  void TearDown() override { world_.close(); }
+
+  /// Makes a group of all ranks.
+  ProcessGroup group() {
+    return ProcessGroup(world_, {.device = Device::cuda,
+                                 .algorithm = "tree-order",
+                                 .wait = {.spins_before_yield = 0},
+                                 .deadline = std::chrono::seconds(60)});
+  }
+
+  static std::vector<float> host_copy(const trainer::Trainer& trainer, const Buffer& memory) {
+    const trainer::HostView view(trainer.replica().model().device(), memory);
+    const auto* first = static_cast<const float*>(view.buffer().data);
+    return {first, first + view.buffer().count.value};
+  }
+
+  /// Takes steps of two sizes, at a rate that differs from step to step. The loss scale is too large at first, and
+  /// again after some steps, so that launched graphs skip their updates, too.
+  Course train(bool capture, DType values) {
+    ProcessGroup group = this->group();
+    Course course;
+    {
+      Recorder recorder(course);
+      const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {.values = values});
+      trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(21, 20, 12),
+                               {.epochs = epochs,
+                                .batch = {8},
+                                .schedule = {.peak = 0.05},
+                                .optimizer = {.momentum = 0.9},
+                                .clip_norm = 0.5,
+                                .ema = 0.75,
+                                .loss_scale = {.initial = values == DType::float16 ? 0x1p24 : 0x1p142, .interval = 2},
+                                .passes = {.capture = capture},
+                                .log_every = 1,
+                                .eval_interval = 0},
+                               &recorder);
+      recorder.run = &trainer.state();
+      trainer.run();
+      course.test_results = trainer.evaluate();
+      course.weights = host_copy(trainer, trainer.replica().store().values());
+      course.averages = host_copy(trainer, trainer.replica().store().averages());
+    }
+    group.close();
+    return course;
+  }
+
+  static constexpr std::int64_t epochs = 7;
+  World world_;
+};
+
+TEST_F(CudaTrainStep, AGraphGivesTheBitsOfItsItemsWithOtherNumbersAndWithoutAnUpdate) {
+  for (const DType values : {DType::float32, DType::float16}) {
+    SCOPED_TRACE(name(values));
+    const Course items = train(false, values);
+    ASSERT_EQ(items.losses.size(), 3U * epochs);
+    // The first nine steps have captured both sizes in both slots; later ones launch what has been captured.
+    constexpr std::size_t captured = 9;
+    const std::int64_t skipped = items.skipped.back() - items.skipped[captured];
+    EXPECT_GT(skipped, 0);
+    EXPECT_LT(skipped, static_cast<std::int64_t>(items.losses.size() - captured));
+    const Course graphs = train(true, values);
+    EXPECT_EQ(graphs.losses, items.losses);
+    EXPECT_EQ(graphs.skipped, items.skipped);
+    EXPECT_EQ(graphs.scales, items.scales);
+    EXPECT_EQ(graphs.weights, items.weights);
+    EXPECT_EQ(graphs.averages, items.averages);
+    EXPECT_EQ(graphs.test_results, items.test_results);
+  }
+}
+
+/// What the host may call while it launches graphs. None of it allocates, and none waits for the GPU.
+bool may_be_called(const std::string& call) {
+  static const std::set<std::string> calls = {"cudaEventQuery",  "cudaEventRecord",     "cudaGraphLaunch",
+                                              "cudaMemcpyAsync", "cudaStreamWaitEvent", "ncclCommGetAsyncError"};
+  return calls.count(call) > 0;
+}
+
+TEST_F(CudaTrainStep, TheHostNeitherAllocatesNorBlocksWhileItLaunchesGraphs) {
+  ProcessGroup group = this->group();
+  {
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+    const std::int64_t batch = 3 * group.size();
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(26 * batch, 20, 12),
+                             {.batch = {batch}, .schedule = {.peak = 0.05}, .eval_interval = 0});
+    ASSERT_EQ(trainer.train_steps(5), 5);
+    emulated_gpu::record_calls();
+    ASSERT_EQ(trainer.train_steps(20), 20);
+    std::map<std::string, int> calls;
+    for (const std::string& call : emulated_gpu::recorded_calls()) ++calls[call];
+    EXPECT_EQ(calls["cudaGraphLaunch"], 20);
+    EXPECT_GE(calls["cudaEventQuery"], 20);
+    for (const auto& [call, times] : calls) EXPECT_TRUE(may_be_called(call)) << call << ": " << times << " times";
+  }
+  group.close();
+}
+
+/// The label is found by a kernel of a launched graph, while the host has submitted the next step.
+TEST_F(CudaTrainStep, ABadLabelInALaunchedGraphNamesRankAndSampleOnAllRanks) {
+  ProcessGroup group = this->group();
+  {
+    constexpr std::int64_t samples = 3;  // of each rank
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+    const std::int64_t batch = samples * group.size();
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(26 * batch, 20, 12),
+                             {.batch = {batch}, .schedule = {.peak = 0.05}, .eval_interval = 0});
+    ASSERT_EQ(trainer.train_steps(6), 6);
+    trainer::Replica& replica = trainer.replica();
+    const std::vector<float> before = host_copy(trainer, replica.store().values());
+    const int culprit = group.size() - 1;
+    std::vector<std::uint8_t> images(samples * 12 * 12, 100);
+    std::vector<std::int32_t> labels(samples, 1);
+    const std::array<Buffer, 2> tensors{Buffer(images), Buffer(labels)};
+    const data::Batch own{.samples = {samples}, .step_samples = {batch}, .tensors = tensors};
+    if (group.rank() == Rank{culprit}) labels[2] = 10;
+    emulated_gpu::record_calls();
+    replica.submit(own, 0.1, 6);
+    labels[2] = 1;  // the batch was read
+    replica.submit(own, 0.1, 7);
+    const std::vector<std::string> calls = emulated_gpu::recorded_calls();
+    EXPECT_EQ(std::count(calls.begin(), calls.end(), "cudaGraphLaunch"), 2);
+    trainer::RunState run;
+    try {
+      replica.finish(run);
+      ADD_FAILURE() << "the step has succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_EQ(error.context().peers, std::vector<int>{culprit});
+      EXPECT_NE(std::string(error.what()).find("label of sample 2 is 10"), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(host_copy(trainer, replica.store().values()), before);
+  }
+  group.close();
+}
+
+}  // namespace
+}  // namespace lockstep::on_emulated_gpus
