@@ -29,6 +29,11 @@ std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
          std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + std::string(name(dtype));
 }
 
+/// For GPUs some candidates are compiled when they are measured.
+Phase::Seconds time_limit(const ops::Ops& ops) {
+  return Phase::Seconds(ops.device().queue().is_host() ? nn::ChooseOptions{}.seconds : 60);
+}
+
 std::string line_about(const std::string& path, const nn::Chosen& chosen) {
   char text[160];
   std::snprintf(
@@ -43,7 +48,8 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
   const nn::ChooseOptions choose{.dtype = options.trainer.precision,
                                  .samples = largest_leaf(options, ranks),
                                  .synchronized = options.trainer.sync_batch_norm,
-                                 .passes = options.trainer.passes};
+                                 .passes = options.trainer.passes,
+                                 .seconds = time_limit(ops).count()};
   const std::string conditions = conditions_of(ops, threads, choose.dtype);
   nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
   if (chosen.measured > 0) {
@@ -68,7 +74,7 @@ std::string use_kernel_choices(const World& world, const Options& options, const
                                int threads) {
   nn::Chosen chosen;
   const Phase phase(world.group(), "measuring kernels for '" + options.kernels + "'", Phase::Kind::work,
-                    Phase::Seconds(nn::ChooseOptions{}.seconds));
+                    time_limit(ops));
   agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, world.size()); });
   const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
   agree(world.group(), [&] { ops.use(ops::KernelChoices::parse(text, options.kernels)); });

@@ -138,12 +138,16 @@ class Bench {
       inputs_.push_back(drawn(format.bytes));
       input_gradients_.push_back(drawn(format.bytes));
     }
-    for (const ops::OwnedTensor& tensor : ops::signature_of(*of.op, shapes).parameters) {
+    const ops::Signature signature = ops::signature_of(*of.op, shapes);
+    for (const ops::OwnedTensor& tensor : signature.state) state_.push_back(drawn({tensor.count() * size_of(dtype)}));
+    for (const ops::OwnedTensor& tensor : signature.parameters) {
       const std::size_t i = parameters_.size();
       const bool is_packed = i < traits.packed.size() && traits.packed[i].value > 0;
       parameters_.push_back(drawn(is_packed ? traits.packed[i] : Bytes{tensor.count() * size_of(dtype)}));
       parameter_gradients_.push_back(drawn({tensor.count() * size_of(dtype)}));
     }
+    constexpr auto number = static_cast<std::int64_t>(sizeof(double));
+    if (traits.statistics > 0) part_ = static_cast<double*>(drawn({traits.statistics * number}));
     output_ = drawn(traits.output.bytes);
     output_gradient_ = drawn(traits.output.bytes);
     if (workspace.value > 0) workspace_ = drawn(workspace);
@@ -154,9 +158,10 @@ class Bench {
     std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
     kernel.run(pass, {.inputs = inputs_,
                       .parameters = parameters_,
-                      .state = {},
+                      .state = state_,
                       .output = output_,
                       .workspace = workspace_,
+                      .part = part_,
                       .output_gradient = output_gradient_,
                       .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
                       .parameter_gradients = parameter_gradients_,
@@ -180,8 +185,10 @@ class Bench {
   std::vector<Allocation> memory_;
   std::vector<const void*> inputs_;
   std::vector<const void*> parameters_;
+  std::vector<void*> state_;
   std::vector<void*> input_gradients_;
   std::vector<void*> parameter_gradients_;
+  double* part_ = nullptr;
   void* output_ = nullptr;
   void* output_gradient_ = nullptr;
   void* workspace_ = nullptr;
@@ -261,7 +268,7 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Maker maker(ops);
   maker.forget();
-  const Graph passed = after_passes(graph, options.passes, options.synchronized);
+  const Graph passed = after_passes(graph, options.passes, options.synchronized, ops);
   Chosen chosen;
   for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
     std::optional<KernelAlgorithms> best;

@@ -65,6 +65,21 @@ Graph synchronize_batch_norms(const Graph& graph) {
   return synchronized;
 }
 
+Graph sum_in_convolutions(const Graph& graph) {
+  Graph summed = graph;
+  for (const Node& node : graph.nodes_) {
+    const int producer = graph.values_[static_cast<std::size_t>(node.inputs[0])].producer;
+    if (!std::holds_alternative<BatchNorm>(node.op) || producer < 0) continue;
+    Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
+    auto* convolution = std::get_if<Convolution>(&before.op);
+    if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) continue;
+    if (convolution->statistics) continue;  // another batch norm has them
+    convolution->statistics = true;
+    before.state = {node.state[0]};
+  }
+  return summed;
+}
+
 Graph smooth_labels(const Graph& graph, double fraction) {
   Graph smoothed = graph;
   bool has_classes = false;

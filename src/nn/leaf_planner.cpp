@@ -2,6 +2,7 @@
 #include "nn/leaf_planner.hpp"
 
 #include <utility>
+#include <variant>
 
 namespace lockstep::nn {
 namespace {
@@ -94,9 +95,26 @@ PlannedRun LeafPlanner::forward(std::size_t n, ops::Pass pass) {
     buffer = new_buffer(leaf_.kernels->formats[static_cast<std::size_t>(node.output)].bytes);
     run.output = builder_->use(buffer);
   }
+  if (pass != ops::Pass::forward) return run;
   const Bytes saved = made(n).kernel->traits().saved;
-  if (pass == ops::Pass::forward && saved.value > 0) run.saved = builder_->use(buffers.saved = new_buffer(saved));
+  if (saved.value > 0) run.saved = builder_->use(buffers.saved = new_buffer(saved));
+  add_statistics(node, made(n).kernel->traits().statistics, run);
   return run;
+}
+
+/// Lets a run leave its result's statistics, or a batch norm take those of its input.
+/// @param count  number of doubles that the node's kernel leaves
+void LeafPlanner::add_statistics(const Node& node, std::int64_t count, PlannedRun& run) {
+  if (count > 0) {
+    int& buffer = statistics_[static_cast<std::size_t>(node.output)];
+    buffer = new_buffer({count * static_cast<std::int64_t>(sizeof(double))});
+    run.part = builder_->use(buffer);
+  }
+  const int taken = statistics_[static_cast<std::size_t>(node.inputs[0])];
+  if (taken == no_buffer || !std::holds_alternative<BatchNorm>(node.op)) return;
+  const int producer = graph_->values()[static_cast<std::size_t>(node.inputs[0])].producer;
+  run.parts = builder_->use(taken);
+  run.parts_count = made(static_cast<std::size_t>(producer)).kernel->traits().statistics;
 }
 
 Operand LeafPlanner::output(std::size_t index) {

@@ -64,9 +64,11 @@ void OptimizationPasses::leave_out(const std::string& name) {
   }
 }
 
-Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized) {
+Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized, const ops::Ops& ops) {
   const Graph whole = synchronized ? synchronize_batch_norms(graph) : graph;
-  return passes.fuse ? fuse_activations(fuse_additions(pool_before_relu(whole))) : whole;
+  if (!passes.fuse) return whole;
+  const Graph fused = fuse_activations(fuse_additions(pool_before_relu(whole)));
+  return ops.sums_in_convolutions() ? sum_in_convolutions(fused) : fused;
 }
 
 namespace {
@@ -91,7 +93,7 @@ StepShape shape_of(const ModelOptions& options) {
 
 Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     : graph_(std::move(graph)),
-      passed_(after_passes(graph_, options.passes, options.synchronized_parts > 0)),
+      passed_(after_passes(graph_, options.passes, options.synchronized_parts > 0, ops)),
       ops_(ops),
       options_(std::move(options)) {
   graph_.check();

@@ -25,7 +25,8 @@ namespace lockstep::nn {
 
 /// Returns the graph after its passes.
 /// @param synchronized  whether batch norm computes mean and variance over several leaves
-Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized);
+/// @param ops           the compute library that the passes are for
+Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized, const ops::Ops& ops);
 
 /// The memory that the operands of a list point to.
 struct StepMemory {

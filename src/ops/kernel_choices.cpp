@@ -165,7 +165,7 @@ std::string key_of(const Operator& op, std::span<const Format> inputs) {
          std::to_string(c.out_channels) + ", kernel " + text_of(c.kernel) + ", stride " + text_of(c.stride) +
          ", padding " + text_of(c.padding) + ", dilation " + text_of(c.dilation) + ", groups " +
          std::to_string(c.groups) + (c.bias ? ", bias" : "") + (c.activation == Activation::relu ? ", relu" : "") +
-         ", " + std::string(name(inputs[0].dtype));
+         (c.statistics ? ", statistics" : "") + ", " + std::string(name(inputs[0].dtype));
 }
 
 KernelChoicesByConditions parse_choices_file(const std::string& text, const std::string& file) {

@@ -141,6 +141,11 @@ std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> in
     throw Error(ErrorCode::unsupported, std::string(name()) + " operators on " + std::string(lockstep::name(reals)) +
                                             "; use float32, or the reference operators with float64");
   }
+  if (const auto* convolution = std::get_if<Convolution>(&op); convolution != nullptr && convolution->statistics) {
+    if (!sums_in_convolutions())
+      throw Error(ErrorCode::unsupported,
+                  std::string(name()) + " operators have no convolution with statistics; leave the pass 'fuse' out");
+  }
   std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature, reals);
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();

@@ -249,5 +249,30 @@ TEST(FuseAdditions, LeavesABatchNormAloneThatIsReadTwiceOrFurtherAway) {
   EXPECT_EQ(fuse_additions(graph).nodes().size(), graph.nodes().size());
 }
 
+TEST(SumInConvolutions, TakesPlainConvolutionsRightBeforeABatchNorm) {
+  Graph graph = graph_of(2, 4, 4);
+  const int first = graph.add("first", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+  const int norm = graph.add("norm", BatchNorm{});
+  const int again = graph.add("again", BatchNorm{}, {first});  // makes its statistics itself
+  graph.add("sum", Add{}, {norm, again});
+  graph.add("biased", Convolution{.out_channels = 2, .kernel = 1});
+  graph.add("norm2", BatchNorm{});
+  graph.add("relu", Relu{});
+  graph.add("last", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph summed = sum_in_convolutions(graph);
+  std::string found;
+  for (const Node& node : summed.nodes()) {
+    const auto* convolution = std::get_if<Convolution>(&node.op);
+    if (convolution == nullptr || !convolution->statistics) continue;
+    found += node.name;
+    EXPECT_EQ(node.state, std::vector<int>{summed.nodes()[1].state[0]});
+  }
+  EXPECT_EQ(found, "first");
+  EXPECT_EQ(summed.state().count().value, graph.state().count().value);
+  EXPECT_NO_THROW(summed.check());
+}
+
 }  // namespace
 }  // namespace lockstep::nn

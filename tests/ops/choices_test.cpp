@@ -64,6 +64,7 @@ TEST(ChoicesKey, TellsApartAllThatDecidesKernelsButTheBatch) {
                                       with([](Convolution& o) { o.dilation = 2; }),
                                       with([](Convolution& o) { o.groups = 2; }),
                                       with([](Convolution& o) { o.bias = false; }),
+                                      with([](Convolution& o) { o.statistics = true; }),
                                       with([](Convolution& o) { o.activation = Activation::relu; })};
   EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()).size(), keys.size());
   EXPECT_EQ(key(c, {8, 32, 12, 10}), key(c, {9, 32, 12, 10}));

@@ -25,6 +25,17 @@ TEST(ConvolutionRequests, ChannelsArePaddedIn16BitsOnly) {
   EXPECT_TRUE(single.backward_data.tf32);
 }
 
+TEST(ConvolutionRequests, GiveStatisticsWithTheProductUnlessChannelsArePadded) {
+  Convolution layer{.out_channels = 24, .bias = false, .statistics = true};
+  const ConvolutionRequests requests = requests_of(layer, {2, 8, 8, 8}, DType::bfloat16, false);
+  EXPECT_TRUE(requests.forward.statistics);
+  EXPECT_FALSE(requests.backward_data.statistics || requests.backward_weights.statistics);
+  EXPECT_NE(text(requests.forward).find(", statistics"), std::string::npos);
+  layer.out_channels = 20;
+  EXPECT_FALSE(requests_of(layer, {2, 8, 8, 8}, DType::bfloat16, false).forward.statistics);
+  EXPECT_TRUE(requests_of(layer, {2, 8, 8, 8}, DType::float32, true).forward.statistics);
+}
+
 TEST(ConvolutionRequests, GroupsStayWhereTheirChannelsAreAligned) {
   const auto groups_of = [](std::int64_t in, std::int64_t out, std::int64_t groups, DType dtype) {
     return requests_of(Convolution{.out_channels = out, .groups = groups}, {1, in, 8, 8}, dtype, false).forward.groups;

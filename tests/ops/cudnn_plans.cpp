@@ -294,6 +294,35 @@ TEST_P(CudnnPlans, CodeIsCompiledForFloat32GradientsAndForBias) {
     EXPECT_TRUE(cudnn->plan(request, words.front())->applies_epilogue()) << words.front();
   }
 }
+// Plans with statistics take seconds to compile, so that float16 gets one for one architecture only.
+TEST_P(CudnnPlans, CodeIsCompiledForStatistics) {
+  std::string why_not;
+  const auto cudnn = cudnn_for(GetParam(), why_not);
+  if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
+  ASSERT_NE(dlopen(LOCKSTEP_FAKE_DRIVER, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  if (dlopen(LOCKSTEP_FOUND_NVRTC, RTLD_NOW | RTLD_GLOBAL) == nullptr) LOCKSTEP_SKIP(cudnn) << dlerror();
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    ConvolutionRequest request = example(dtype).forward;
+    const std::string rule = cudnn->candidates(request).front();
+    request.statistics = true;
+    const std::vector<std::string> words = cudnn->candidates(request);
+    ASSERT_TRUE(!words.empty() && words.back().starts_with("fused,")) << "no engine for " << text(request);
+    EXPECT_EQ(words.front(), rule);
+    EXPECT_FALSE(cudnn->plan(request, words.front())->applies_epilogue()) << words.front();
+    if (dtype == DType::float16 && GetParam() != 90) continue;
+    EXPECT_TRUE(cudnn->plan(request, words.back())->applies_epilogue()) << words.back();
+  }
+}
+// Tensor cores would round float32.
+TEST(Cudnn, Float32HasNoStatisticsInItsEpilogue) {
+  std::string why_not;
+  const auto cudnn = cudnn_for(90, why_not);
+  if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
+  ConvolutionRequest request = example(DType::float32).forward;
+  const std::vector<std::string> words = cudnn->candidates(request);
+  request.statistics = true;
+  EXPECT_EQ(cudnn->candidates(request), words);
+}
 INSTANTIATE_TEST_SUITE_P(Architectures, CudnnPlans, testing::Values(80, 90, 100));
 
 }  // namespace

@@ -122,8 +122,10 @@ class HostedKernel final : public Kernel {
     for (std::size_t i = 0; i < host.parameter_gradients.size(); ++i)
       parameter_gradients.push_back(copies.write(host.parameter_gradients[i], bytes_of(signature_->parameters[i])));
     const std::vector<const void*> parameters = this->parameters(copies, host);
-    const bool measures = pass == Pass::measure || pass == Pass::measure_backward;
-    const std::int64_t part = pass == Pass::measure ? traits.forward_part : traits.backward_part;
+    const std::int64_t part = pass == Pass::measure            ? traits.forward_part
+                              : pass == Pass::measure_backward ? traits.backward_part
+                              : pass == Pass::forward          ? traits.statistics
+                                                               : 0;
     Arguments call = host;
     call.inputs = inputs;
     call.parameters = parameters;
@@ -132,7 +134,7 @@ class HostedKernel final : public Kernel {
     call.saved = copies.write(host.saved, traits.saved);
     call.workspace = copies.scratch({traits.workspace.value + 1});
     call.rng_key = copies.read(host.rng_key);
-    call.part = measures ? static_cast<double*>(copies.write(static_cast<void*>(host.part), doubles(part))) : nullptr;
+    call.part = part > 0 ? static_cast<double*>(copies.write(static_cast<void*>(host.part), doubles(part))) : nullptr;
     const auto count = static_cast<std::int64_t>(host.parts.size());
     call.parts = {static_cast<const double*>(copies.read(static_cast<const void*>(host.parts.data()), doubles(count))),
                   host.parts.size()};
@@ -164,6 +166,7 @@ class HostedOps final : public Ops {
   [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
     return inner_->candidates(op, inputs);
   }
+  [[nodiscard]] bool sums_in_convolutions() const override { return inner_->sums_in_convolutions(); }
   void use(const KernelChoices& choices) override { inner_->use(choices); }
   [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_hosted_ops(inner_->another()); }

@@ -148,6 +148,7 @@ class Graph {
   friend class Absorption;
   friend Graph pool_before_relu(const Graph& graph);
   friend Graph synchronize_batch_norms(const Graph& graph);
+  friend Graph sum_in_convolutions(const Graph& graph);
   friend Graph smooth_labels(const Graph& graph, double fraction);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
@@ -175,6 +176,10 @@ Graph pool_before_relu(const Graph& graph);
 /// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
 /// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
+/// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
+/// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the
+/// result in registers.
+Graph sum_in_convolutions(const Graph& graph);
 /// Makes every batch norm use the statistics of the global batch (SyncBN).
 Graph synchronize_batch_norms(const Graph& graph);
 /// Sets the label smoothing of every cross-entropy to `fraction`, from 0 to 1.

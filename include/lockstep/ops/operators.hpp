@@ -96,6 +96,9 @@ struct Convolution {
   std::int64_t groups = 1;
   bool bias = true;
   Activation activation = Activation::none;
+  /// Whether its training pass also gives the statistics of each output channel for the batch norm behind it, whose
+  /// "running_mean" is then its state, which it only reads. The pass `sum_in_convolutions` sets it.
+  bool statistics = false;
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;

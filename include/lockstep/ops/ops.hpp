@@ -59,6 +59,9 @@ struct Traits {
   Writes parameter_gradients = Writes::overwrites;
   std::int64_t forward_part = 0;   ///< number of doubles in the local statistics of `measure`; 0: it is not run
   std::int64_t backward_part = 0;  ///< the same for `measure_backward`
+  /// Number of doubles that `forward` leaves in `Arguments::part` for the batch norm that reads its result, with
+  /// `Convolution::statistics`; 0: none. What they are is the library's own matter.
+  std::int64_t statistics = 0;
 };
 
 /// Pointers of one call, in the formats that the kernel was made for. Parameters, state and their gradients are always
@@ -72,7 +75,9 @@ struct Arguments {
   void* workspace = nullptr;        ///< `Traits::workspace` bytes, aligned to 256 bytes
   const RngKey* rng_key = nullptr;  ///< for forward and backward
   double* part = nullptr;           ///< local statistics of `measure` and `measure_backward`: overwritten
-  std::span<const double> parts;    ///< for the pass after them: gathered statistics of all ranks, the same on each
+  /// For the pass after them: gathered statistics of all ranks, the same on each. For the first pass of a batch norm
+  /// behind a kernel with `Traits::statistics`: these; empty: it finds its statistics itself.
+  std::span<const double> parts;
   // The following are for backward and `measure_backward` only. The gradient of a loss's output has one element, a
   // double, by which all its gradients are multiplied.
   void* output_gradient = nullptr;  ///< may be overwritten (a fused activation works in place), except that of a loss
@@ -234,6 +239,9 @@ class Ops {
   [[nodiscard]] virtual Format stored_as(const Format& format, DType dtype) const {
     return Format::plain(format.shape, dtype);
   }
+
+  /// Whether it has kernels for convolutions with `Convolution::statistics`, which its batch norms take.
+  [[nodiscard]] virtual bool sums_in_convolutions() const { return false; }
 
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
   /// to nearest, ties to even.

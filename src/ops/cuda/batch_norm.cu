@@ -6,9 +6,10 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-/// Batch norm reads x once for its statistics and once to normalize it; in backward it reads x and dy once for two sums
-/// and once for dx. Saved are the mean and the inverse deviation of each channel, and if synchronized the two sums of
-/// this rank. The workspace holds the sums of parts, then the means of `GradientMeans`.
+/// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
+/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
+/// and if synchronized the two sums of this rank. The workspace holds the sums of parts, then the means of
+/// `GradientMeans`.
 template <typename E, int size>
 struct BatchNormPasses {
   BatchNorm op;
@@ -53,13 +54,19 @@ struct BatchNormPasses {
     return static_cast<std::int64_t>(call.parts.size()) / (3 * channels());
   }
 
-  void sum_deviations(const Arguments& call) const {
-    sum_packs<size>(tiles, Deviations<E, size>{call.inputs[0], tiles.packs}, call.workspace, call.queue);
+  /// The moments of parts of x, those that a convolution has left or its own.
+  [[nodiscard]] PartMoments sum_deviations(const Arguments& call) const {
+    PartMoments of = moments(call);
+    if (!call.parts.empty()) {
+      of.partials = call.parts.data();
+    } else {
+      sum_packs<size>(tiles, Deviations<E, size>{call.inputs[0], tiles.packs}, call.workspace, call.queue);
+    }
+    return of;
   }
 
   void measure(const Arguments& call) const {
-    sum_deviations(call);
-    fold_channels(tiles.parts, channels(), WriteMoments{moments(call), call.part}, call.queue);
+    fold_channels(tiles.parts, channels(), WriteMoments{sum_deviations(call), call.part}, call.queue);
   }
 
   void forward(const Arguments& call) const {
@@ -75,7 +82,7 @@ struct BatchNormPasses {
       use.gathered = call.parts.data();
       fold_channels(ranks(call), channels(), use, call.queue);
     } else {
-      sum_deviations(call);
+      static_cast<PartMoments&>(use) = sum_deviations(call);
       fold_channels(tiles.parts, channels(), use, call.queue);
     }
     normalize(call, lines(call));
@@ -239,6 +246,25 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
 
 Implementation make(const BatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
   return with_packs(in[0], [&](auto e, auto size) { return batch_norm<decltype(e), size>(op, in[0]); });
+}
+
+std::int64_t statistics_count(const Format& y) {
+  return with_packs(y, [&](auto /*e*/, auto size) {
+    return partial_sums(PackTiles(view_of(y), size), size).value / static_cast<std::int64_t>(sizeof(double));
+  });
+}
+
+void write_statistics(const Format& y, const void* data, const ChannelSums& sums, const float* shift, double* to,
+                      Queue queue) {
+  with_packs(y, [&](auto e, auto size) {
+    using E = decltype(e);
+    const PackTiles tiles(view_of(y), size);
+    const Deviations<E, size> values{data, tiles.packs};
+    if (sums.deviations == nullptr) return sum_packs<size>(tiles, values, to, queue);
+    const CheckedDeviations<E, size> checked{values,       shift,      sums.deviations,
+                                             sums.squares, tiles.rows, y.shape.channels};
+    sum_packs<size>(tiles, checked, to, queue);
+  });
 }
 
 Implementation make(const FrozenBatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {

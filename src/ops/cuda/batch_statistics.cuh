@@ -35,6 +35,56 @@ struct Deviations {
   }
 };
 
+/// The moments from sums that a convolution has made, in place of the sums of a part. Where a channel's mean is further
+/// than four deviations from the shift, the sums of squares have lost too many digits, and the values are read after
+/// all: in the first steps of a run, whose running mean is still 0.
+template <typename E, int size>
+struct CheckedDeviations {
+  Deviations<E, size> values;
+  const float* shift;
+  const float* deviations;
+  const float* squares;
+  std::int64_t rows;
+  std::int64_t channels;
+
+  struct Constants {
+    std::int64_t pack;
+    Pack<size> first;
+    bool is_far;  ///< whether any channel of the pack is
+  };
+  struct MeanAndVariance {
+    double mean;
+    double variance;
+    bool is_far;
+  };
+
+  /// NaN is not far, and stays.
+  __device__ MeanAndVariance of_channel(std::int64_t c) const {
+    const auto count = static_cast<double>(rows);
+    const double apart = static_cast<double>(deviations[c]) / count;
+    const double variance = static_cast<double>(squares[c]) / count - apart * apart;
+    return {static_cast<double>(shift[c]) + apart, variance < 0 ? 0 : variance, apart * apart > 16 * variance};
+  }
+  __device__ Constants constants(std::int64_t pack, std::int64_t first_row) const {
+    Constants of{.pack = pack};
+    for (int k = 0; k < size; ++k)
+      if (pack * size + k < channels) of.is_far = of.is_far || of_channel(pack * size + k).is_far;
+    if (of.is_far) of.first = values.constants(pack, first_row);
+    return of;
+  }
+  __device__ void add(std::int64_t i, const Constants& of, float (&sums)[2][size]) const {
+    if (of.is_far) values.add(i, of.first, sums);
+  }
+  __device__ void finish(int k, const Constants& of, std::int64_t count, double (&sums)[2]) const {
+    const std::int64_t c = of.pack * size + k;
+    if (c >= channels) return;
+    const MeanAndVariance channel = of_channel(c);
+    if (channel.is_far) return values.finish(k, of.first, count, sums);
+    sums[0] = channel.mean;
+    sums[1] = channel.variance * static_cast<double>(count);
+  }
+};
+
 /// Where the moments of parts are: those of this GPU's positions, or those that ranks have gathered.
 struct PartMoments {
   using Value = Moments;

@@ -2,6 +2,7 @@
 #include "ops/cuda/convolution.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -13,6 +14,9 @@ namespace lockstep::ops::cuda {
 namespace {
 
 constexpr std::int64_t alignment = 256;  // of the parts of a workspace
+
+/// In front of a word, it says that a weight gradient of 16-bit activations is written in float32.
+constexpr std::string_view float32_prefix = "float32,";
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -61,17 +65,27 @@ class LayerKernel final : public ConvolutionKernel {
     Traits traits{.inputs = {layer.input},
                   .output = layer.output,
                   .packed = {layer.weights.bytes()},
-                  .backward_reads_output = layer.activation != Activation::none};
+                  .backward_reads_output = layer.activation != Activation::none,
+                  .statistics = layer.has_statistics ? statistics_count(layer.output) : 0};
     if (layer.has_bias) traits.packed.push_back(layer.bias ? layer.bias->bytes() : Bytes{});
     if (layer.input.shape.batch > 0) {
-      const ConvolutionRequests& requests = layer.requests;
+      const ConvolutionRequests& requests = layer_.requests;
       const auto make = [&](const ConvolutionRequest& of, std::string KernelAlgorithms::*word) {
         if (chosen == nullptr) return first_plan(convolutions, of);
-        return Planned{chosen->*word, convolutions.plan(of, chosen->*word)};
+        const std::string& all = chosen->*word;
+        const bool has_prefix = all.starts_with(float32_prefix);
+        return Planned{all, convolutions.plan(of, has_prefix ? all.substr(float32_prefix.size()) : all)};
       };
+      if (chosen != nullptr && chosen->backward_weights.starts_with(float32_prefix))
+        layer_.requests.backward_weights.result = DType::float32;
       forward_ = make(requests.forward, &KernelAlgorithms::forward);
       backward_data_ = make(requests.backward_data, &KernelAlgorithms::backward_data);
       backward_weights_ = make(requests.backward_weights, &KernelAlgorithms::backward_weights);
+      if (sums_in_epilogue()) {
+        ConvolutionRequest product = requests.forward;
+        product.statistics = false;
+        infer_ = first_plan(convolutions, product);
+      }
       traits.workspace = workspace();
     }
     set(std::move(traits));
@@ -108,16 +122,23 @@ class LayerKernel final : public ConvolutionKernel {
     packing.dtype = layer_.requests.backward_weights.result;
     return packing.bytes();
   }
-  /// The gradient of the weights, the extended input, and behind them what a plan or the sum of a bias's gradient
-  /// needs.
+  /// The gradient of the weights, the extended input, the sums of statistics, and behind them what a plan or the sum of
+  /// a bias's gradient needs.
   [[nodiscard]] Bytes workspace() const {
     std::int64_t most = layer_.has_bias ? sum_channels_workspace(layer_.output).value : 0;
-    for (const Planned* planned : {&forward_, &backward_data_, &backward_weights_})
-      most = std::max(most, planned->plan->workspace().value);
+    for (const Planned* planned : {&forward_, &infer_, &backward_data_, &backward_weights_})
+      if (planned->plan != nullptr) most = std::max(most, planned->plan->workspace().value);
     return {rest() + most};
   }
   [[nodiscard]] std::int64_t extended() const { return aligned(weight_gradient().value); }
-  [[nodiscard]] std::int64_t rest() const { return extended() + (extended_ ? aligned(extended_->bytes.value) : 0); }
+  [[nodiscard]] std::int64_t sums() const { return extended() + (extended_ ? aligned(extended_->bytes.value) : 0); }
+  [[nodiscard]] std::int64_t rest() const { return sums() + (sums_in_epilogue() ? 2 * bytes_of_sums() : 0); }
+  [[nodiscard]] std::int64_t bytes_of_sums() const {
+    return aligned(layer_.output.shape.channels * static_cast<std::int64_t>(sizeof(float)));
+  }
+  [[nodiscard]] bool sums_in_epilogue() const {
+    return layer_.requests.forward.statistics && forward_.plan != nullptr && forward_.plan->applies_epilogue();
+  }
 
   /// The tensors of the library's convolution, whose x is the output of a transposed one.
   [[nodiscard]] ConvolutionTensors tensors(const Arguments& call, const void* input, const void* output) const {
@@ -129,13 +150,29 @@ class LayerKernel final : public ConvolutionKernel {
     return tensors;
   }
 
+  void infer(const Arguments& call) override { run_forward(infer_.plan != nullptr ? infer_ : forward_, call); }
+
   void forward(const Arguments& call) override {
-    if (forward_.plan == nullptr) return;
+    const ConvolutionTensors all = run_forward(forward_, call);
+    if (layer_.has_statistics) write_statistics(layer_.output, call.output, all.sums, all.shift, call.part, call.queue);
+  }
+
+  ConvolutionTensors run_forward(const Planned& planned, const Arguments& call) {
+    if (planned.plan == nullptr) return {};
     ConvolutionTensors all = tensors(call, call.inputs[0], call.output);
     if (layer_.has_bias) all.bias = call.parameters[1];
+    if (&planned == &forward_ && sums_in_epilogue()) {
+      auto* const first = static_cast<std::byte*>(call.workspace) + sums();
+      all.shift = static_cast<const float*>(call.state[0]);
+      all.sums = {reinterpret_cast<float*>(first), reinterpret_cast<float*>(first + bytes_of_sums())};
+    }
     if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
-    forward_.plan->run(all, call.queue);
-    if (!layer_.requests.transposed && forward_.plan->applies_epilogue()) return;
+    planned.plan->run(all, call.queue);
+    if (layer_.requests.transposed || !planned.plan->applies_epilogue()) add_epilogue(call, all);
+    return all;
+  }
+
+  void add_epilogue(const Arguments& call, const ConvolutionTensors& all) const {
     if (layer_.has_bias || layer_.activation != Activation::none)
       add_bias(layer_.output, call.output, all.bias, layer_.activation, call.queue);
   }
@@ -172,6 +209,7 @@ class LayerKernel final : public ConvolutionKernel {
   Submit extend_;
   Submit crop_;
   Planned forward_;
+  Planned infer_;  // instead of `forward_` if that gives statistics
   Planned backward_data_;
   Planned backward_weights_;
 };
@@ -185,6 +223,7 @@ std::optional<ConvolutionLayer> convolution_layer(const Operator& op, const Form
     layer->weights = packing_of(layer->requests.forward, convolution->out_channels,
                                 in.shape.channels / convolution->groups, convolution->groups);
     layer->has_bias = convolution->bias;
+    layer->has_statistics = convolution->statistics;
   } else if (const auto* transposed = std::get_if<TransposedConvolution>(&op); transposed != nullptr) {
     layer = layer_of(*transposed, in, dtype, tf32);
     layer->weights = packing_of(layer->requests.forward, in.shape.channels,
@@ -209,8 +248,13 @@ std::vector<KernelAlgorithms> candidates(const ConvolutionLayer& layer, Convolut
   if (layer.input.shape.batch == 0) return {};
   const std::vector<std::string> forward = convolutions.candidates(layer.requests.forward);
   const std::vector<std::string> data = convolutions.candidates(layer.requests.backward_data);
-  const std::vector<std::string> weights = convolutions.candidates(layer.requests.backward_weights);
+  std::vector<std::string> weights = convolutions.candidates(layer.requests.backward_weights);
   if (forward.empty() || data.empty() || weights.empty()) return {};
+  ConvolutionRequest in_float32 = layer.requests.backward_weights;
+  in_float32.result = DType::float32;
+  if (in_float32 != layer.requests.backward_weights)
+    for (const std::string& word : convolutions.candidates(in_float32))
+      weights.push_back(std::string(float32_prefix) + word);
   std::vector<KernelAlgorithms> all{{library, forward.front(), data.front(), weights.front()}};
   const auto add = [&](const std::vector<std::string>& words, std::string KernelAlgorithms::*pass) {
     for (std::size_t i = 1; i < words.size(); ++i) {

@@ -21,6 +21,7 @@ struct ConvolutionLayer {
   Packing weights;
   std::optional<Packing> bias;  ///< where the copy has more channels; otherwise it is read where it is
   bool has_bias = false;
+  bool has_statistics = false;  ///< `Convolution::statistics`
   Activation activation = Activation::none;
 };
 

@@ -48,16 +48,20 @@ ConvolutionRequests with_passes(ConvolutionRequest request, bool bias, Activatio
 
 ConvolutionRequests requests_of(const Convolution& op, const Shape& input, DType dtype, bool tf32) {
   check_dtype(dtype);
-  return with_passes({.x = input,
-                      .y = op.signature(std::span(&input, 1)).output,
-                      .kernel = op.kernel,
-                      .stride = op.stride,
-                      .padding = op.padding,
-                      .dilation = op.dilation,
-                      .groups = op.groups,
-                      .dtype = dtype,
-                      .tf32 = tf32},
-                     op.bias, op.activation);
+  const Shape output = op.signature(std::span(&input, 1)).output;
+  ConvolutionRequests requests = with_passes({.x = input,
+                                              .y = output,
+                                              .kernel = op.kernel,
+                                              .stride = op.stride,
+                                              .padding = op.padding,
+                                              .dilation = op.dilation,
+                                              .groups = op.groups,
+                                              .dtype = dtype,
+                                              .tf32 = tf32},
+                                             op.bias, op.activation);
+  // The shift of the statistics lies where the state is, which has no padding.
+  requests.forward.statistics = op.statistics && requests.forward.y.channels == output.channels;
+  return requests;
 }
 
 ConvolutionRequests requests_of(const TransposedConvolution& op, const Shape& input, DType dtype, bool tf32) {
@@ -91,8 +95,9 @@ std::string text(const ConvolutionRequest& request) {
   if (request.tf32) dtype = "tf32";
   if (request.result != request.dtype) dtype += " with a result in " + std::string(name(request.result));
   return passes.at(static_cast<std::size_t>(request.pass)) + std::string(" of convolution ") + text(windows) +
-         text_of_groups(request.groups) + (request.bias ? ", bias" : "") + (request.relu ? ", ReLU" : "") + ", from " +
-         text(request.x) + " to " + text(request.y) + " in " + dtype;
+         text_of_groups(request.groups) + (request.bias ? ", bias" : "") + (request.relu ? ", ReLU" : "") +
+         (request.statistics ? ", statistics" : "") + ", from " + text(request.x) + " to " + text(request.y) + " in " +
+         dtype;
 }
 
 }  // namespace lockstep::ops::cuda

@@ -21,9 +21,11 @@ namespace lockstep::ops::cuda {
 /// A linear layer of C×H×W inputs is a convolution of one position with H·W·(padded C) channels, which are ordered as
 /// the NHWC input lies in memory.
 struct ConvolutionRequests {
-  ConvolutionRequest forward;  ///< with the operator's bias and ReLU, unless the operator is transposed
+  /// With the operator's bias and ReLU, unless the operator is transposed, and with its statistics, unless channels are
+  /// padded.
+  ConvolutionRequest forward;
   ConvolutionRequest backward_data;
-  ConvolutionRequest backward_weights;  ///< the result is of the activations' dtype
+  ConvolutionRequest backward_weights;  ///< the result is of the activations' dtype, unless a choice says otherwise
   /// Whether the operator's input and its gradient are y of the requests, and its output and its gradient are x: a
   /// transposed convolution is the backward pass of a convolution, with the same weights. The request `forward` is then
   /// of the pass `backward_data`, and has neither bias nor ReLU, and `backward_data` is of the pass `forward`. With an

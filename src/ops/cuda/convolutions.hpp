@@ -9,6 +9,7 @@
 #include "lockstep/base/queue.hpp"
 #include "lockstep/ops/format.hpp"
 #include "lockstep/ops/operators.hpp"
+#include "ops/cuda/implementation.hpp"
 
 namespace lockstep::ops::cuda {
 
@@ -35,18 +36,21 @@ struct ConvolutionRequest {
   bool tf32 = false;              ///< whether float32 operands may be rounded to TF32 for tensor cores
   bool bias = false;              ///< forward: adds a float32 bias of K elements
   bool relu = false;              ///< forward: then takes max(0, ·), which lets NaN pass
+  bool statistics = false;        ///< forward, without bias and ReLU: also gives `ChannelSums`
   DType result = DType::float32;  ///< of the weight gradient: `dtype` or float32; the others are `dtype`
 
   friend bool operator==(const ConvolutionRequest&, const ConvolutionRequest&) = default;
 };
 
 /// The tensors of a convolution, in memory of the GPU. The pass overwrites one of x, w and y, by its gradient if it is
-/// not the forward pass, and reads the others; none overlap. All are aligned to 16 bytes.
+/// not the forward pass, and reads the others; none overlap. All are aligned to 16 bytes, `shift` to 4.
 struct ConvolutionTensors {
   void* x = nullptr;
   void* w = nullptr;
   void* y = nullptr;
   const void* bias = nullptr;
+  const float* shift = nullptr;  ///< with statistics: a number for each channel of y
+  ChannelSums sums;  ///< with statistics: overwritten; they are of y before it is rounded to 16 bits, in float32
   void* workspace = nullptr;  ///< of `ConvolutionPlan::workspace`, aligned to 256 bytes; its contents do not matter
 
   friend bool operator==(const ConvolutionTensors&, const ConvolutionTensors&) = default;
@@ -57,8 +61,8 @@ class ConvolutionPlan {
  public:
   virtual ~ConvolutionPlan() = default;
   [[nodiscard]] virtual Bytes workspace() const = 0;
-  /// Whether `run` adds the bias and takes the ReLU of the request; otherwise the caller does both after it. True if
-  /// the request has neither.
+  /// Whether `run` adds the bias, takes the ReLU and sums the statistics of the request; otherwise the caller does this
+  /// after it. True if the request has none of them.
   [[nodiscard]] virtual bool applies_epilogue() const = 0;
   /// Submits the pass to the queue, also while the queue is captured. @throws Error{device}
   virtual void run(const ConvolutionTensors& tensors, Queue queue) const = 0;

@@ -76,6 +76,7 @@ class CudaOps final : public Ops {
     return std::make_unique<CudaKernel>(cuda::make_reorder(from, to));
   }
 
+  [[nodiscard]] bool sums_in_convolutions() const override { return true; }
   [[nodiscard]] bool converts_bytes() const override { return true; }
   [[nodiscard]] std::unique_ptr<Kernel> convert_bytes(const Normalization& numbers, const Format& to) override {
     const std::vector<double> table = numbers.table();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions by cuDNN's graph API: a request becomes a graph of one to three operations, the heuristics name engines
+// Convolutions by cuDNN's graph API: a request becomes a graph of a few operations, the heuristics name engines
 // and their knobs for it, and an engine with its knobs becomes a plan.
 #include "ops/cuda/cudnn.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <span>
@@ -39,9 +40,13 @@ struct PlanTarget {
   }
 };
 
+bool has_epilogue(const ConvolutionRequest& request) { return request.bias || request.relu || request.statistics; }
+
 /// Returns the graph of a request; nothing if cuDNN does not know such graphs.
 /// @throws Error{device} naming the request if it cannot be described
 std::optional<Descriptor> graph_of(const ConvolutionRequest& request, bool is_fused, const PlanTarget& target) {
+  constexpr std::size_t oldest_with_deterministic_sums = 91100;
+  if (is_fused && request.statistics && cudnn().number < oldest_with_deterministic_sums) return std::nullopt;
   try {
     Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations_of(request, is_fused));
@@ -57,7 +62,7 @@ constexpr std::string_view fused_prefix = "fused,";
 
 /// An engine and its knobs.
 struct EngineChoice {
-  bool is_fused = false;  ///< bias and ReLU are a part of it
+  bool is_fused = false;  ///< bias and ReLU, or the sums of statistics, are a part of it
   std::int64_t engine = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  ///< type and value
 };
@@ -184,10 +189,11 @@ std::optional<Descriptor> plan_of(const Descriptor& configuration, const PlanTar
 
 class CudnnPlan final : public ConvolutionPlan {
  public:
-  CudnnPlan(Descriptor plan, bool has_bias, bool applies_epilogue, std::shared_ptr<const PlanTarget> target)
+  CudnnPlan(Descriptor plan, const ConvolutionRequest& request, bool is_fused, std::shared_ptr<const PlanTarget> target)
       : plan_(std::move(plan)),
-        has_bias_(has_bias),
-        applies_epilogue_(applies_epilogue),
+        has_bias_(is_fused && request.bias),
+        has_statistics_(is_fused && request.statistics),
+        applies_epilogue_(is_fused || !has_epilogue(request)),
         workspace_{plan_.value<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)},
         target_(std::move(target)) {}
 
@@ -207,12 +213,21 @@ class CudnnPlan final : public ConvolutionPlan {
   /// Returns the addresses as a descriptor. Steps use the same ones again and again, and must not allocate.
   [[nodiscard]] const Descriptor& addresses_of(const ConvolutionTensors& tensors) const {
     if (!addresses_ || !(told_ == tensors)) {
-      constexpr std::array<std::int64_t, 4> ids{x_tensor, w_tensor, y_tensor, bias_tensor};
-      const std::array<void*, 4> pointers{tensors.x, tensors.w, tensors.y, const_cast<void*>(tensors.bias)};
-      const std::size_t count = has_bias_ ? 4 : 3;
+      std::vector<std::int64_t> ids{x_tensor, w_tensor, y_tensor};
+      std::vector<void*> pointers{tensors.x, tensors.w, tensors.y};
+      const auto add = [&](TensorId id, const void* pointer) {
+        ids.push_back(id);
+        pointers.push_back(const_cast<void*>(pointer));
+      };
+      if (has_bias_) add(bias_tensor, tensors.bias);
+      if (has_statistics_) {
+        add(shift_tensor, tensors.shift);
+        add(sum_tensor, tensors.sums.deviations);
+        add(sum_of_squares_tensor, tensors.sums.squares);
+      }
       Descriptor addresses(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-      addresses.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<const std::int64_t>(ids).first(count))
-          .set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::span(pointers).first(count))
+      addresses.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<const std::int64_t>(ids))
+          .set_pointers(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers)
           .set_pointers(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, std::span(&tensors.workspace, 1));
       addresses_ = std::move(addresses).finalize("take the addresses of tensors");
       told_ = tensors;
@@ -222,6 +237,7 @@ class CudnnPlan final : public ConvolutionPlan {
 
   Descriptor plan_;
   bool has_bias_;
+  bool has_statistics_;
   bool applies_epilogue_;
   Bytes workspace_;
   std::shared_ptr<const PlanTarget> target_;
@@ -236,21 +252,18 @@ class CudnnConvolutions final : public Convolutions {
   [[nodiscard]] std::string version() const override { return "cuDNN " + cudnn().version; }
 
   [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& request) override {
-    std::vector<std::pair<bool, Descriptor>> graphs;
-    for (const bool is_fused : {true, false}) {
-      if (is_fused && !request.bias && !request.relu) continue;
-      if (auto graph = graph_of(request, is_fused, *target_)) graphs.emplace_back(is_fused, std::move(*graph));
-    }
-    constexpr std::size_t enough = 4;
     Shortlist list;
-    for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-      if (list.words.size() >= enough) break;
-      for (const auto& [is_fused, graph] : graphs) {
-        for (const EngineChoice& choice : choices_of(graph, is_fused, mode, *target_))
-          consider(choice, graph, request, list);
-      }
+    if (!request.statistics) {
+      shortlist(request, {true, false}, list);
+      return list.words;
     }
-    return list.words;
+    // All engines with statistics compile their code, so that the first words are those without.
+    ConvolutionRequest product = request;
+    product.statistics = false;
+    std::vector<std::string> words = candidates(product);
+    shortlist(request, {true}, list);
+    words.insert(words.end(), list.words.begin(), list.words.end());
+    return words;
   }
 
   [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
@@ -259,9 +272,8 @@ class CudnnConvolutions final : public Convolutions {
       return {ErrorCode::unsupported, version() + " cannot use '" + word + "' for " + text(request) +
                                           " on this GPU: " + why + ". Let the kernels be chosen again"};
     };
-    const bool has_epilogue = request.bias || request.relu;
     const auto choice = parse_word(word);
-    if (!choice || (choice->is_fused && !has_epilogue)) throw refuse("it is no word for an engine");
+    if (!choice || (choice->is_fused && !has_epilogue(request))) throw refuse("it is no word for an engine");
     const auto graph = graph_of(request, choice->is_fused, *target_);
     if (!graph) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
     const auto engine = engine_of(*choice, *graph, *target_);
@@ -272,8 +284,7 @@ class CudnnConvolutions final : public Convolutions {
     if (!configuration) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
     auto plan = plan_of(*configuration, *target_);
     if (!plan) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    return std::make_unique<CudnnPlan>(std::move(*plan), choice->is_fused && request.bias,
-                                       choice->is_fused || !has_epilogue, target_);
+    return std::make_unique<CudnnPlan>(std::move(*plan), request, choice->is_fused, target_);
   }
 
  private:
@@ -284,11 +295,29 @@ class CudnnConvolutions final : public Convolutions {
     int compiled = 0;
   };
 
+  /// Adds words of the graphs with and without an epilogue, as the heuristics name them.
+  void shortlist(const ConvolutionRequest& request, std::initializer_list<bool> fused, Shortlist& list) const {
+    std::vector<std::pair<bool, Descriptor>> graphs;
+    for (const bool is_fused : fused) {
+      if (is_fused && !has_epilogue(request)) continue;
+      if (auto graph = graph_of(request, is_fused, *target_)) graphs.emplace_back(is_fused, std::move(*graph));
+    }
+    constexpr std::size_t enough = 4;
+    for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+      if (list.words.size() >= enough) break;
+      for (const auto& [is_fused, graph] : graphs) {
+        for (const EngineChoice& choice : choices_of(graph, is_fused, mode, *target_))
+          consider(choice, graph, request, list);
+      }
+    }
+  }
+
   void consider(const EngineChoice& choice, const Descriptor& graph, const ConvolutionRequest& request,
                 Shortlist& list) const {
     constexpr std::size_t most = 8;
     constexpr int most_of_an_engine = 3;
-    constexpr int most_compiled = 2;  // each takes up to two seconds to compile
+    // Each takes up to some seconds to compile. Those that only stand beside others are few.
+    const int most_compiled = request.statistics || request.result != request.dtype ? 1 : 2;
     const std::string word = word_of(choice);
     int& of_engine = list.of_engine[{choice.is_fused, choice.engine}];
     if (list.words.size() == most || of_engine == most_of_an_engine) return;

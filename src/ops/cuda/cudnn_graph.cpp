@@ -15,14 +15,16 @@ cudnnDataType_t cudnn_type(DType dtype) {
 
 /// Describes a tensor N×C×H×W, or weights K×C×R×S, whose channels are next to each other in memory.
 /// @param is_virtual  whether it is never stored
-Descriptor cudnn_tensor(TensorId id, const Shape& shape, DType dtype, bool is_virtual = false) {
+/// @param alignment   of its address, in bytes
+Descriptor cudnn_tensor(TensorId id, const Shape& shape, DType dtype, bool is_virtual = false,
+                        std::int64_t alignment = 16) {
   const std::array<std::int64_t, 4> extents{shape.batch, shape.channels, shape.height, shape.width};
   const std::array<std::int64_t, 4> strides{shape.channels * shape.height * shape.width, 1,
                                             shape.channels * shape.width, shape.channels};
   Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(id))
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(dtype))
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<const std::int64_t>(extents))
       .set(CUDNN_ATTR_TENSOR_STRIDES, std::span<const std::int64_t>(strides))
       .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual);
@@ -111,31 +113,63 @@ Descriptor pass_operation(const ConvolutionRequest& request, const Descriptor& x
   return std::move(operation).finalize("describe a pass of a convolution");
 }
 
+// Without this attribute engines add atomically. cuDNN and its header have it since 9.11.
+constexpr auto is_deterministic_sum = static_cast<cudnnBackendAttributeName_t>(1602);
+
+/// y = the sum of x over the positions of each channel, in a fixed order.
+Descriptor sum_operation(const Descriptor& x, const Descriptor& y) {
+  Descriptor sum(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  sum.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD)
+      .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(is_deterministic_sum, true);
+  Descriptor operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, std::move(sum).finalize("describe a sum"))
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  return std::move(operation).finalize("describe a sum over positions");
+}
+
+/// Stores y, and sums its deviations from a shift, and their squares.
+void add_statistics(const ConvolutionRequest& request, const Descriptor& products, const Descriptor& y,
+                    std::vector<Descriptor>& operations) {
+  const Shape channels{1, request.y.channels};
+  const Descriptor shift = cudnn_tensor(shift_tensor, channels, DType::float32, false, size_of(DType::float32));
+  const Descriptor deviations = cudnn_tensor(deviations_tensor, request.y, DType::float32, true);
+  const Descriptor squares = cudnn_tensor(squares_tensor, request.y, DType::float32, true);
+  operations.push_back(pointwise_operation(CUDNN_POINTWISE_IDENTITY, products, nullptr, y));
+  operations.push_back(pointwise_operation(CUDNN_POINTWISE_SUB, products, &shift, deviations));
+  operations.push_back(sum_operation(deviations, cudnn_tensor(sum_tensor, channels, DType::float32)));
+  operations.push_back(pointwise_operation(CUDNN_POINTWISE_MUL, deviations, &deviations, squares));
+  operations.push_back(sum_operation(squares, cudnn_tensor(sum_of_squares_tensor, channels, DType::float32)));
+}
+
 }  // namespace
 
 std::vector<Descriptor> operations_of(const ConvolutionRequest& request, bool is_fused) {
   const bool bias = is_fused && request.bias;
   const bool relu = is_fused && request.relu;
-  // No engine writes a gradient of weights in another dtype, but some copy it from their sums on the way out.
+  const bool statistics = is_fused && request.statistics;
+  // No engine writes a gradient of weights in another dtype, but some copy it from their products on the way out.
   const bool copies_w = request.pass == ConvolutionPass::backward_weights && request.result != request.dtype;
   const Shape w_shape{request.y.channels, request.x.channels / request.groups, request.kernel.height,
                       request.kernel.width};
   const Descriptor x = cudnn_tensor(x_tensor, request.x, request.dtype);
   const Descriptor w = cudnn_tensor(w_tensor, w_shape, copies_w ? request.result : request.dtype);
   const Descriptor y = cudnn_tensor(y_tensor, request.y, request.dtype);
-  const Descriptor sums = cudnn_tensor(sums_tensor, copies_w ? w_shape : request.y, DType::float32, true);
+  const Descriptor products = cudnn_tensor(products_tensor, copies_w ? w_shape : request.y, DType::float32, true);
 
   std::vector<Descriptor> operations;
-  operations.push_back(pass_operation(request, x, copies_w ? sums : w, bias || relu ? sums : y));
-  if (copies_w) operations.push_back(pointwise_operation(CUDNN_POINTWISE_IDENTITY, sums, nullptr, w));
+  operations.push_back(pass_operation(request, x, copies_w ? products : w, bias || relu || statistics ? products : y));
+  if (copies_w) operations.push_back(pointwise_operation(CUDNN_POINTWISE_IDENTITY, products, nullptr, w));
   if (bias) {
     const Descriptor bias_of_channels = cudnn_tensor(bias_tensor, {1, request.y.channels}, DType::float32);
     const Descriptor biased = cudnn_tensor(biased_tensor, request.y, DType::float32, true);
-    operations.push_back(pointwise_operation(CUDNN_POINTWISE_ADD, sums, &bias_of_channels, relu ? biased : y));
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_ADD, products, &bias_of_channels, relu ? biased : y));
     if (relu) operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, biased, nullptr, y));
   } else if (relu) {
-    operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, sums, nullptr, y));
+    operations.push_back(pointwise_operation(CUDNN_POINTWISE_RELU_FWD, products, nullptr, y));
   }
+  if (statistics) add_statistics(request, products, y, operations);
   return operations;
 }
 

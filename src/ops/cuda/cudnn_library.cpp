@@ -57,6 +57,7 @@ CudnnLibrary load_cudnn(const std::string& file) {
   const bool is_known = dladdr(reinterpret_cast<void*>(get_version), &info) != 0 && info.dli_fname != nullptr;
   library.file = is_known ? info.dli_fname : "an unknown file";
   const std::size_t version = get_version();
+  library.number = version;
   library.version = version_text(version);
 #define LOCKSTEP_CUDNN_FIND(name) find_function(library.name, handle, "cudnn" #name, missing);
   LOCKSTEP_CUDNN_FUNCTIONS(LOCKSTEP_CUDNN_FIND)

@@ -23,8 +23,9 @@ struct CudnnLibrary {
 #define LOCKSTEP_CUDNN_POINTER(name) decltype(&::cudnn##name) name = nullptr;
   LOCKSTEP_CUDNN_FUNCTIONS(LOCKSTEP_CUDNN_POINTER)
 #undef LOCKSTEP_CUDNN_POINTER
-  std::string version;  ///< "9.19.0"
-  std::string file;     ///< the file that the functions come from
+  std::size_t number = 0;  ///< 91900
+  std::string version;     ///< "9.19.0"
+  std::string file;        ///< the file that the functions come from
 };
 
 /// Loads cuDNN from `file` or, if that is empty, as the libcudnn.so.9 that the process has loaded or the loader finds.

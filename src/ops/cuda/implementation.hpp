@@ -102,6 +102,22 @@ Bytes sum_channels_workspace(const Format& y);
 /// Overwrites `sums` with the sum of each channel in float32.
 void sum_channels(const Format& y, const void* data, void* sums, void* workspace, Queue queue);
 
+/// What a convolution with statistics gives for each channel of y: the sum of y − shift over the positions, and that of
+/// its squares.
+struct ChannelSums {
+  float* deviations = nullptr;
+  float* squares = nullptr;
+
+  friend bool operator==(const ChannelSums&, const ChannelSums&) = default;
+};
+/// The number of doubles in the statistics that batch norm takes in place of its first pass over its input.
+std::int64_t statistics_count(const Format& y);
+/// Overwrites them by those of `data`. Given sums, it reads `data` only for channels whose mean is so far from the
+/// shift that the sums cancel.
+/// @param shift  of the sums, for each channel; without sums null
+void write_statistics(const Format& y, const void* data, const ChannelSums& sums, const float* shift, double* to,
+                      Queue queue);
+
 // What the optimizer and the gate need. @see Ops
 
 void update(const UpdateStep& step);

@@ -14,12 +14,14 @@ Signature Convolution::signature(std::span<const Shape> inputs) const {
   const Shape out = windows_of(inputs[0], out_channels, {kernel, stride, padding, dilation});
   const OwnedTensor weights{.name = "weight",
                             .shape = {out_channels, inputs[0].channels / groups, kernel.height, kernel.width}};
-  return product(inputs[0], out, weights, bias, activation);
+  Signature signature = product(inputs[0], out, weights, bias, activation);
+  if (statistics) signature.state = {{.name = "running_mean", .shape = {out_channels}}};
+  return signature;
 }
 
 std::string Convolution::text() const {
   return "convolution " + ops::text(Windows{kernel, stride, padding, dilation}) + text_of_groups(groups) +
-         ops::text(activation);
+         ops::text(activation) + (statistics ? ", statistics" : "");
 }
 
 namespace {

@@ -7,7 +7,10 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/ops/cuda.hpp"
@@ -59,6 +62,109 @@ std::vector<std::pair<std::string, double>> errors_of(const Row& row, double mov
 TEST(BatchNormOnGpus, IsExactWithManyValuesFarFromZero) {
   for (const auto& [name, error] : errors_of({"batch-norm", BatchNorm{}, {{40, 4, 64, 64}}}, 4))
     EXPECT_LE(error, name == "gradient of bias" ? 5e-5 : 5e-7) << name;  // the output gradients cancel
+}
+
+/// A batch norm that takes its statistics from the epilogue of a convolution, which only copies its input.
+class NormBehindConvolution {
+ public:
+  NormBehindConvolution(const std::vector<float>& x, double running_mean) : x_(x) {
+    const Convolution copy{.out_channels = channels, .kernel = 1, .bias = false, .statistics = true};
+    const std::array in{Format::plain(shape, DType::float32)};
+    KernelChoices choices;
+    choices.set(key_of(copy, in), shape.batch, {"cuda", "loops-with-statistics", "loops", "loops"});
+    ops_->use(choices);
+    const auto convolution = ops_->make(copy, in);
+    EXPECT_EQ(convolution->algorithm(Pass::forward), "loops-with-statistics");
+    const auto norm = ops_->make(BatchNorm{}, std::array{convolution->traits().output});
+    std::vector<float> unit(channels * channels);
+    for (std::size_t c = 0; c < channels; ++c) unit[c * (channels + 1)] = 1;
+    mean.assign(channels, static_cast<float>(running_mean));
+    std::vector<double> statistics(static_cast<std::size_t>(convolution->traits().statistics));
+    const std::vector<float> nhwc = to_format(*ops_, x, convolution->traits().inputs[0]);
+    std::vector<float> copied(x.size());
+    const std::array<const void*, 1> inputs{nhwc.data()};
+    const std::array<const void*, 1> weights{unit.data()};
+    const std::array<void*, 1> shift{mean.data()};
+    convolution->run(
+        Pass::forward,
+        {.inputs = inputs, .parameters = weights, .state = shift, .output = copied.data(), .part = statistics.data()});
+    std::vector<float> normalized(x.size());
+    const std::vector<float> gamma(channels, 1);
+    const std::vector<float> beta(channels, 0);
+    std::vector<float> saved(static_cast<std::size_t>(norm->traits().saved.value) / sizeof(float));
+    const std::array<const void*, 1> values{copied.data()};
+    const std::array<const void*, 2> parameters{gamma.data(), beta.data()};
+    const std::array<void*, 2> state{mean.data(), variance.data()};
+    norm->run(Pass::forward, {.inputs = values,
+                              .parameters = parameters,
+                              .state = state,
+                              .output = normalized.data(),
+                              .saved = saved.data(),
+                              .parts = statistics});
+    y = from_format(*ops_, normalized, norm->traits().output);
+  }
+
+  /// The largest errors of y, relative to 1, and of the running variance, relative to its values.
+  [[nodiscard]] std::pair<double, double> errors() const {
+    const std::int64_t positions = shape.height * shape.width;
+    std::pair<double, double> errors;
+    for (std::int64_t c = 0; c < static_cast<std::int64_t>(channels); ++c) {
+      const auto for_each = [&](const auto& f) {
+        for (std::int64_t n = 0; n < shape.batch; ++n)
+          for (std::int64_t p = 0; p < positions; ++p)
+            f(static_cast<std::size_t>((n * static_cast<std::int64_t>(channels) + c) * positions + p));
+      };
+      const auto count = static_cast<double>(shape.batch * positions);
+      double exact_mean = 0;
+      double exact_variance = 0;
+      for_each([&](std::size_t i) { exact_mean += static_cast<double>(x_[i]) / count; });
+      for_each([&](std::size_t i) { exact_variance += std::pow(static_cast<double>(x_[i]) - exact_mean, 2) / count; });
+      for_each([&](std::size_t i) {
+        const double exact =
+            (static_cast<double>(x_[i]) - exact_mean) / std::sqrt(exact_variance + BatchNorm{}.epsilon);
+        errors.first = std::max(errors.first, std::abs(static_cast<double>(y[i]) - exact));
+      });
+      const double running = 0.9 + 0.1 * exact_variance * count / (count - 1);
+      errors.second = std::max(
+          errors.second, std::abs(static_cast<double>(variance[static_cast<std::size_t>(c)]) - running) / running);
+    }
+    return errors;
+  }
+
+  static constexpr Shape shape{40, 4, 64, 64};
+  static constexpr std::size_t channels = 4;
+  std::vector<float> mean;  ///< running
+  std::vector<float> variance = std::vector<float>(channels, 1);
+  std::vector<float> y;
+
+ private:
+  std::vector<float> x_;
+  std::unique_ptr<Ops> ops_ = std::move(libraries().front());
+};
+
+std::vector<float> values_far_from_zero() {
+  std::vector<float> x(static_cast<std::size_t>(NormBehindConvolution::shape.count()));
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = static_cast<float>(100 + std::sin(1.7 * static_cast<double>(i)) + std::sin(0.31 * static_cast<double>(i)));
+  return x;
+}
+
+/// At a distance of 100 deviations from the shift, float32 sums of squares would have 3 digits.
+TEST(BatchNormOnGpus, IsExactFarFromZeroWithSumsOfAConvolution) {
+  const std::vector<float> x = values_far_from_zero();
+  for (const double running_mean : {0.0, 97.0, 100.0}) {
+    const auto [of_y, of_variance] = NormBehindConvolution(x, running_mean).errors();
+    EXPECT_LE(of_y, 2e-5) << running_mean;  // x itself has an error of 4e-6
+    EXPECT_LE(of_variance, 1e-6) << running_mean;
+  }
+}
+
+TEST(BatchNormOnGpus, DoesNotHideNanInSumsOfAConvolution) {
+  std::vector<float> x = values_far_from_zero();
+  x.back() = std::numeric_limits<float>::quiet_NaN();
+  const NormBehindConvolution run(x, 100);
+  EXPECT_TRUE(std::isnan(run.y.front()));
+  EXPECT_TRUE(std::isnan(run.variance.back()));
 }
 
 TEST(SumsOnGpus, OverManyPartsAreNearTheReference) {

@@ -12,6 +12,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "nn/choose.hpp"
 #include "ops/cuda/tensor_view.hpp"
 #include "ops/hosted_ops.hpp"
 #include "ops/rows.hpp"
@@ -149,6 +150,47 @@ TEST(CudaOps, ConvertsBytesToTheNumbersThatTheHostMakesOfThem) {
             << how.name << ' ' << to.layout << ' ' << i;
       }
     }
+  }
+}
+
+/// The sums are not rounded to 16 bits on the way.
+TEST(CudaOps, WritesWeightGradientsInFloat32WhereThatIsChosen) {
+  const Row row{"convolution", Convolution{.out_channels = 8, .bias = false}, {{2, 8, 6, 6}}};
+  const auto cuda = make_hosted_ops(make_cuda_ops(0, {.values = DType::bfloat16}));
+  const std::array input{Format::plain(row.inputs.front(), DType::float32)};
+  const std::vector<KernelAlgorithms> candidates = cuda->candidates(row.op, input);
+  const auto in_float32 = std::find_if(candidates.begin(), candidates.end(),
+                                       [](const auto& each) { return each.backward_weights == "float32,loops"; });
+  ASSERT_NE(in_float32, candidates.end());
+  KernelChoices choices;
+  choices.set(key_of(row.op, input), row.inputs.front().batch, {"cuda", "loops", "loops", "float32,loops"});
+  cuda->use(choices);
+  const auto reference = make_reference_ops();
+  Trial exact(*reference, DType::float64, row);
+  Trial fast(*cuda, DType::float32, row);
+  for (Trial* trial : {&exact, &fast}) {
+    begin_rounded(*trial, DType::bfloat16);
+    trial->forward();
+    trial->backward();
+  }
+  ASSERT_EQ(exact.gradients().size(), 2U);  // the second one is that of the weights
+  expect_near({"weights", fast.gradients()[1]->values()}, {"weights", exact.gradients()[1]->values()}, 1e-6);
+}
+
+/// Every candidate runs with the statistics that batch norm needs, so that their times can be compared.
+TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
+  nn::Graph graph("small");
+  graph.input({"images", {8, 6, 6}});
+  graph.add("conv", Convolution{.out_channels = 8, .bias = false});
+  graph.add("norm", BatchNorm{});
+  const int logits = graph.add("fc", Linear{.out_features = 3});
+  graph.loss("loss", CrossEntropy{}, {logits, graph.input({"labels", {1, 1, 1}, Content::integer})});
+  for (const Arithmetic& how : all_arithmetics) {
+    const auto ops = make_cuda_ops(0, how.arithmetic);
+    const nn::Chosen chosen =
+        nn::choose_algorithms(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
+    EXPECT_EQ(chosen.measured, 1) << how.name;
+    EXPECT_NE(chosen.choices.text().find(", statistics, "), std::string::npos) << chosen.choices.text();
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library of convolutions for emulated GPUs: the reference operators, in place of the file that calls cuDNN.
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@ namespace lockstep::ops::cuda {
 namespace {
 
 constexpr Bytes workspace_bytes{64};
+constexpr const char* with_statistics = "loops-with-statistics";
 
 /// Reads and writes the elements of a tensor as float32.
 class Elements {
@@ -74,10 +76,44 @@ void store(const std::vector<float>& from, void* data, const Shape& shape, DType
 }
 
 /// Both ways are tested.
-bool applies_epilogue(const ConvolutionRequest& request) { return request.dtype != DType::float32; }
+bool adds_bias(const ConvolutionRequest& request) { return request.dtype != DType::float32; }
+
+/// Sums in float32, row by row and sample by sample, because a library of GPUs sums in parts, too.
+void sum_statistics(const std::vector<float>& y, const ConvolutionRequest& r, const ConvolutionTensors& tensors) {
+  const Elements shift(const_cast<float*>(tensors.shift), r.y.channels, DType::float32);
+  const Elements deviations(tensors.sums.deviations, r.y.channels, DType::float32);
+  const Elements squares(tensors.sums.squares, r.y.channels, DType::float32);
+  struct Sums {
+    float first = 0;
+    float second = 0;
+    void add(float a, float b) {
+      first += a;
+      second += b;
+    }
+  };
+  for (std::int64_t c = 0; c < r.y.channels; ++c) {
+    Sums all;
+    for (std::int64_t n = 0; n < r.y.batch; ++n) {
+      const float* value = y.data() + (n * r.y.channels + c) * r.y.height * r.y.width;
+      Sums sample;
+      for (std::int64_t h = 0; h < r.y.height; ++h) {
+        Sums row;
+        for (std::int64_t w = 0; w < r.y.width; ++w, ++value) {
+          const float deviation = *value - shift.get(c);
+          row.add(deviation, deviation * deviation);
+        }
+        sample.add(row.first, row.second);
+      }
+      all.add(sample.first, sample.second);
+    }
+    deviations.set(c, all.first);
+    squares.set(c, all.second);
+  }
+}
 
 /// Computes a request on the host with the reference operator.
-void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tensors) {
+/// @param statistics  whether its statistics are a part of it
+void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tensors, bool statistics) {
   const Shape filter{r.y.channels, r.x.channels / r.groups, r.kernel.height, r.kernel.width};
   const Format input = Format::plain(r.x, DType::float32);
   const Convolution op{.out_channels = r.y.channels,
@@ -86,8 +122,8 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
                        .padding = r.padding,
                        .dilation = r.dilation,
                        .groups = r.groups,
-                       .bias = r.bias && applies_epilogue(r),
-                       .activation = r.relu && applies_epilogue(r) ? Activation::relu : Activation::none};
+                       .bias = r.bias && adds_bias(r),
+                       .activation = r.relu && adds_bias(r) ? Activation::relu : Activation::none};
   const std::unique_ptr<Kernel> kernel = make_reference_ops()->make(op, std::span(&input, 1));
   const bool forward = r.pass == ConvolutionPass::forward;
   std::vector<float> x = r.pass == ConvolutionPass::backward_data
@@ -107,6 +143,7 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
   if (op.bias) parameters.push_back(bias.data());
   if (forward) {
     kernel->run(Pass::forward, {.inputs = inputs, .parameters = parameters, .output = y.data(), .saved = saved.data()});
+    if (statistics) sum_statistics(y, r, tensors);
     return store(y, tensors.y, r.y, r.dtype);
   }
   std::vector<float> dx(x.size());
@@ -125,12 +162,12 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
 
 class ConvolutionTask final : public emulated_gpu::Task {
  public:
-  ConvolutionTask(const ConvolutionRequest& request, const ConvolutionTensors& tensors)
-      : request_(request), tensors_(tensors) {}
+  ConvolutionTask(const ConvolutionRequest& request, const ConvolutionTensors& tensors, bool statistics)
+      : request_(request), tensors_(tensors), statistics_(statistics) {}
   emulated_gpu::Step step(emulated_gpu::Random& /*random*/) override {
     std::memset(emulated_gpu::Memory::instance().view(tensors_.workspace, workspace_bytes.value, what()), 0xff,
                 workspace_bytes.value);
-    compute_request(request_, tensors_);
+    compute_request(request_, tensors_, statistics_);
     return emulated_gpu::Step::done;
   }
   [[nodiscard]] std::string what() const override { return "a convolution"; }
@@ -139,39 +176,50 @@ class ConvolutionTask final : public emulated_gpu::Task {
  private:
   ConvolutionRequest request_;
   ConvolutionTensors tensors_;
+  bool statistics_;
 };
 
 class ReferencePlan final : public ConvolutionPlan {
  public:
-  explicit ReferencePlan(const ConvolutionRequest& request) : request_(request) {}
+  ReferencePlan(const ConvolutionRequest& request, bool statistics) : request_(request), statistics_(statistics) {}
   [[nodiscard]] Bytes workspace() const override { return workspace_bytes; }
-  [[nodiscard]] bool applies_epilogue() const override { return cuda::applies_epilogue(request_); }
+  [[nodiscard]] bool applies_epilogue() const override {
+    return request_.statistics ? statistics_ : adds_bias(request_);
+  }
   void run(const ConvolutionTensors& tensors, Queue queue) const override {
-    const cudaError_t code = emulated_gpu::enqueue(
-        static_cast<cudaStream_t>(queue.native()), cudaGraphNodeTypeKernel,
-        [request = request_, tensors] { return std::make_unique<ConvolutionTask>(request, tensors); });
+    const cudaError_t code =
+        emulated_gpu::enqueue(static_cast<cudaStream_t>(queue.native()), cudaGraphNodeTypeKernel,
+                              [request = request_, statistics = statistics_, tensors] {
+                                return std::make_unique<ConvolutionTask>(request, tensors, statistics);
+                              });
     if (code != cudaSuccess) throw Error(ErrorCode::device, "a convolution was not submitted");
   }
 
  private:
   ConvolutionRequest request_;
+  bool statistics_;
 };
 
 /// Knows three ways to compute forward passes, which are the same but for one that it refuses. In bfloat16 that is the
-/// first.
+/// first. A fourth one gives statistics; with EMULATED_GPU_STATISTICS=epilogue it is the rule.
 class ReferenceConvolutions final : public Convolutions {
  public:
   [[nodiscard]] std::string version() const override { return "reference"; }
   [[nodiscard]] std::vector<std::string> candidates(const ConvolutionRequest& request) override {
     if (request.pass != ConvolutionPass::forward) return {"loops"};
-    if (request.dtype == DType::bfloat16) return {"refused", "loops", "loops-again"};
-    return {"loops", "loops-again", "refused"};
+    std::vector<std::string> words{"loops", "loops-again", "refused"};
+    if (request.dtype == DType::bfloat16) words = {"refused", "loops", "loops-again"};
+    const char* first = std::getenv("EMULATED_GPU_STATISTICS");
+    const bool is_first = first != nullptr && std::string(first) == "epilogue";
+    if (request.statistics) words.insert(is_first ? words.begin() : words.end(), with_statistics);
+    return words;
   }
   [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
                                                       const std::string& word) override {
-    if (word != "loops" && word != "loops-again")
+    const bool statistics = request.statistics && word == with_statistics;
+    if (word != "loops" && word != "loops-again" && !statistics)
       throw Error(ErrorCode::unsupported, "the reference has no '" + word + "' for " + text(request));
-    return std::make_unique<ReferencePlan>(request);
+    return std::make_unique<ReferencePlan>(request, statistics);
   }
 };
 
