@@ -14,9 +14,10 @@ namespace lockstep::ops {
 /// Where a compute library computes: memory, and a queue that orders the work.
 class Device {
  public:
-  /// How long `wait` blocks at most unless the device is made with another deadline, as for `GroupOptions::deadline`.
+  /// As of `GroupOptions::deadline`.
   static constexpr std::chrono::duration<double> usual_deadline = std::chrono::seconds(300);
 
+  /// @param deadline  how long `wait` blocks at most
   explicit Device(std::chrono::duration<double> deadline = usual_deadline) : deadline_(deadline) {}
   virtual ~Device() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "cpu", "cuda"
