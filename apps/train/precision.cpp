@@ -60,8 +60,8 @@ std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& pr
                                has_instructions ? ops::Halves::native : ops::Halves::emulated);
 }
 
-std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision) {
-  return ops::make_cuda_ops(gpu, {.values = precision.half.value_or(DType::float32), .tf32 = precision.tf32});
+std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision, std::chrono::duration<double> deadline) {
+  return ops::make_cuda_ops(gpu, {.values = precision.half.value_or(DType::float32), .tf32 = precision.tf32}, deadline);
 }
 
 std::string emulation_of(const Precision& precision, const ops::Ops& ops) {

@@ -232,7 +232,7 @@ std::unique_ptr<ops::Ops> make_ops_for(const ProcessGroup& group, const World& w
   if (!group.gpu()) return make_ops(options.ops, options.precision, threads, options.exact);
   const Phase phase(world.group(), "preparing the GPU", Phase::Kind::work);
   std::unique_ptr<ops::Ops> ops;
-  agree(world.group(), [&] { ops = make_cuda_ops(*group.gpu(), options.precision); });
+  agree(world.group(), [&] { ops = make_cuda_ops(*group.gpu(), options.precision, group.deadline()); });
   options.ops = ops->name();
   return ops;
 }

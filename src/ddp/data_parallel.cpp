@@ -121,6 +121,12 @@ void DataParallel::rebind(ProcessGroup& group) {
   state_->join(group);
 }
 
+std::vector<LayoutPart> DataParallel::buckets() const {
+  std::vector<LayoutPart> parts;
+  for (const ddp::Bucket& bucket : state_->reducer->buckets()) parts.push_back({bucket.offset, bucket.count});
+  return parts;
+}
+
 std::vector<Bytes> DataParallel::bucket_sizes() const {
   std::vector<Bytes> sizes;
   const std::int64_t element = size_of(state_->tensors.flat_gradients().dtype);

@@ -89,13 +89,34 @@ void PlacedSteps::add(const PlannedWeights& /*weights*/, const StepMemory& memor
   add(Sum{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards} * block.terms)});
 }
 
+/// Adds the check of a part of gradients, whose marks are by parameter.
+void PlacedSteps::add_check(const ConstBuffer& gradients, const LayoutPart& part, double* marks) {
+  const std::vector<TensorSlot>& tensors = graph_->parameters().tensors();
+  const auto ends_behind = [](Count place, const TensorSlot& tensor) { return place < tensor.offset + tensor.count; };
+  const auto first = std::upper_bound(tensors.begin(), tensors.end(), part.offset, ends_behind);
+  CountNotFinite check{slice(gradients, part.offset, part.count), {}, marks + (first - tensors.begin())};
+  for (auto tensor = first; tensor != tensors.end() && tensor->offset < part.offset + part.count; ++tensor)
+    check.ends.push_back(std::min(tensor->offset + tensor->count - part.offset, part.count).value);
+  if (check.ends.empty()) return;  // padding
+  check.values.count = {check.ends.back()};
+  add(check);
+}
+
+/// Checks each bucket before the last of its gradients, with which its reduction begins.
 void PlacedSteps::add(const PlannedReduce& reduce, const StepMemory& memory) {
   const Layout& layout = graph_->parameters();
   const TensorSlot& slot = layout.at(reduce.parameter);
-  double* count = memory.numbers->block().not_finite + reduce.parameter;
-  for (int sum = 0; sum < memory.own_sums && !memory.updates.empty(); ++sum) {
-    const Count offset{sum * layout.count().value + slot.offset.value};
-    add(CountNotFinite{slice(memory.tensors.gradients, offset, slot.count), count});
+  LayoutPart part{slot.offset, slot.count};
+  for (const LayoutPart& bucket : memory.tensors.buckets)
+    if (common(bucket, part) == part) part = bucket;
+  Count& ready = lists_.back().ready[part.offset.value];
+  ready += slot.count;
+  Count all;
+  for (const TensorSlot& tensor : layout.tensors()) all += common(part, {tensor.offset, tensor.count}).count;
+  if (ready == all && !memory.updates.empty()) {
+    for (int sum = 0; sum < memory.own_sums; ++sum)
+      add_check(slice(memory.tensors.gradients, {sum * layout.count().value}, layout.count()), part,
+                memory.numbers->block().not_finite);
   }
   add(Reduce{reduce.parameter});
 }
@@ -168,14 +189,7 @@ void PlacedSteps::add_reduction(const StepMemory& memory) {
   add(Compute{ops::StepStage::collect});
   add(Finish{memory.numbers->numbers(block.sums, block.sums_count())});
   if (memory.updates.empty()) return;
-  for (const LayoutPart& part : memory.summed) {
-    for (std::size_t i = 0; i < graph_->parameters().tensors().size(); ++i) {
-      const TensorSlot& slot = graph_->parameters().tensors()[i];
-      const LayoutPart here = common(part, {slot.offset, slot.count});
-      if (here.count.value > 0)
-        add(CountNotFinite{slice(memory.tensors.gradients, here.offset, here.count), &block.found[1 + i]});
-    }
-  }
+  for (const LayoutPart& part : memory.summed) add_check(memory.tensors.gradients, part, block.found + 1);
   for (const LayoutPart& part : memory.clipped)
     add(AddSquares{slice(memory.tensors.gradients, part.offset, part.count), &block.found[0]});
   if (memory.tensors.summed) add(Sum{memory.numbers->numbers(block.found, block.found_count())});

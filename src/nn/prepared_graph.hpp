@@ -99,6 +99,7 @@ class PlacedSteps {
     std::vector<InputPointer> inputs;
     std::vector<Item> items;
     std::map<double, std::unique_ptr<ops::Device::Graph>> graphs;  ///< by global batch size
+    std::map<std::int64_t, Count> ready;  ///< by offset of a bucket: elements that are reduced from here on
   };
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
@@ -116,6 +117,7 @@ class PlacedSteps {
   void add(const Join& join, const StepMemory& /*memory*/) { add(Item(join)); }
   void add(const Poll& poll, const StepMemory& /*memory*/) { add(Item(poll)); }
   void add(const Compute& compute, const StepMemory& /*memory*/) { add(Item(compute)); }
+  void add_check(const ConstBuffer& gradients, const LayoutPart& part, double* marks);
   void add_outputs(const StepMemory& memory);
   void add_reduction(const StepMemory& memory);
   void add_averages(const StepMemory& memory);

@@ -40,7 +40,7 @@ class Runner final : public ItemQueue {
   void run(const Reduce& item) { exchange_.reduce(item.parameter, queue_); }
   void run(const Poll& /*item*/) { exchange_.progress(); }
   void run(const Compute& item) { ops_.compute_scalars(item.stage, numbers_.block(), queue_); }
-  void run(const CountNotFinite& item) { ops_.count_not_finite(item.values, item.count, queue_); }
+  void run(const CountNotFinite& item) { ops_.count_not_finite(item.values, item.ends, item.counts, queue_); }
   void run(const AddSquares& item) { ops_.add_squares(item.values, item.sum, queue_); }
   void run(const Sum& item) { exchange_.sum(item.numbers, queue_); }
   void run(const Gather& item) { exchange_.gather(item.own, item.all, queue_); }

@@ -120,10 +120,11 @@ struct Poll {};
 struct Compute {
   ops::StepStage stage;
 };
-/// Counts values that are not finite.
+/// Finds out which of adjacent tensors have values that are not finite. @see ops::Ops::count_not_finite
 struct CountNotFinite {
   ConstBuffer values;
-  double* count;
+  std::vector<std::int64_t> ends;
+  double* counts;
 };
 /// Adds up squares.
 struct AddSquares {

@@ -2,7 +2,10 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string>
 
+#include "lockstep/base/error.hpp"
+#include "lockstep/base/observer.hpp"
 #include "lockstep/ops/device.hpp"
 
 namespace lockstep::ops {
@@ -32,6 +35,18 @@ class HostDevice final : public Device {
 };
 
 }  // namespace
+
+void Device::wait(Queue queue) const {
+  const Clock::time_point begin = Clock::now();
+  while (!is_idle(queue)) {
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (waited < deadline_) continue;
+    throw Error(ErrorCode::timeout, "device '" + std::string(name()) + "' has not finished its work after " +
+                                        std::to_string(waited.count()) +
+                                        " s, so a kernel hangs: look for the driver's messages (dmesg shows Xid), and "
+                                        "leave this GPU out");
+  }
+}
 
 const Device& host_device() {
   static const HostDevice device;

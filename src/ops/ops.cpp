@@ -126,8 +126,13 @@ std::unique_ptr<Kernel> Ops::convert_bytes(const Normalization& /*numbers*/, con
               "the " + std::string(name()) + " operators do not convert bytes; read real numbers");
 }
 
-void Ops::count_not_finite(const ConstBuffer& values, double* count, Queue /*queue*/) {
-  if (!kernels::all_finite(values)) *count += 1;
+void Ops::count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                           Queue /*queue*/) {
+  std::int64_t begin = 0;
+  for (std::size_t k = 0; k < ends.size(); ++k) {
+    if (!kernels::all_finite(slice(values, {begin}, {ends[k] - begin}))) counts[k] += 1;
+    begin = ends[k];
+  }
 }
 
 void Ops::compute_scalars(StepStage stage, const StepBlock& block, Queue /*queue*/) { compute(stage, block); }

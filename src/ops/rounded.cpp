@@ -85,8 +85,9 @@ class RoundedOps final : public Ops {
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     inner_->add_squares(values, sum, queue);
   }
-  void count_not_finite(const ConstBuffer& values, double* count, Queue queue) override {
-    inner_->count_not_finite(values, count, queue);
+  void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                        Queue queue) override {
+    inner_->count_not_finite(values, ends, counts, queue);
   }
   void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) override {
     inner_->compute_scalars(stage, block, queue);

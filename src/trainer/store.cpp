@@ -57,6 +57,7 @@ nn::Model::Memory Store::memory() const {
           .averages = averages(),
           .owned = is_sharded_ ? std::optional(owned()) : std::nullopt,
           .summed = is_sharded_ && shards_ == 0 ? std::optional(data_parallel_->summed()) : std::nullopt,
+          .buckets = data_parallel_->buckets(),
           .gathered_averages = data_parallel_->gradients()};
 }
 

@@ -204,20 +204,39 @@ TEST(Launch, TheCauseOfTheEndIsTheLastLine) {
   }
 }
 
+/// A shell that launch.sh takes for a launcher, so that it runs the command as it is.
+class Launcher {
+ public:
+  Launcher() { std::filesystem::create_symlink("/bin/bash", mpirun_); }
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  ~Launcher() { std::filesystem::remove(mpirun_); }
+  /// Returns launch.sh's command line for a script, whose messages begin with "sh: ".
+  [[nodiscard]] std::string command(const std::string& script) const {
+    return std::string(LOCKSTEP_LAUNCH) + " " + mpirun_.string() + " -c '" + script + "' sh";
+  }
+
+ private:
+  std::filesystem::path mpirun_ =
+      std::filesystem::temp_directory_path() / ("mpirun.lockstep-" + std::to_string(getpid()));
+};
+
 TEST(Launch, LeavesAllElseAsItIs) {
-  const auto launch = [](const std::string& command) { return run_program(std::string(LOCKSTEP_LAUNCH) + command); };
-  EXPECT_EQ(launch(" sh -c 'echo out; exit 7'").output, "out\n");
-  EXPECT_EQ(launch(" sh -c 'exit 7'").exit_code, 7);
-  EXPECT_EQ(launch(" sh -c 'kill -9 $$'").exit_code, 128 + 9);
-  EXPECT_EQ(launch(" printf 'no newline' 2>&1").output, "no newline");
-  EXPECT_EQ(launch(" env sh -c 'echo first >&2; echo sh: error >&2; echo last >&2; printf end >&2' 2>&1").output,
+  const Launcher launcher;
+  const auto launch = [&](const std::string& script) { return run_program(launcher.command(script) + " 2>&1"); };
+  EXPECT_EQ(launch("echo out; exit 7").output, "out\n");
+  EXPECT_EQ(launch("exit 7").exit_code, 7);
+  EXPECT_EQ(launch("kill -9 $$").exit_code, 128 + 9);
+  EXPECT_EQ(launch("printf \"no newline\"").output, "no newline");
+  EXPECT_EQ(launch("echo first >&2; echo sh: error >&2; echo last >&2; printf end >&2").output,
             "first\nlast\nend\nsh: error\n");
-  EXPECT_EQ(launch(" /nowhere/mpirun 2>&1").exit_code, 127);
+  EXPECT_EQ(run_program(std::string(LOCKSTEP_LAUNCH) + " /nowhere/mpirun 2>&1").exit_code, 127);
 }
 
 TEST(Launch, PassesSignalsOn) {
-  const auto result = run_program("timeout --preserve-status -s TERM 1 " + std::string(LOCKSTEP_LAUNCH) +
-                                  R"( bash -c 'trap "echo caught; exit 5" TERM; while :; do sleep 0.1; done')");
+  const Launcher launcher;
+  const auto result = run_program("timeout --preserve-status -s TERM 1 " +
+                                  launcher.command(R"(trap "echo caught; exit 5" TERM; while :; do sleep 0.1; done)"));
   EXPECT_EQ(result.output, "caught\n");
   EXPECT_EQ(result.exit_code, 5);
 }

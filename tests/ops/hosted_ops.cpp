@@ -194,9 +194,14 @@ class HostedOps final : public Ops {
     inner_->add_squares(there(values, copies), copies.write(sum), inner_->device().queue());
     copies.bring_back();
   }
-  void count_not_finite(const ConstBuffer& values, double* count, Queue /*queue*/) override {
+  void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                        Queue /*queue*/) override {
     Copies copies(inner_->device());
-    inner_->count_not_finite(there(values, copies), copies.write(count), inner_->device().queue());
+    inner_->count_not_finite(
+        there(values, copies), ends,
+        static_cast<double*>(copies.write(static_cast<void*>(counts),
+                                          bytes_of(Count{static_cast<std::int64_t>(ends.size())}, DType::float64))),
+        inner_->device().queue());
     copies.bring_back();
   }
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }

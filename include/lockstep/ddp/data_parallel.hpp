@@ -222,6 +222,8 @@ class DataParallel {
   /// @throws as the constructors; Error{invalid_argument} within a step
   void rebind(ProcessGroup& group);
 
+  /// The parts of the layout that are reduced together, in their order.
+  [[nodiscard]] std::vector<LayoutPart> buckets() const;
   /// The sizes of the buckets, in the order in which they are reduced.
   [[nodiscard]] std::vector<Bytes> bucket_sizes() const;
   /// The time that this rank has spent waiting for gradients in `finish` or `finish_on`, and in `gather`, since

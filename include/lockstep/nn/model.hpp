@@ -140,6 +140,8 @@ class Model {
     std::optional<std::vector<LayoutPart>> owned = {};
     /// The parts whose gradients are sums over ranks after `Exchange::finish`, if each rank has other parts.
     std::optional<std::vector<LayoutPart>> summed = {};
+    /// The parts of the gradients that `Exchange::reduce` reduces together. Empty: each parameter by itself.
+    std::vector<LayoutPart> buckets = {};
     /// With `owned` and a decay: a buffer like parameters with all EMA weights, for evaluations. The caller gathers
     /// them; between steps it may be `gradients`.
     Buffer gathered_averages = {};

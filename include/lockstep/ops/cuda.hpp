@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -17,10 +18,12 @@ struct CudaArithmetic {
 /// Makes the library for GPUs: cuDNN's convolutions and kernels of its own, in NHWC. Every sum has a fixed order, so
 /// that equal inputs give equal bits on GPUs of one kind. It has no kernels for `Lstm`, `Ctc` and `Custom`.
 /// @param gpu  CUDA device index, which this thread then has selected
+/// @param deadline  how long the host waits at most for the GPU where it needs all its work to be done
 /// @throws Error{unsupported} saying what this build or machine lacks, and the remedy; Error{invalid_argument} for
 /// another
 ///         dtype; Error{device}
-std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {});
+std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {},
+                                   std::chrono::duration<double> deadline = Device::usual_deadline);
 
 /// Returns why this build or machine has no such library, beside GPUs; empty if it has one. It does not throw.
 std::string why_no_cuda_ops();

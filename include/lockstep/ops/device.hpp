@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +21,11 @@ struct DeviceMemory {
 /// Where a compute library computes: memory, and a queue that orders the work.
 class Device {
  public:
+  /// As of `GroupOptions::deadline`.
+  static constexpr std::chrono::duration<double> usual_deadline = std::chrono::seconds(300);
+
+  /// @param deadline  how long `wait` blocks at most
+  explicit Device(std::chrono::duration<double> deadline = usual_deadline) : deadline_(deadline) {}
   virtual ~Device() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "cpu", "cuda"
   /// The queue to which steps are submitted: the host's queue runs work at once.
@@ -38,11 +44,8 @@ class Device {
   virtual void clear(void* memory, Bytes bytes, Queue queue) const = 0;
   /// Whether the queue's work is done. @throws Error{device}
   [[nodiscard]] virtual bool is_idle(Queue queue) const = 0;
-  /// Blocks the host until the queue's work is done. @throws Error{device}
-  void wait(Queue queue) const {
-    while (!is_idle(queue)) {
-    }
-  }
+  /// Blocks the host until the queue's work is done. @throws Error{device}; Error{timeout} after the device's deadline
+  void wait(Queue queue) const;
 
   /// A point in a queue.
   class Event {
@@ -69,6 +72,9 @@ class Device {
   [[nodiscard]] virtual std::unique_ptr<Graph> capture(Queue /*queue*/, const std::function<void()>& /*submit*/) const {
     return nullptr;
   }
+
+ private:
+  std::chrono::duration<double> deadline_;
 };
 
 /// The processors of this machine, with memory of the host.

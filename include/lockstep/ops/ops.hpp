@@ -292,8 +292,11 @@ class Ops {
   /// Adds Σ x² in double to `*sum`, in an order that depends on the number of values only.
   /// @throws Error{unsupported} unless the values are float32 or float64
   virtual void add_squares(const ConstBuffer& values, double* sum, Queue queue) = 0;
-  /// Adds 1 to `*count`, or sets it to 1, unless all values are finite.
-  virtual void count_not_finite(const ConstBuffer& values, double* count, Queue queue);
+  /// Checks adjacent tensors at once: adds 1 to `counts[k]`, or sets it to 1, unless all values from `ends[k − 1]` to
+  /// `ends[k]` are finite.
+  /// @param ends  ascending; the last one is the number of values. They need not outlive the call.
+  virtual void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                                Queue queue);
   /// Computes scalars of a step. @see compute
   virtual void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
   /// Where the kernels compute.

@@ -28,6 +28,7 @@ class CudaEvent final : public Device::Event {
 
 class CudaDevice final : public Device {
  public:
+  using Device::Device;
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] Queue queue() const override { return stream_.queue(); }
   [[nodiscard]] Queue copy_queue() const override { return copy_stream_.queue(); }
@@ -67,9 +68,9 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(int gpu) {
+std::unique_ptr<Device> make_cuda_device(int gpu, std::chrono::duration<double> deadline) {
   select_gpu(gpu);
-  return std::make_unique<CudaDevice>();
+  return std::make_unique<CudaDevice>(deadline);
 }
 
 }  // namespace lockstep::ops

@@ -53,9 +53,9 @@ bool adds_plain(const Operator& op, std::span<const Format> inputs) {
 
 class CudaOps final : public Ops {
  public:
-  CudaOps(int gpu, const CudaArithmetic& arithmetic)
+  CudaOps(int gpu, const CudaArithmetic& arithmetic, std::chrono::duration<double> deadline)
       : arithmetic_(arithmetic),
-        device_(make_cuda_device(gpu)),
+        device_(make_cuda_device(gpu, deadline)),
         properties_(gpu_properties(gpu)),
         convolutions_(cuda::make_convolutions()),
         workspace_(device_->allocate(cuda::sums_workspace())) {}
@@ -112,8 +112,9 @@ class CudaOps final : public Ops {
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     cuda::add_squares(values, sum, workspace_.data(), queue);
   }
-  void count_not_finite(const ConstBuffer& values, double* count, Queue queue) override {
-    cuda::count_not_finite(values, count, queue);
+  void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                        Queue queue) override {
+    cuda::count_not_finite(values, ends, counts, queue);
   }
   void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) override {
     cuda::compute_scalars(stage, block, queue);
@@ -191,10 +192,10 @@ bool has_cuda_kernel(const Operator& op) {
   return std::visit(is_made, op);
 }
 
-std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic) {
+std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic, std::chrono::duration<double> deadline) {
   require(arithmetic.values == DType::float32 || size_of(arithmetic.values) == 2,
           "values of " + std::string(name(arithmetic.values)) + " on a GPU; use float32, bfloat16 or float16");
-  return std::make_unique<CudaOps>(gpu, arithmetic);
+  return std::make_unique<CudaOps>(gpu, arithmetic, deadline);
 }
 
 }  // namespace lockstep::ops

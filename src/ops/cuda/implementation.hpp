@@ -124,7 +124,7 @@ void update(const UpdateStep& step);
 void measure_update(const UpdateStep& step, void* workspace);
 void average(const AverageStep& step);
 void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue queue);
-void count_not_finite(const ConstBuffer& values, double* count, Queue queue);
+void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts, Queue queue);
 void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
 /// The bytes of workspace that the sums above need, for any number of values.
 Bytes sums_workspace();

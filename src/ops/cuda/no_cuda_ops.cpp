@@ -5,7 +5,8 @@
 
 namespace lockstep::ops {
 
-std::unique_ptr<Ops> make_cuda_ops(int /*gpu*/, const CudaArithmetic& /*arithmetic*/) {
+std::unique_ptr<Ops> make_cuda_ops(int /*gpu*/, const CudaArithmetic& /*arithmetic*/,
+                                   std::chrono::duration<double> /*deadline*/) {
   throw Error(ErrorCode::unsupported, why_no_cuda_ops());
 }
 

@@ -74,6 +74,12 @@ __device__ void lamb(const Update& u, float trust, std::int64_t i) {
   u.weights[i] -= u.rate * trust * (u.direction(i) + u.decay * u.weights[i]);
 }
 
+/// Where the tensors of one launch end; its arguments have at most 4 KiB.
+constexpr std::size_t tensors_of_check = 256;
+struct TensorEnds {
+  std::int64_t of[tensors_of_check];
+};
+
 void require_float32(DType dtype, const char* what) {
   if (dtype == DType::float32) return;
   throw Error(ErrorCode::unsupported,
@@ -164,16 +170,27 @@ void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue 
   add_sum(values.count.value, Square{static_cast<const float*>(values.data)}, sum, nullptr, workspace, queue);
 }
 
-void count_not_finite(const ConstBuffer& values, double* count, Queue queue) {
+void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts, Queue queue) {
   require_float32(values.dtype, "a check");
-  const auto* data = static_cast<const float*>(values.data);
-  auto* bits = reinterpret_cast<unsigned long long*>(count);
-  for_each(
-      values.count.value,
-      [=] __device__(std::int64_t i) {
-        if (!std::isfinite(data[i])) atomicExch(bits, kernels::cuda::bits_as<unsigned long long>(1.0));
-      },
-      queue);
+  std::int64_t begin = 0;
+  for (std::size_t first = 0; first < ends.size(); first += tensors_of_check) {
+    TensorEnds of_launch{};
+    const std::span<const std::int64_t> part =
+        ends.subspan(first).first(std::min(ends.size() - first, tensors_of_check));
+    std::transform(part.begin(), part.end(), of_launch.of, [&](std::int64_t end) { return end - begin; });
+    const auto* data = static_cast<const float*>(values.data) + begin;
+    auto* bits = reinterpret_cast<unsigned long long*>(counts + first);
+    for_each(
+        part.back() - begin,
+        [=] __device__(std::int64_t i) {
+          if (std::isfinite(data[i])) return;
+          int tensor = 0;
+          while (i >= of_launch.of[tensor]) ++tensor;
+          atomicExch(bits + tensor, kernels::cuda::bits_as<unsigned long long>(1.0));
+        },
+        queue);
+    begin = part.back();
+  }
 }
 
 void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "kernels/cuda/element.hpp"
 #include "lockstep/base/error.hpp"
@@ -192,6 +194,23 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
     EXPECT_EQ(chosen.measured, 1) << how.name;
     EXPECT_NE(chosen.choices.text().find(", statistics, "), std::string::npos) << chosen.choices.text();
   }
+}
+
+/// There are more tensors than a launch takes, and some have no values.
+TEST(CudaOps, FindsTheTensorsWhoseValuesAreNotFinite) {
+  std::vector<std::int64_t> ends;
+  for (std::int64_t k = 0; k < 600; ++k) ends.push_back((ends.empty() ? 0 : ends.back()) + k % 7);
+  std::vector<float> values(static_cast<std::size_t>(ends.back()), 1);
+  values[0] = std::numeric_limits<float>::quiet_NaN();
+  values[values.size() / 2] = std::numeric_limits<float>::infinity();
+  values[values.size() / 2 + 1] = std::numeric_limits<float>::max();
+  values.back() = -std::numeric_limits<float>::infinity();
+  std::vector<double> expected(ends.size());
+  make_reference_ops()->count_not_finite(Buffer(values), ends, expected.data(), Queue::host());
+  EXPECT_EQ(std::count(expected.begin(), expected.end(), 1.0), 3);
+  std::vector<double> found(ends.size());
+  make_hosted_ops(make_cuda_ops(0))->count_not_finite(Buffer(values), ends, found.data(), Queue::host());
+  EXPECT_EQ(found, expected);
 }
 
 TEST(CudaOps, NamesAnOperatorWithoutKernel) {

@@ -163,6 +163,30 @@ TEST_F(CudaTrainStep, TheHostNeitherAllocatesNorBlocksWhileItLaunchesGraphs) {
   group.close();
 }
 
+/// As a kernel that hangs, the queue is never done.
+TEST_F(CudaTrainStep, AnEvaluationThatHangsEndsAfterTheDeadline) {
+  ProcessGroup group = this->group();
+  {
+    const std::chrono::duration<double> deadline = std::chrono::milliseconds(500);
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {}, deadline);
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(20, 20, 12),
+                             {.batch = {8}, .schedule = {.peak = 0.05}, .eval_interval = 0});
+    trainer.evaluate();
+    emulated_gpu::set_faults("cudaStreamQuery:1+:cudaErrorNotReady");
+    const Clock::time_point begin = Clock::now();
+    try {
+      trainer.evaluate();
+      ADD_FAILURE() << "the evaluation has ended";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::timeout);
+      EXPECT_NE(std::string(error.what()).find("device 'cuda' has not finished"), std::string::npos) << error.what();
+    }
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), 1.2 * deadline.count() + 0.5);
+    emulated_gpu::set_faults("");
+  }
+  group.close();
+}
+
 /// The label is found by a kernel of a launched graph, while the host has submitted the next step.
 TEST_F(CudaTrainStep, ABadLabelInALaunchedGraphNamesRankAndSampleOnAllRanks) {
   ProcessGroup group = this->group();

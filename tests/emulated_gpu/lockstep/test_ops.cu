@@ -317,8 +317,13 @@ class TestOpsOnDevice final : public TestOps {
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     for_each(SumOfSquares{floats(values.data), values.count.value, sum}, 1, queue);
   }
-  void count_not_finite(const ConstBuffer& values, double* count, Queue queue) override {
-    for_each(FiniteCheck{floats(values.data), values.count.value, count}, 1, queue);
+  void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts,
+                        Queue queue) override {
+    std::int64_t begin = 0;
+    for (std::size_t k = 0; k < ends.size(); ++k) {
+      for_each(FiniteCheck{floats(values.data) + begin, ends[k] - begin, counts + k}, 1, queue);
+      begin = ends[k];
+    }
   }
   void compute_scalars(ops::StepStage stage, const ops::StepBlock& block, Queue queue) override {
     for_each(ScalarStage{stage, block}, 1, queue);
