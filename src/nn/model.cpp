@@ -65,10 +65,12 @@ void OptimizationPasses::leave_out(const std::string& name) {
 }
 
 Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool synchronized, const ops::Ops& ops) {
-  const Graph whole = synchronized ? synchronize_batch_norms(graph) : graph;
-  if (!passes.fuse) return whole;
-  const Graph fused = fuse_activations(fuse_additions(pool_before_relu(whole)));
-  return ops.sums_in_convolutions() ? sum_in_convolutions(fused) : fused;
+  Graph passed = synchronized ? synchronize_batch_norms(graph) : graph;
+  if (passes.fuse) {
+    passed = fuse_activations(fuse_additions(pool_before_relu(passed)));
+    if (ops.sums_in_convolutions()) passed = sum_in_convolutions(passed);
+  }
+  return passed;
 }
 
 namespace {
