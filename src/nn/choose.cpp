@@ -167,7 +167,7 @@ class Bench {
                       .parameter_gradients = parameter_gradients_,
                       .queue = device_.queue()});
   }
-  void wait() const { device_.wait(device_.queue()); }
+  void wait() const { device_.wait(device_.queue()); }  // not for order: its callers say why
 
  private:
   /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
@@ -176,7 +176,7 @@ class Bench {
     const Allocation staging = device_.allocate_staging(bytes);
     fill_uniform(staging.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
     device_.copy(memory.data(), staging.data(), bytes, device_.queue());
-    wait();
+    wait();  // not for order: memory is freed next, which waits as well
     return memory.data();
   }
 
@@ -211,7 +211,7 @@ class Measurement {
     bench_.emplace(of, kernels_, options.dtype, maker.device());
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
-    bench_->wait();
+    bench_->wait();  // not for order: a clock is read next
   }
 
   /// Returns the fastest algorithm for each pass, or nothing if the time ran out or no candidate has a kernel.
@@ -236,7 +236,7 @@ class Measurement {
     const auto run = [&](std::size_t entrant, int calls) {
       const Clock::time_point begin = Clock::now();
       for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrants[entrant]], pass, gives_input_gradients);
-      bench_->wait();
+      bench_->wait();  // not for order: a clock is read next
       return seconds_since(begin);
     };
     int calls = 1;

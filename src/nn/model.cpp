@@ -167,7 +167,7 @@ void Model::initialize(std::uint64_t seed) {
     const Allocation staging = device.allocate_staging(memory.bytes());
     fill_tensors(layout, initial, staging.as(memory.dtype), seed);
     device.copy(memory.data, staging.data(), memory.bytes(), device.queue());
-    device.wait(device.queue());
+    device.wait(device.queue());  // not for order: memory is freed next, which waits as well
   };
   make(parameters(), graph_.initial_parameters(), memory_.parameters);
   const Count count = state().count();
@@ -186,7 +186,8 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
     return *entry;
   }
   training ? entry->training() : entry->evaluation();
-  ops_.device().wait(ops_.device().queue());  // memory that steps use may move
+  // Memory that steps use may move.
+  ops_.device().wait(ops_.device().queue());  // not for order: memory is freed next, which waits as well
   if (entry->arena_bytes().value > arena_.bytes().value) {
     arena_ = {};  // frees the old arena before the new one is allocated
     try {

@@ -83,7 +83,8 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
     const auto fused = cudnn->plan(request, "fused,eng7,k2=5");
     EXPECT_TRUE(fused->applies_epilogue());
     EXPECT_EQ(fused->workspace(), Bytes{4096});
-    ConvolutionTensors tensors{address(0x10), address(0x20), address(0x30), address(0x40), address(0x50)};
+    ConvolutionTensors tensors{
+        .x = address(0x10), .w = address(0x20), .y = address(0x30), .bias = address(0x40), .workspace = address(0x50)};
     fused->run(tensors, Queue::stream(address(0xa)));
     EXPECT_STREQ(ask<const char*>("fake_cudnn_executed"),
                  "plan on stream  a, tensors 1 2 3 4 at 10 20 30 40, workspace 50");

@@ -85,7 +85,7 @@ class CudaOps final : public Ops {
     std::copy(table.begin(), table.end(), static_cast<float*>(staging.data()));
     auto copy = std::make_shared<const Allocation>(device_->allocate(staging.bytes()));
     device_->copy(copy->data(), staging.data(), staging.bytes(), device_->queue());
-    device_->wait(device_->queue());
+    device_->wait(device_->queue());  // not for order: memory is freed next, which waits as well
     return std::make_unique<CudaKernel>(cuda::make_byte_conversion(std::move(copy), to));
   }
 
@@ -128,7 +128,7 @@ class CudaOps final : public Ops {
     const auto seconds_of = [&](int number) {
       const auto begin = std::chrono::steady_clock::now();
       for (int i = 0; i < number; ++i) device_->copy(to.data(), from.data(), bytes, device_->queue());
-      device_->wait(device_->queue());
+      device_->wait(device_->queue());  // not for order: a clock is read next
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     seconds_of(1);
