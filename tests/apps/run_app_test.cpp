@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests lockstep::run, and what happens in a program without it.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
 
 #include "support/run_program.hpp"
 
