@@ -31,7 +31,8 @@ Allocation allocate_on(int gpu, Bytes bytes) {
   const BesideCaptures beside;
   void* data = nullptr;
   const ncclResult_t code = nccl().MemAlloc(&data, static_cast<std::size_t>(bytes.value));
-  if (code != ncclSuccess && gpu_memory().free < bytes) throw_out_of_memory(bytes);  // NCCL does not tell it apart
+  if (code != ncclSuccess && gpu_memory().free < bytes)
+    throw_out_of_memory(bytes, "ncclMemAlloc");  // NCCL does not tell it apart
   if (code != ncclSuccess) throw_nccl_error(code, "ncclMemAlloc", nullptr);
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;

@@ -139,8 +139,16 @@ class CudaOps final : public Ops {
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
                                       DType /*reals*/) override {
     if (const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32)) {
-      const KernelAlgorithms* chosen = choices_.find(key_of(op, inputs), inputs[0].shape.batch);
-      return cuda::make_convolution(*layer, *convolutions_, chosen);
+      const std::string key = key_of(op, inputs);
+      const KernelAlgorithms* chosen = choices_.find(key, inputs[0].shape.batch);
+      try {
+        return cuda::make_convolution(*layer, *convolutions_, chosen);
+      } catch (const Error& error) {
+        // What was chosen for another batch size need not exist for this one.
+        const bool is_for_another = chosen != choices_.at(key, inputs[0].shape.batch);
+        if (error.code() != ErrorCode::unsupported || !is_for_another) throw;
+        return cuda::make_convolution(*layer, *convolutions_, nullptr);
+      }
     }
     const std::vector<Format> wanted =
         adds_plain(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end()) : wanted_formats(inputs, signature);

@@ -18,8 +18,8 @@ namespace lockstep {
 [[noreturn]] void throw_cuda_error(cudaError_t code, std::string_view call,
                                    SourceLocation location = SourceLocation::current());
 
-/// @throws Error{out_of_memory} for an allocation of so many bytes, with the free memory
-[[noreturn]] void throw_out_of_memory(Bytes bytes);
+/// @throws Error{out_of_memory} for a call that could not allocate so many bytes, with the free memory
+[[noreturn]] void throw_out_of_memory(Bytes bytes, std::string_view call);
 
 /// Keeps this thread's CUDA calls from ending the capture of a stream. Otherwise some calls that have nothing to do
 /// with a captured stream end its capture: calls of the capturing thread, or of any thread, depending on the capture

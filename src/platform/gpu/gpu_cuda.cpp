@@ -184,12 +184,13 @@ GpuMemory gpu_memory() {
   return {{static_cast<std::int64_t>(free_bytes)}, {static_cast<std::int64_t>(total)}};
 }
 
-void throw_out_of_memory(Bytes bytes) {
+void throw_out_of_memory(Bytes bytes, std::string_view call) {
   cudaGetLastError();  // otherwise the next call would report the failed allocation
   const GpuMemory memory = gpu_memory();
   throw Error(ErrorCode::out_of_memory,
               "the GPU has no room for " + mib_text(bytes) + ": of its " + mib_text(memory.total) + ", " +
-                  mib_text(memory.free) + " are free",
+                  mib_text(memory.free) + " are free (" + cudaGetErrorName(cudaErrorMemoryAllocation) + " from " +
+                  std::string(call) + ")",
               {.bytes = bytes.value});
 }
 
@@ -199,7 +200,7 @@ Allocation allocate_device(Bytes bytes) {
   const BesideCaptures beside;
   void* data = nullptr;
   const cudaError_t code = cudaMalloc(&data, static_cast<std::size_t>(bytes.value));
-  if (code == cudaErrorMemoryAllocation) throw_out_of_memory(bytes);
+  if (code == cudaErrorMemoryAllocation) throw_out_of_memory(bytes, "cudaMalloc");
   if (code != cudaSuccess) throw_cuda_error(code, "cudaMalloc");
   Allocation memory(data, bytes, MemoryKind::device, [](void* p) {
     const BesideCaptures while_freed;

@@ -179,6 +179,21 @@ TEST(CudaOps, WritesWeightGradientsInFloat32WhereThatIsChosen) {
   expect_near({"weights", fast.gradients()[1]->values()}, {"weights", exact.gradients()[1]->values()}, 1e-6);
 }
 
+TEST(CudaOps, TakesItsRuleWhereTheChoiceOfAnotherBatchSizeDoesNotExist) {
+  const Operator layer = Convolution{.out_channels = 8, .bias = false};
+  const Shape shape{2, 8, 6, 6};
+  const auto ops = make_cuda_ops(0);
+  const std::array input{Format::plain(shape, DType::float32)};
+  const auto made = [&](std::int64_t batch) {
+    KernelChoices choices;
+    choices.set(key_of(layer, input), batch, {"cuda", "absent", "absent", "absent"});
+    ops->use(choices);
+    return ops->make(layer, input, DType::float32);
+  };
+  EXPECT_EQ(made(shape.batch + 1)->algorithm(Pass::forward), "loops");
+  EXPECT_THROW((void)made(shape.batch), Error);
+}
+
 /// Every candidate runs with the statistics that batch norm needs, so that their times can be compared.
 TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
   nn::Graph graph("small");

@@ -195,7 +195,8 @@ TEST_P(Failure, OutOfMemoryIsAnErrorAndTheCommunicatorGoesOn) {
     if (all.rank() == culprit) {
       const Outcome refused = outcome_of([&] { (void)me.communicator().allocate({std::int64_t{1} << 40}); });
       EXPECT_TRUE(refused.names(culprit)) << refused;
-      EXPECT_TRUE(outcome_of([] { (void)allocate_device({std::int64_t{1} << 40}); }).failed_by(ErrorCode::device));
+      EXPECT_TRUE(
+          outcome_of([] { (void)allocate_device({std::int64_t{1} << 40}); }).failed_by(ErrorCode::out_of_memory));
     }
     me.add_up().wait();
     me.communicator().close();
