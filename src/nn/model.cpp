@@ -188,17 +188,17 @@ PreparedGraph& Model::prepared(std::int64_t samples, bool training) {
   training ? entry->training() : entry->evaluation();
   // Memory that steps use may move.
   ops_.device().wait(ops_.device().queue());  // not for order: memory is freed next, which waits as well
-  if (entry->arena_bytes().value > arena_.bytes().value) {
-    arena_ = {};  // frees the old arena before the new one is allocated
-    try {
+  try {
+    if (entry->arena_bytes().value > arena_.bytes().value) {
+      arena_ = {};  // frees the old arena before the new one is allocated
       arena_ = ops_.device().allocate(entry->arena_bytes());
-    } catch (...) {
-      prepared_.clear();  // what was prepared before has no arena any more
-      throw;
+      for (auto& [size, other] : prepared_) place(*other);
     }
-    for (auto& [size, other] : prepared_) place(*other);
+    if (!ops_.device().queue().is_host()) make_input_memory(samples);
+  } catch (...) {
+    prepared_.clear();  // what was prepared before may have lost its memory
+    throw;
   }
-  if (!ops_.device().queue().is_host()) make_input_memory(samples);
   place(*entry);
   return *entry;
 }

@@ -20,8 +20,7 @@ struct CudaArithmetic {
 /// @param gpu  CUDA device index, which this thread then has selected
 /// @param deadline  how long the host waits at most for the GPU where it needs all its work to be done
 /// @throws Error{unsupported} saying what this build or machine lacks, and the remedy; Error{invalid_argument} for
-/// another
-///         dtype; Error{device}
+///         another dtype; Error{device}
 std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {},
                                    std::chrono::duration<double> deadline = Device::usual_deadline);
 

@@ -12,7 +12,7 @@
 
 namespace lockstep::ops {
 
-/// An amount of memory, of which other processes may use a part.
+/// The memory of a device. Other processes may use a part of it.
 struct DeviceMemory {
   Bytes free;
   Bytes total;
@@ -21,7 +21,7 @@ struct DeviceMemory {
 /// Where a compute library computes: memory, and a queue that orders the work.
 class Device {
  public:
-  /// As of `GroupOptions::deadline`.
+  /// The default of `GroupOptions::deadline`.
   static constexpr std::chrono::duration<double> usual_deadline = std::chrono::seconds(300);
 
   /// @param deadline  how long `wait` blocks at most
