@@ -76,6 +76,7 @@ endfunction()
 function(lockstep_app name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)  # so that stacks have the names of functions
   foreach(room ${ARG_DEPENDS})
     target_link_libraries(${name} PRIVATE lockstep::${room})
   endforeach()

@@ -12,6 +12,7 @@
 #include "collectives/choice/choice.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
@@ -73,7 +74,7 @@ struct Options {
   Bytes segment = collectives::Choice{}.segment;
   int in_flight = collectives::Choice{}.blocks_in_flight;
   int radix = 2;
-  double timeout_seconds = 300;
+  double timeout_seconds = usual_deadline.count();
   std::string waiting = "auto";  ///< one of wait_names()
   WaitPolicy wait;               ///< the policy that `waiting` means on this node, once the node is known
   bool check = false;            ///< whether the MPI library's nonblocking contender compares the calls of the ranks

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view exit_codes =
     "Exit codes: 0 success; 1 an error, and one line says which, on which rank and host; 2 a wrong command line or "
-    "configuration file.";
+    "configuration file; 4 a rank did not answer in time, and standard error says what all ranks were doing.";
 
 /// Returns the placeholder of the value: "N", "FILE", "cpu|cuda"; empty if no value is needed.
 std::string placeholder(const Option& option) {

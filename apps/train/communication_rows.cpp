@@ -123,10 +123,12 @@ OptionGroup communication_options(Options& o) {
         .otherwise = "no",
         .of_each_rank = true,
         .store = into(o.progress_thread)},
-       {.name = "timeout",
+       {.name = "comm-timeout",
         .domain = Real{.min = 0.001, .max = 10'000'000},
-        .help = "seconds without progress after which an all-reduce fails",
-        .otherwise = "300",
+        .help =
+            "seconds without progress after which a rank, a file or a device counts as hung: the run ends with exit "
+            "code 4 and says which rank, and what all ranks do; other time limits derive from it",
+        .otherwise = std::to_string(usual_deadline.count()),
         .of_each_rank = true,
         .store = into(o.timeout_seconds)},
        {.name = "check",

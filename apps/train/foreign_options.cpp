@@ -87,7 +87,7 @@ constexpr std::string_view hier_answer =
     "use --algorithm NAME to choose an all-reduce; auto, the default, takes the node's shared memory into account";
 constexpr std::string_view autotune_answer = "use comm-bench --tune=FILE once, and then train --tuning FILE";
 constexpr std::string_view stall_answer =
-    "use --timeout S: an all-reduce without progress for S seconds fails and names the ranks that are missing";
+    "use --comm-timeout S: an all-reduce without progress for S seconds fails and names the ranks that are missing";
 constexpr std::string_view binding_answer =
     "give it to mpirun or srun, as in mpirun --bind-to core; --threads sets the threads of a rank";
 constexpr std::string_view cache_answer = "lockstep keeps MNIST and CIFAR-10 in memory anyway; leave it out";
@@ -204,8 +204,9 @@ constexpr ForeignOption rows[] = {
     {"configure", "config", {}},
     {"init-loss-scaling", "loss-scale", {}},
     {"scale-loss", "loss-scale", {}},
-    {"gloo-timeout-seconds", "timeout", {}},
-    {"dist-timeout", "timeout", {}},
+    {"gloo-timeout-seconds", "comm-timeout", {}},
+    {"dist-timeout", "comm-timeout", {}},
+    {"timeout", "comm-timeout", {}},
     {"compression", "compress", {}},
     {"fp16-allreduce", "compress", {}},
     {"compress-gradients", "compress", {}},

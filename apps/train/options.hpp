@@ -10,6 +10,7 @@
 
 #include "apps/train/precision.hpp"
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/data/augment.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
@@ -44,8 +45,8 @@ struct Options {
   std::string ops;
   Precision precision;
   bool exact = false;
-  std::string kernels;           ///< file of measured algorithms; empty: the back end's rule
-  double timeout_seconds = 300;  ///< also limits the start if the command line is invalid
+  std::string kernels;                              ///< file of measured algorithms; empty: the back end's rule
+  double timeout_seconds = usual_deadline.count();  ///< also limits the start if the command line is invalid
   bool progress_thread = false;
   std::string wait = "auto";
   bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
@@ -21,7 +22,7 @@ namespace lockstep {
 /// Collective over `communicator`. The group is closed before MPI_Finalize.
 /// @param deadline  how long to wait for all ranks to call this
 /// @throws as MpiGroup::adopt
-inline MpiGroup adopt_group(MPI_Comm communicator, std::chrono::duration<double> deadline = std::chrono::seconds(300)) {
+inline MpiGroup adopt_group(MPI_Comm communicator, std::chrono::duration<double> deadline = usual_deadline) {
   int initialized = 0;
   int finalized = 0;
   MPI_Initialized(&initialized);

@@ -9,6 +9,7 @@
 
 #include "backends/method.hpp"
 #include "lockstep/backends/compressed.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
@@ -19,7 +20,7 @@ namespace lockstep::backends {
 struct CommunicatorOptions {
   Method method;       ///< what runs the operations; by default the fastest choice
   std::string tuning;  ///< file of a selection table, read by rank 0 if no algorithm is forced; empty: the cost model
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   /// Makes all ranks compare their calls before each operation, as in MpiNativeOptions. Plans ignore it, because their
   /// messages carry signatures.
   bool check = false;

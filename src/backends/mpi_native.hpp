@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -18,7 +19,7 @@ struct MpiNativeOptions {
   /// Makes all ranks compare their calls before each operation, and fail with Error{mismatch} before data are touched.
   /// Operations then run one at a time, each after an exchange of a few bytes.
   bool check = false;
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator
 };
 

@@ -56,7 +56,7 @@ struct NcclOptions {
   /// the last part of the operation, which takes longer for a long buffer.
   NcclAlgorithm algorithm = NcclAlgorithm::automatic;
   /// An operation that could run and makes no progress for this time fails with Error{timeout}; so does the start.
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   /// The exchange by which all ranks compare their calls before each operation, to fail with Error{mismatch} before
   /// data are touched; null: they do not compare. It has the same ranks in the same order. With it an operation reaches
   /// its stream when all ranks have submitted it, and `Work::order_before` waits for that on the host.

@@ -141,7 +141,7 @@ std::shared_ptr<HostOperation> HostCommunicator::told_to(const Collective& colle
 }
 
 void HostCommunicator::enqueue(HostOperation& operation) {
-  operation.submit(options_.observer != nullptr ? progress_->now() : Clock::time_point());
+  operation.submit(options_.observer != nullptr ? progress_->now() : Clock::time_point(), progress_->recorder());
   if (poison_) return operation.abandon(poison_);  // an earlier member of its group has failed
   operation.set_under_way(true);
   const bool takes_turn = !is_message(operation.kind());
@@ -236,6 +236,7 @@ void HostCommunicator::retire() {
   const auto is_done = [this](HostOperation* operation) {
     if (operation->state() != Operation::State::done) return false;
     if (options_.observer != nullptr) options_.observer->span(operation->span(progress_->now()));
+    operation->record_end(progress_->recorder());
     operation->set_under_way(false);
     return true;
   };

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
@@ -20,11 +21,17 @@ void HostOperation::describe(const Collective& collective) {
   averaged_ = is_reduction(collective.kind) && collective.op == ReduceOp::average ? collective.out : Buffer();
 }
 
-void HostOperation::submit(Clock::time_point now) {
+void HostOperation::submit(Clock::time_point now, FlightRecorder* recorder) {
   restart();
+  record_.reset();
+  if (recorder != nullptr) record_ = recorder->begin(kind_, label_, bytes_);
   begun_ = false;
   has_advanced_ = true;
   submitted_ = now;
+}
+
+void HostOperation::record_end(FlightRecorder* recorder) {
+  if (recorder != nullptr && record_) recorder->end(*std::exchange(record_, std::nullopt));
 }
 
 /// Ends the operation. Dividing the result in place is safe, because no rank reads another rank's result after its own

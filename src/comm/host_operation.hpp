@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
+#include "platform/node_memory/flight_recorder.hpp"
 
 namespace lockstep::backends {
 
@@ -26,7 +28,8 @@ class HostOperation : public Operation {
   /// Records what to do.
   void describe(const Collective& collective);
   /// Submits the described operation once more; nothing is sent before `begin`. @param now  time stamp for the observer
-  void submit(Clock::time_point now);
+  /// @param recorder  null if operations are not recorded
+  void submit(Clock::time_point now, FlightRecorder* recorder);
   /// The operation's slot among those in flight, the same on all ranks.
   struct Turn {
     int position = 0;          ///< less than `operations_in_flight`, and unique among the operations in flight
@@ -66,6 +69,8 @@ class HostOperation : public Operation {
   /// @param now  the time at which it ended
   [[nodiscard]] Span span(Clock::time_point now) const;
   [[nodiscard]] bool begun() const { return begun_; }
+  /// Records its end, if its beginning was recorded.
+  void record_end(FlightRecorder* recorder);
   /// Sets whether its communicator still tracks it.
   void set_under_way(bool under_way) { under_way_ = under_way; }
   [[nodiscard]] bool is_under_way() const { return under_way_; }
@@ -118,6 +123,7 @@ class HostOperation : public Operation {
   CallSignature call_;
   CallSignature signature_;
   std::uint64_t number_ = 0;
+  std::optional<std::uint64_t> record_;  // its number in the flight recorder
   Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };

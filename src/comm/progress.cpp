@@ -10,6 +10,7 @@
 #include "comm/operation.hpp"
 #include "comm/progress_thread.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/node_memory/flight_recorder.hpp"
 
 namespace lockstep {
 namespace {
@@ -48,6 +49,12 @@ void Progress::say(std::string_view text) const noexcept {
   }
 }
 
+void Progress::note_task(std::string_view task, std::int64_t step) const {
+  if (recorder_ == nullptr) return;
+  recorder_->set_task(task);
+  recorder_->set_step(step);
+}
+
 void Progress::add(ProgressSource& source) {
   const Exclusive exclusive(*this);
   sources_.push_back(&source);
@@ -77,6 +84,7 @@ bool Progress::on_tick() {
   const Clock::time_point time = now();
   if (time - last_look_ < between_looks) return false;
   last_look_ = time;
+  if (recorder_ != nullptr) recorder_->note_poll();
   bool moved = false;
   for (ProgressSource* source : sources_) moved |= source->on_tick(time);
   std::erase_if(left_behind_, [](const auto& done) { return done(); });

@@ -23,6 +23,8 @@ class Members {
   [[nodiscard]] virtual const std::string& host() const = 0;
   /// Returns this rank's GPU as a CUDA device index, once `make_on_device` has chosen it.
   [[nodiscard]] virtual std::optional<int> gpu() const { return std::nullopt; }
+  /// Returns the record of this rank's operations; null if there is none.
+  [[nodiscard]] virtual std::shared_ptr<FlightRecorder> recorder() const { return nullptr; }
   /// Returns how algorithms are chosen in host memory; empty if the MPI library chooses.
   [[nodiscard]] virtual const std::optional<collectives::Selection>& selection() const = 0;
   /// Makes a communicator for host memory. Collective.

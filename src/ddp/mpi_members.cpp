@@ -7,6 +7,7 @@
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"
@@ -44,6 +45,7 @@ class MpiMembers : public Members {
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
   [[nodiscard]] std::optional<int> gpu() const override { return gpu_; }
+  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override { return flight_recorder_of(group_); }
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {

@@ -102,6 +102,7 @@ struct ProcessGroup::State final : OpenGroup {
         members(std::move(members_in)),
         communicator(make_first()),
         open_groups(std::move(open_groups_in)) {
+    if (engine.use_count() == 1) engine->progress.record_in(members->recorder());
     reach->add(*communicator);
     if (open_groups) open_groups->add(*this);
   }

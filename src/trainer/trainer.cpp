@@ -206,6 +206,7 @@ void Trainer::save() {
 
 void Trainer::start_saving(bool is_best) {
   save_is_due_ = false;
+  group_->progress().note_task("saving a checkpoint", state_.global_step);
   state::StateFile file;
   for (const auto& [name, value] : settings_of(replica_.store(), options_, data_.train->size()))
     file.sections[settings_section][name] = value;
@@ -272,8 +273,10 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
   std::int64_t taken = 0;
   Clock::time_point begin = Clock::now();
   while (taken < most && state_.stopped_by == 0) {
+    group_->progress().note_task("waiting for a batch", next_step() + 1);
     const data::Batch* batch = batches_.next();
     if (batch == nullptr) break;
+    group_->progress().note_task("training", next_step() + 1);
     submit(*batch);
     ++taken;
     // A device need not wait for the host: it has the next step already while the results of one are read.
@@ -377,6 +380,7 @@ std::vector<observe::MetricValue> Trainer::evaluate() { return evaluate(state_.e
 
 /// @return nothing if a rank wanted to stop, which all ranks learn together with the sums
 std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t epoch, bool may_stop) {
+  group_->progress().note_task("evaluating", state_.global_step);
   replica_.store().average_statistics();
   replica_.store().gather_averages();
   for (const std::unique_ptr<Metric>& metric : metrics_) metric->reset();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <optional>
@@ -47,6 +48,9 @@ enum class ErrorCode {
 };
 
 std::string_view name(ErrorCode code);
+
+/// How long lockstep waits for another rank or a device that does not advance, unless a program sets another deadline.
+inline constexpr std::chrono::seconds usual_deadline{120};
 
 /// What is known about the place and the circumstances of an error. Unknown fields are empty.
 struct ErrorContext {

@@ -16,6 +16,7 @@
 
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/collective_kind.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -49,7 +50,7 @@ struct GroupOptions {
   /// own while operations are under way, unless MPI was initialized with MPI_THREAD_MULTIPLE.
   bool progress_thread = false;
   /// How long an operation may go without any progress before it fails.
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   /// Whether all ranks compare what they call before each operation of the MPI library or of NCCL. lockstep's own
   /// algorithms need no such check, as their messages carry signatures.
   bool check = false;

@@ -22,7 +22,7 @@ struct CudaArithmetic {
 /// @throws Error{unsupported} saying what this build or machine lacks, and the remedy; Error{invalid_argument} for
 ///         another dtype; Error{device}
 std::unique_ptr<Ops> make_cuda_ops(int gpu, const CudaArithmetic& arithmetic = {},
-                                   std::chrono::duration<double> deadline = Device::usual_deadline);
+                                   std::chrono::duration<double> deadline = usual_deadline);
 
 /// Returns why this build or machine has no such library, beside GPUs; empty if it has one. It does not throw.
 std::string why_no_cuda_ops();

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/queue.hpp"
 
 namespace lockstep::ops {
@@ -21,9 +22,6 @@ struct DeviceMemory {
 /// Where a compute library computes: memory, and a queue that orders the work.
 class Device {
  public:
-  /// The default of `GroupOptions::deadline`.
-  static constexpr std::chrono::duration<double> usual_deadline = std::chrono::seconds(300);
-
   /// @param deadline  how long `wait` blocks at most
   explicit Device(std::chrono::duration<double> deadline = usual_deadline) : deadline_(deadline) {}
   virtual ~Device() = default;

@@ -209,6 +209,7 @@ bool NcclCommunicator::advance_front() {
   if (launched_ == 0 || !under_way_.front()->check_finished()) return false;
   if (options_.observer != nullptr && !under_way_.front()->is_captured())
     options_.observer->span(under_way_.front()->span());
+  under_way_.front()->record_end(progress_->recorder());
   if (!is_message(under_way_.front()->kind())) ++ended_;
   under_way_.pop_front();
   --launched_;

@@ -46,7 +46,10 @@ class NcclOperation : public Operation {
   /// Records what to do, and marks the end of what the caller's queue holds now.
   /// @param tree_order_scratch  scratch memory for an all-reduce in tree order; nullptr for every other operation
   /// @param is_captured         whether the caller's queue is captured
-  void submit(const Collective& collective, void* tree_order_scratch, bool is_captured);
+  /// @param recorder            null if operations are not recorded
+  void submit(const Collective& collective, void* tree_order_scratch, bool is_captured, FlightRecorder* recorder);
+  /// Records its end, if its beginning was recorded.
+  void record_end(FlightRecorder* recorder);
   /// Hands the next part to NCCL; the first one is ordered after the caller's queue.
   /// @param token  an int32 in device memory, for barriers
   /// @pre NCCL has put the previous part on the stream
@@ -94,6 +97,7 @@ class NcclOperation : public Operation {
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
   std::size_t launch_size_ = 1;
+  std::optional<std::uint64_t> record_;  // its number in the flight recorder
   bool is_captured_ = false;
   Event ready_;
   Event finished_;

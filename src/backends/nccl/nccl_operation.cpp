@@ -23,8 +23,12 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 }  // namespace
 
-void NcclOperation::submit(const Collective& collective, void* tree_order_scratch, bool is_captured) {
+void NcclOperation::submit(const Collective& collective, void* tree_order_scratch, bool is_captured,
+                           FlightRecorder* recorder) {
   restart();
+  const Bytes bytes = std::max(collective.in.bytes(), collective.out.bytes());
+  record_.reset();
+  if (recorder != nullptr) record_ = recorder->begin(collective.kind, collective.label, bytes);
   collective_ = collective;
   counts_.keep(collective_);
   signature_ = signature_of(collective);
@@ -39,6 +43,10 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
   is_captured_ = is_captured;
   submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
+}
+
+void NcclOperation::record_end(FlightRecorder* recorder) {
+  if (recorder != nullptr && record_) recorder->end(*std::exchange(record_, std::nullopt));
 }
 
 void NcclOperation::launch_next_part(ncclComm_t communicator, Queue stream, void* token) {

@@ -97,7 +97,7 @@ std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<
   operations.reserve(members.size());
   for (const Collective& member : members) {
     operations.push_back(idle_operation());
-    operations.back()->submit(member, resources_->scratch.data(), captured);
+    operations.back()->submit(member, resources_->scratch.data(), captured, progress_->recorder());
   }
   if (under_way_.empty()) last_advance_ = last_check_ = progress_->now();
   under_way_.insert(under_way_.end(), operations.begin(), operations.end());

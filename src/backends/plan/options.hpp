@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/choice/selection.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "platform/mpi/require_equal.hpp"
@@ -34,7 +35,7 @@ struct PlanOptions {
   NodeOptions node;
   Bytes message_limit{1 << 30};  ///< longer sends and recvs are divided, because MPI counts bytes in an int
   /// An operation that does not advance on this rank for this time fails with Error{timeout}.
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator
   /// This function gets notices that are not errors when the communicator is made; the library itself prints nothing.
   std::function<void(std::string_view)> notice = nullptr;

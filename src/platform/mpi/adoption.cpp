@@ -9,11 +9,11 @@
 
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/rendezvous.hpp"
-#include "platform/mpi/watchdog.hpp"
 #include "platform/node_memory/node_file.hpp"
 
 namespace lockstep {

@@ -9,11 +9,11 @@
 
 #include "base/hash.hpp"
 #include "lockstep/base/cluster_shape.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/rendezvous.hpp"
-#include "platform/mpi/watchdog.hpp"
 
 namespace lockstep {
 namespace {

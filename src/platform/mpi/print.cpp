@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/print.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <iostream>
+#include <string>
 #include <system_error>
 
 namespace lockstep {
@@ -12,6 +15,16 @@ void print_error(std::string_view program, std::string_view what) {
   (void)flush_output();
   const std::string line = std::string(program) + ": " + std::string(what) + '\n';
   std::fputs(line.c_str(), stderr);
+}
+
+void print_details(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0) lines.append("  | ").append(text.substr(0, end)) += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  std::fputs(lines.c_str(), stderr);
 }
 
 std::optional<std::string> flush_output() {

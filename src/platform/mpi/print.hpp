@@ -11,6 +11,9 @@ namespace lockstep {
 /// code in the place of a program's main calls it: `run`, and the destructor of a World without another way to report.
 void print_error(std::string_view program, std::string_view what);
 
+/// Writes what explains an error below its line, in one write: each line begins with "  | ".
+void print_details(std::string_view text);
+
 /// Flushes standard output. @return why some of it could not be written; nothing if all is written
 std::optional<std::string> flush_output();
 

@@ -81,6 +81,7 @@ class Wait {
   /// Yields in the first milliseconds, in which ranks that were started together arrive, and sleeps afterwards.
   void pause() const {
     if (passed(begin_, std::chrono::milliseconds(5))) {
+      place_.note_poll();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else {
       std::this_thread::yield();
@@ -270,6 +271,26 @@ Rendezvous::Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog>
 }
 
 void Rendezvous::wait(MPI_Request& request, const Meeting& meeting) { Wait(*this, meeting).run(request); }
+
+void Rendezvous::begin(std::string what, Phase::Kind kind, Seconds extra) {
+  phases_.push_back({std::move(what), kind, extra});
+  record_task();
+}
+
+void Rendezvous::end() {
+  phases_.pop_back();
+  record_task();
+}
+
+void Rendezvous::record_task() const {
+  const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
+  if (record != nullptr) record->set_task(phases_.empty() ? "" : what());
+}
+
+void Rendezvous::note_poll() const {
+  const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
+  if (record != nullptr) record->note_poll();
+}
 
 std::string Rendezvous::what() const {
   if (phases_.empty()) return "exchanging data";

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "platform/mpi/phase.hpp"
-#include "platform/mpi/watchdog.hpp"
+#include "platform/watchdog/watchdog.hpp"
 
 namespace lockstep {
 
@@ -66,10 +66,8 @@ class Rendezvous {
   [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
 
-  void begin(std::string what, Phase::Kind kind, Seconds extra = Seconds(0)) {
-    phases_.push_back({std::move(what), kind, extra});
-  }
-  void end() { phases_.pop_back(); }
+  void begin(std::string what, Phase::Kind kind, Seconds extra = Seconds(0));
+  void end();
   /// The current task of this rank: "making a communicator (sharing memory of the node)".
   [[nodiscard]] std::string what() const;
   [[nodiscard]] Phase::Kind kind() const { return phases_.empty() ? Phase::Kind::exchange : phases_.back().kind; }
@@ -87,8 +85,12 @@ class Rendezvous {
   [[nodiscard]] int rank() const { return rank_; }
   /// Sends without waiting for the message to be received.
   void tell(int rank, const std::string& text);
+  /// Records, for the watchdog, that this rank polls.
+  void note_poll() const;
 
  private:
+  void record_task() const;
+
   struct Doing {
     std::string what;
     Phase::Kind kind;

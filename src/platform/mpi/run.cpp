@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry into lockstep: runs a program's function in a World, and turns exceptions into one message and an exit
 // code.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -71,8 +72,10 @@ class Run {
     if (!options_.notice) options_.notice = print;
     if (!options_.on_stuck) {
       options_.on_stuck = [print](std::string_view text) {
-        print(text);
-        World::abort(exit_error);
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        print(text.substr(0, end));
+        print_details(text.substr(end));
+        World::abort(exit_timeout);
       };
     }
   }
@@ -91,14 +94,15 @@ class Run {
       return end_alike(error.what(), exit_usage);
     } catch (const Error& error) {
       const std::string what = error.reported_by(world_->rank().value, world_->host()).what();
-      if (error.is_on_every_rank()) return end_alike(error.what(), exit_error);
-      return error.is_consequence() ? end_together(what, exit_error, what) : end_as_cause(what);
+      const ExitCode code = error.code() == ErrorCode::timeout ? exit_timeout : exit_error;
+      if (error.is_on_every_rank()) return end_alike(error.what(), code);
+      return error.is_consequence() ? end_together(what, code, what) : end_as_cause(what, code);
     } catch (const std::bad_alloc&) {
-      return end_as_cause(here() + "not enough memory");
+      return end_as_cause(here() + "not enough memory", exit_error);
     } catch (const std::exception& error) {
-      return end_as_cause(here() + error.what());
+      return end_as_cause(here() + error.what(), exit_error);
     } catch (...) {
-      return end_as_cause(here() + "an exception was thrown that is no std::exception");
+      return end_as_cause(here() + "an exception was thrown that is no std::exception", exit_error);
     }
   }
 
@@ -138,10 +142,11 @@ class Run {
     if (world_->rank() == 0) report_cause(what);
     return end_together(what, code);
   }
-  /// Ends after an error of this rank alone.
-  int end_as_cause(const std::string& what) {
+  /// Ends after an error of this rank alone. If it is that a rank did not answer, it reports what all ranks do.
+  int end_as_cause(const std::string& what, ExitCode code) {
     report_cause(what);
-    return end_together(what, exit_error);
+    if (code == exit_timeout) print_details(world_->explain_ranks());
+    return end_together(what, code);
   }
   /// Closes the world if all ranks end soon, and aborts the job otherwise. Ranks notice this rank's error when they use
   /// a group, but not while they compute or wait for something else.

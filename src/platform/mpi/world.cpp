@@ -17,12 +17,13 @@
 #include <thread>
 
 #include "platform/machine/launch.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
-#include "platform/mpi/watchdog.hpp"
 
 namespace lockstep {
 namespace {
@@ -87,6 +88,35 @@ std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
   return options.on_stuck ? std::make_shared<Watchdog>(options.deadline, options.on_stuck) : nullptr;
 }
 
+/// Makes the records of the node's ranks, and tells the watchdog about the job. Collective, also over ranks without a
+/// watchdog. @return null if no rank has one
+std::shared_ptr<NodeMemory> watch_job(const MpiGroup& all, const MpiGroup& node, Watchdog* watchdog) {
+  const Phase phase(all, "starting up");
+  constexpr const char* none = "-";
+  std::vector<std::string> addresses = all_gather_strings(all, watchdog == nullptr ? none : watchdog->address());
+  if (std::all_of(addresses.begin(), addresses.end(), [](const auto& a) { return a == none; })) return nullptr;
+  for (std::string& address : addresses)
+    if (address == none) address.clear();
+  const NodeMemoryOptions options{.control_bytes = {sizeof(FlightRecorder)}};
+  std::string why_not;
+  std::shared_ptr<NodeMemory> memory = make_node_memory(node, options, why_not);
+  const int rank = all.rank().value;
+  Watchdog::Membership membership{.rank = rank, .job = {all.hosts(), std::move(addresses)}};
+  const int own_node = all.shape().node_of_rank[static_cast<std::size_t>(rank)];
+  membership.node = memory == nullptr ? std::vector<int>{rank} : all.shape().ranks_on(own_node);
+  if (memory == nullptr) memory = make_node_memory_of_threads(1, options).front();
+  for (int i = 0; i < memory->size(); ++i)
+    membership.records.emplace_back(memory, reinterpret_cast<FlightRecorder*>(memory->control(i)));
+  membership.own = membership.records[static_cast<std::size_t>(memory->rank())];
+  // The next node's rank in the same place keeps the last heartbeat, in case this node is cut off.
+  if (all.shape().nodes() > 1) {
+    const std::vector<int> next = all.shape().ranks_on((own_node + 1) % all.shape().nodes());
+    membership.receiver_of_heartbeats = next[static_cast<std::size_t>(node.rank().value) % next.size()];
+  }
+  if (watchdog != nullptr) watchdog->join(std::move(membership));
+  return memory;
+}
+
 MpiGroup node_group_of(const MpiGroup& all) {
   const Phase phase(all, "starting up");
   return *all.split(all.shape().node_of_rank[static_cast<std::size_t>(all.rank().value)], all.rank().value);
@@ -111,7 +141,8 @@ World::World(const WorldOptions& options)
       notice_(options.notice),
       group_(group_beside(MPI_COMM_WORLD, options.deadline, watchdog_)),
       node_group_(node_group_of(group_)),
-      place_(place_of(shape(), rank())) {}
+      place_(place_of(shape(), rank())),
+      records_(watch_job(group_, node_group_, watchdog_.get())) {}
 
 World::~World() {
   if (group_.closed() || std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
@@ -136,12 +167,16 @@ void World::close() {
     const Phase phase(group_, "closing the World");
     barrier(group_);
   }
+  if (watchdog_) watchdog_->leave();
+  if (records_ && records_.use_count() == 1) records_->close();  // otherwise a group outlives this, and uses its record
   node_group_.close();
   group_.close();
   if (!finalizes_) return;
   const BlockingCall call(watchdog_, "MPI_Finalize");
   LOCKSTEP_MPI(MPI_Finalize());
 }
+
+std::string World::explain_ranks() const { return watchdog_ ? watchdog_->explain_job() : std::string(); }
 
 void World::abort(int exit_code) {
   std::fflush(nullptr);

@@ -38,7 +38,7 @@ TEST(Options, RefuseWhatCannotBeMeasured) {
   expect_complaint({"--warmup", "0"}, "--warmup 0: it must be ");
   expect_complaint({"--repetitions", "-1"}, "--repetitions -1: it must be ");
   expect_complaint({"--seconds", "0"}, "--seconds 0: it must be a number above 0");
-  expect_complaint({"--timeout", "nan"}, "--timeout nan: it must be a number ");
+  expect_complaint({"--comm-timeout", "nan"}, "--comm-timeout nan: it must be a number ");
   expect_complaint({"--algorithm", "ring,mpi,ring"}, "names 'ring' twice");
   expect_complaint({"--algorithm", ""}, "--algorithm '': it must be a text, not empty");
   expect_complaint({"--factor", "four"}, "--factor four: it must be ");

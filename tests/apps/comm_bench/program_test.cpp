@@ -52,7 +52,7 @@ void expect_sound(const nlohmann::json& r, const std::string& op, int ranks, dou
 
 TEST_F(CommBench, RanksWithOtherOptionsAreRefusedAndNamed) {
   const auto run = [](const std::string& most, const std::string& odd) {
-    const std::string program = std::string(LOCKSTEP_COMM_BENCH) + " --seconds 0.001 --timeout 20 ";
+    const std::string program = std::string(LOCKSTEP_COMM_BENCH) + " --seconds 0.001 --comm-timeout 20 ";
     return run_program("timeout -s KILL 60 " + std::string(LOCKSTEP_MPIEXEC) + " -np 2 " + program + most +
                        " : -np 1 " + program + odd + " 2>&1");
   };

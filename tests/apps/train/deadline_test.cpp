@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// --timeout applies from the start of MPI to its end. A rank that does not answer ends the run and is named, together
-// with the operation that waited for it.
+// --comm-timeout applies from the start of MPI to its end. A rank that does not answer ends the run and is named,
+// together with the operation that waited for it, and with what all ranks do. lockstep-stacks shows this of a running
+// job.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
 
 namespace lockstep::train {
@@ -31,15 +33,61 @@ TEST(Deadline, ARankThatBlocksWhileItLoadsDataIsNamed) {
   const std::string pipe = blocked.path("train-images-idx3-ubyte");
   std::filesystem::remove(pipe);
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const std::string more = " --batch 16 --timeout 2";
+  const std::string more = " --batch 16 --comm-timeout 2";
   const auto result = run_with_odd_rank(digits.arguments() + more, blocked.arguments() + more);
-  expect_refused(result, 1,
-                 {"rank 1 on ", "has not finished loading the data set 'mnist' from its --data-dir within 2 s"});
+  EXPECT_EQ(result.exit_code, exit_timeout) << result.output;
+  EXPECT_EQ(occurrences(result.output, "train: "), 1) << result.output;
+  EXPECT_EQ(occurrences(result.output, "has not finished loading the data set 'mnist' from its --data-dir within 2 s"),
+            1)
+      << result.output;
+  // The stack of the odd rank comes first.
+  const std::size_t odd = result.output.find(" is here:");
+  EXPECT_EQ(result.output.substr(result.output.rfind('\n', odd) + 1, 15), "  | rank 1 on ") << result.output;
+  const std::string stack = result.output.substr(odd, result.output.find(" here:", odd + 9) - odd);
+  EXPECT_NE(stack.find("lockstep::data::read_idx"), std::string::npos) << result.output;
+  EXPECT_GE(occurrences(result.output, "2 of 3 ranks (ranks 0 on "), 1) << result.output;
+}
+
+/// No rank waits for another one, so that only the watchdogs can notice it.
+TEST(Deadline, RanksThatAllBlockInAFileEndTheRun) {
+  const SmallDigits blocked;
+  const std::string pipe = blocked.path("train-images-idx3-ubyte");
+  std::filesystem::remove(pipe);
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto result = run_with_odd_rank(blocked.arguments() + " --batch 16 --comm-timeout 2",
+                                        blocked.arguments() + " --batch 16 --comm-timeout 2");
+  EXPECT_EQ(result.exit_code, exit_timeout) << result.output;
+  for (const char* part : {"no thread has computed, read or written for ", " while loading the data set 'mnist'",
+                           "3 of 3 ranks (ranks 0 on ", "lockstep::data::read_idx"})
+    EXPECT_GE(occurrences(result.output, part), 1) << part << '\n' << result.output;
+}
+
+TEST(Deadline, TheStacksOfARunningJobAreShown) {
+  const SmallDigits digits;
+  const std::string output = digits.path("output.txt");
+  testing_support::BackgroundJob job(
+      train_command(2, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000"), output);
+  const std::string marker = digits.arguments().substr(digits.arguments().rfind(' ') + 1);
+  ProgramResult shown;
+  // Until the second rank trains, too.
+  EXPECT_TRUE(testing_support::becomes_true(30s, [&] {
+    const auto ranks = testing_support::processes(LOCKSTEP_TRAIN, marker);
+    if (ranks.size() < 2) return false;
+    shown = testing_support::run_program(LOCKSTEP_STACKS " " + std::to_string(ranks.back()) + " 2>&1");
+    return occurrences(shown.output, "lockstep::trainer::Trainer::train_steps") > 0;
+  })) << shown.output;
+  EXPECT_EQ(shown.exit_code, 0) << shown.output;
+  EXPECT_EQ(occurrences(shown.output, "no answer"), 0) << shown.output;
+  EXPECT_FALSE(job.has_ended());
+  job.send(SIGKILL);
+  const auto none = testing_support::run_program(LOCKSTEP_STACKS " 1 2>&1");
+  EXPECT_EQ(none.exit_code, 1) << none.output;
+  EXPECT_EQ(testing_support::run_program(LOCKSTEP_STACKS " nonsense 2>&1").exit_code, 2);
 }
 
 TEST(Deadline, ATraceThatOneRankAsksForIsOfAllRanks) {
   const SmallDigits digits;
-  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --timeout 20";
+  const std::string common = digits.arguments() + " --batch 16 --epochs 1 --comm-timeout 20";
   const std::string trace = digits.path("trace.json");
   const auto result = run_with_odd_rank(common, common + " --trace " + trace);
   EXPECT_EQ(result.exit_code, 0) << result.output;
@@ -79,7 +127,8 @@ TEST_P(ARankThatIsStopped, EndsTheRunAndIsNamed) {
   const SmallDigits digits;
   const std::string output = digits.path("output.txt");
   testing_support::BackgroundJob job(
-      train_command(3, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000 --timeout 2"), output);
+      train_command(3, digits.arguments() + " --batch 16 --epochs 1000000 --log-every 1000000 --comm-timeout 2"),
+      output);
   const pid_t victim = second_rank(digits.arguments().substr(digits.arguments().rfind(' ') + 1));
   ASSERT_GT(victim, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(GetParam()));
@@ -93,6 +142,9 @@ TEST_P(ARankThatIsStopped, EndsTheRunAndIsNamed) {
   }
   EXPECT_GE(occurrences(text.str(), "rank 1"), 1) << text.str();
   EXPECT_GE(occurrences(text.str(), "train: "), 1) << text.str();
+  if (GetParam() < 700) return;  // it may have been stopped before there were groups, or in MPI_Init
+  EXPECT_GE(occurrences(text.str(), ": its process is stopped; "), 1) << text.str();
+  EXPECT_GE(occurrences(text.str(), "2 of 3 ranks (ranks 0 on "), 1) << text.str();
 }
 
 INSTANTIATE_TEST_SUITE_P(AfterMilliseconds, ARankThatIsStopped, testing::Values(0, 200, 700));

@@ -48,7 +48,7 @@ class FaultsOfTrain : public testing::Test {
   static std::string train(const std::string& arguments) {
     return std::string(LOCKSTEP_TRAIN) +
            " --device cuda --eval-interval never --save-dir none --warmup 0 --batch 2 --log-every 1"
-           " --freeze conv1,conv2,fc1,fc2 --timeout " +
+           " --freeze conv1,conv2,fc1,fc2 --comm-timeout " +
            std::to_string(timeout_seconds) + ' ' + arguments;
   }
 

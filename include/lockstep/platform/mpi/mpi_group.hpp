@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
@@ -40,7 +41,7 @@ class MpiGroup {
   ///         library; Error{invalid_argument} for a null communicator or an intercommunicator, and if MPI is not
   ///         initialized; Error{transport}
   static MpiGroup adopt(std::int64_t fortran_handle, std::string_view family,
-                        std::chrono::duration<double> deadline = std::chrono::seconds(300));
+                        std::chrono::duration<double> deadline = usual_deadline);
 
   MpiGroup(MpiGroup&&) noexcept;
   MpiGroup& operator=(MpiGroup&&) noexcept;

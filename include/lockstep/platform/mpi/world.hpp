@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
 namespace lockstep {
 
+class NodeMemory;
 class OpenGroups;
 class Watchdog;
 
@@ -35,11 +37,12 @@ struct WorldOptions {
   ThreadLevel thread_level = ThreadLevel::multiple;
   /// How long to wait for all ranks at the start, and in each later collective step of the world's groups, up to
   /// `World::close`.
-  std::chrono::duration<double> deadline = std::chrono::seconds(300);
+  std::chrono::duration<double> deadline = usual_deadline;
   /// Called if MPI does not return from a call that cannot be canceled (MPI_Init, MPI_Comm_split, MPI_Finalize) within
-  /// the deadline: once, by a thread of the world, with a sentence that names the call and what is known of the cause.
-  /// It should end the process. Null: such a call may last forever, except in `run`, which reports it and aborts the
-  /// job.
+  /// the deadline, or if this rank hangs in a task of lockstep (no thread of it computes, reads or writes): once, by a
+  /// thread of the world, with a text that names the call or task, what is known of the cause, and in further lines
+  /// what all ranks do. It should end the process. Null: such a call may last forever, and there is no record of
+  /// operations, except in `run`, which reports it and aborts the job.
   std::function<void(std::string_view)> on_stuck = nullptr;
   /// Receives notices, which are no errors, as `GroupOptions::notice` does. Null: notices are dropped, except in `run`,
   /// which prints them.
@@ -96,6 +99,13 @@ class World {
   /// Sets how long each later collective step of this world, close() among them, waits for the other ranks.
   void set_deadline(std::chrono::duration<double> deadline) { group_.set_deadline(deadline); }
 
+  /// Explains what all ranks do: their processes' states, tasks, training steps and last operations, and the stacks of
+  /// their threads, grouped, those of the fewest ranks first. Each process answers by a thread of its own, even while
+  /// MPI is stuck; of one that does not answer, a rank of its node says what it knows. It takes at most 2 s, and is not
+  /// collective; any thread may call it. The program `lockstep-stacks` prints the same from outside.
+  /// @return empty without `WorldOptions::on_stuck`, and after close()
+  [[nodiscard]] std::string explain_ranks() const;
+
   /// Ends all processes of the job with this exit code, without waiting; if MPI is not running, ends only this process.
   /// It flushes output. Any thread may call it, also while another thread is in MPI. It is for programs; the library
   /// itself calls it only in `run`.
@@ -108,12 +118,13 @@ class World {
 
  private:
   std::shared_ptr<OpenGroups> open_groups_;
-  std::shared_ptr<Watchdog> watchdog_;  // watches MPI's blocking calls; null if nobody would receive its reports
+  std::shared_ptr<Watchdog> watchdog_;  // null if nobody would receive its reports
   bool finalizes_ = false;              // whether this process must call MPI_Finalize
   std::function<void(std::string_view)> notice_;
   MpiGroup group_;
   MpiGroup node_group_;
   Place place_;
+  std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
 };
 
 /// The exit codes of a program that ends with `run`, on every rank. If a process is killed, mpirun returns 128 plus the
@@ -123,6 +134,7 @@ enum ExitCode : int {
   exit_error = 1,    ///< something failed; one line on standard error says what, and on which rank
   exit_usage = 2,    ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
   exit_stopped = 3,  ///< a signal or a time limit ended the run in good order, before it was completed
+  exit_timeout = 4,  ///< a rank did not answer in time; standard error says which, and what all ranks were doing
 };
 
 /// A wrong command line. It is wrong in the same way on every rank, since all ranks have the same one.

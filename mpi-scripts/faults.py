@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a run of train fail in many ways, and checks how it ends: with which message, exit code, and within which time;
+that no process and no file in shared memory is left; and that the run can be resumed.
+
+  faults.py --train FILE --faulty FILE [--few] [--only TEXT] [--mpiexec COMMAND] [--table FILE]
+    --train, --faulty   the program train, and the one of tests/apps/train/faulty.cpp, which fails by the variable FAULT
+    --few               the dozen that continuous integration runs
+    --only TEXT         rows whose name contains this
+    --table FILE        write what was seen as a Markdown table, for docs/faults.md
+
+The exit status is 1 if a fault was not reported as its row says."""
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+RANKS = 4
+TIMEOUT = 5  # of --comm-timeout
+COMMON = f"--model lenet --batch 32 --shards 4 --seed 7 --epochs 100000 --log-every 1000000 --comm-timeout {TIMEOUT} --workers 1"
+
+
+class Fault:
+    """A row: what is done to rank 1, when, and what has to be seen."""
+
+    def __init__(self, name, phase, texts, codes, seconds, few=False, inject=None, resumes=True, arguments=""):
+        self.name, self.phase, self.texts, self.codes, self.seconds = name, phase, texts, codes, seconds
+        self.few, self.inject, self.resumes, self.arguments = few, inject, resumes, arguments
+
+
+def marked(marker, program=None):
+    """The processes whose command line contains the marker; of a program only if it is given."""
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        if any(marker in word for word in words) and (program is None or words[0] == program):
+            found.append(int(folder.name))
+    return found
+
+
+def rank_of(process):
+    try:
+        variables = pathlib.Path(f"/proc/{process}/environ").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return None
+    for variable in variables:
+        name, _, value = variable.partition("=")
+        if name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+            return int(value)
+    return None
+
+
+def until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        if time.monotonic() > end:
+            return None
+        time.sleep(0.005)
+    return found
+
+
+class Job:
+    """A run of RANKS ranks in a folder of its own."""
+
+    def __init__(self, options, folder, program, arguments, fault=""):
+        self.folder = folder
+        self.program = program
+        self.marker = str(folder)
+        self.output = folder / "output.txt"
+        command = [*shlex.split(options.mpiexec), "-n", str(RANKS), program, *COMMON.split(), *arguments.split(),
+                   "--save-dir", str(folder / "run")]
+        environment = dict(os.environ, FAULT=fault)
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment,
+                                            start_new_session=True)
+
+    def rank(self, number):
+        return until(lambda: next((p for p in marked(self.marker, self.program) if rank_of(p) == number), None), 30)
+
+    def text(self):
+        return self.output.read_text(errors="replace")
+
+    def wait(self, seconds):
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def saves(self):
+        return list((self.folder / "run" / "checkpoints").glob("*")) if (self.folder / "run").exists() else []
+
+    def kill(self):
+        for process in marked(self.marker):
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+
+def by_signal(number, phase):
+    """Sends a signal to rank 1 in a phase; a save is where a temporary file of a checkpoint appears."""
+    def inject(job):
+        victim = job.rank(1)
+        if phase == "start":
+            time.sleep(0.2)
+        else:
+            until(lambda: job.saves(), 60)
+            if phase == "save":
+                until(lambda: any(p.name.startswith(".new-") for p in job.saves()), 10)
+        os.kill(victim, number)
+    return inject
+
+
+DEAD = [r"rank 1 on \S+"]
+STOPPED = [r"rank 1 on \S+", r"process is stopped"]
+
+
+def rows():
+    found = []
+    for name, number in (("SIGKILL", signal.SIGKILL), ("SIGSEGV", signal.SIGSEGV), ("SIGABRT", signal.SIGABRT),
+                         ("SIGHUP", signal.SIGHUP)):
+        for phase in ("start", "collective", "save"):
+            found.append(Fault(name, phase, DEAD, {128 + number, 1}, 4, name == "SIGKILL",
+                               by_signal(number, phase), arguments="--save-steps 1"))
+    for name, number in (("SIGTERM", signal.SIGTERM), ("SIGINT", signal.SIGINT)):
+        found.append(Fault(name, "collective", [r"checkpoint|model: "], {3}, 8, name == "SIGTERM",
+                           by_signal(number, "collective"), arguments="--save-steps 1"))
+    for phase in ("collective", "save"):
+        found.append(Fault("SIGSTOP", phase, STOPPED, {4}, 1.2 * TIMEOUT + 4, phase == "collective",
+                           by_signal(signal.SIGSTOP, phase), arguments="--save-steps 1"))
+    for phase in ("start", "training", "evaluation"):
+        found += [
+            Fault("exit(0)", phase, DEAD, {0, 1}, 6, phase == "training"),
+            Fault("exception", phase, [r"rank 1 on \S+: .*the sensor gives no images"], {1}, 6, phase == "training"),
+            Fault("abort()", phase, DEAD, {134, 1}, 6),
+            Fault("invalid memory access", phase, DEAD, {139, 1}, 6),
+            Fault("a held lock", phase, [r"rank 1 on \S+", r"wait_for_a_lock|__lll_lock_wait|pthread_mutex_lock"], {4},
+                  1.2 * TIMEOUT + 6, phase != "evaluation"),
+            Fault("stops itself", phase, STOPPED, {4}, 1.2 * TIMEOUT + 6),
+        ]
+    return found
+
+
+KINDS = {"exit(0)": "exit", "exception": "throw", "abort()": "abort", "invalid memory access": "segv",
+         "a held lock": "lock", "stops itself": "stop"}
+
+
+def shared_memory():
+    return {p.name for p in pathlib.Path("/dev/shm").iterdir()}
+
+
+def seconds_of_end(fault, job):
+    """Injects the fault, and waits for the end. @return its exit code, and how long it took after the fault"""
+    if fault.inject is not None:
+        fault.inject(job)
+        begin = time.monotonic()
+    else:
+        # The program fails by itself. What it did before, the start of MPI above all, is not of interest.
+        until(lambda: job.rank(1), 30)
+        begin = time.monotonic() if fault.phase == "start" else None
+        while begin is None and job.process.poll() is None:
+            time.sleep(0.02)
+            if "epoch" in job.text() or job.saves():
+                begin = time.monotonic()
+        begin = begin or time.monotonic()
+    return job.wait(fault.seconds + 60), time.monotonic() - begin
+
+
+def run(fault, options, folder):
+    """@return what is wrong, and the row of the table"""
+    kind = KINDS.get(fault.name, "")
+    program = options.faulty if kind else options.train
+    before = shared_memory()
+    wrong = []
+    job = Job(options, folder, program, fault.arguments, f"{kind}:{fault.phase}:1" if kind else "")
+    code, seconds = seconds_of_end(fault, job)
+    if code is None:
+        wrong.append("it hangs")
+    elif (code if code >= 0 else 128 - code) not in fault.codes:
+        wrong.append(f"exit code {code} instead of {sorted(fault.codes)}")
+    if seconds > fault.seconds:
+        wrong.append(f"it took {seconds:.1f} s instead of {fault.seconds:.1f} s")
+    text = job.text()
+    wrong += [f"no line with '{expected}'" for expected in fault.texts if not re.search(expected, text)]
+    if not until(lambda: not marked(job.marker), 5):
+        wrong.append(f"processes are left: {marked(job.marker)}")
+    job.kill()
+    # Other jobs may use shared memory, too; what was left by this one stays.
+    if left := {name for name in shared_memory() - before if until(lambda n=name: n not in shared_memory(), 3) is None}:
+        wrong.append(f"left in /dev/shm: {sorted(left)}")
+    if fault.resumes and not wrong:
+        resumed = Job(options, folder, program, "--resume auto --max-time 1s")
+        if resumed.wait(60) not in (0, 3):
+            wrong.append(f"the run cannot be resumed: {resumed.text()[-500:]}")
+        resumed.kill()
+    line = next((line for line in text.splitlines() if re.search(r"^\w+: .*rank 1 on", line)), "")
+    return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train", required=True)
+    parser.add_argument("--faulty", required=True)
+    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none")
+    parser.add_argument("--table")
+    options = parser.parse_args()
+    chosen = [f for f in rows() if (f.few or not options.few) and options.only in f"{f.name}, {f.phase}"]
+    failed, table = 0, []
+    for fault in chosen:
+        with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
+            wrong, text, row = run(fault, options, pathlib.Path(folder))
+        table.append(row)
+        print(f"{'FAILED' if wrong else 'ok    '}  {fault.name}, {fault.phase}: {row}", flush=True)
+        if wrong:
+            failed += 1
+            print("  " + "\n  ".join(wrong) + "\n" + "\n".join("    " + line for line in text.splitlines()[-30:]), flush=True)
+    print(f"{len(chosen) - failed} of {len(chosen)} faults were reported as they should be.")
+    if options.table:
+        head = "| Fault of rank 1 of 4 | Phase | Seconds | Exit code | First line |\n|---|---|---|---|---|\n"
+        pathlib.Path(options.table).write_text(head + "\n".join(table) + "\n")
+    return 1 if failed else 0
+
+
+sys.exit(main())

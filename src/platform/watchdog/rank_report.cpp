@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/watchdog/rank_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/nearest.hpp"
+#include "platform/watchdog/process.hpp"
+
+namespace lockstep {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ThreadStack, thread, name, frames)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, rank, host, process, state, step, task, operation, is_waiting, seconds,
+                                   history, stacks, source)
+
+namespace {
+
+std::string text_of(const FlightRecorder::Operation& operation) {
+  std::string text(name(operation.kind));
+  if (!operation.label.empty()) text += " '" + operation.label + "'";
+  text += " (" + std::to_string(operation.bytes.value) + " bytes)";
+  return operation.step > 0 ? text + " of step " + std::to_string(operation.step) : text;
+}
+
+std::string in_seconds(double seconds) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", seconds);
+  return text.data();
+}
+
+/// Ranks with the same text, and when the shortest and the longest of them began to wait.
+struct Party {
+  std::string text;
+  std::vector<const RankReport*> reports;
+};
+
+template <typename TextOf>
+std::vector<Party> parties(const std::vector<RankReport>& reports, const TextOf& text_of_report) {
+  std::map<std::string, Party> found;
+  for (const RankReport& report : reports) {
+    const std::string text = text_of_report(report);
+    if (text.empty()) continue;
+    found[text].text = text;
+    found[text].reports.push_back(&report);
+  }
+  std::vector<Party> all;
+  for (auto& [text, party] : found) all.push_back(std::move(party));
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Party& a, const Party& b) { return a.reports.size() < b.reports.size(); });
+  return all;
+}
+
+std::vector<int> ranks_of(const Party& party) {
+  std::vector<int> ranks;
+  for (const RankReport* const report : party.reports) ranks.push_back(report->rank);
+  return ranks;
+}
+
+/// Says what a rank does, without what differs between ranks that do the same.
+std::string activity(const RankReport& report) {
+  std::string text;
+  if (report.state != "running" && report.state != "sleeping") text = "its process is " + report.state + "; ";
+  if (report.is_waiting) {
+    text += "waiting in " + report.operation;
+  } else {
+    if (!report.task.empty()) text += report.task + (report.step > 0 ? ", step " + std::to_string(report.step) : "");
+    if (report.task.empty()) text += "outside of lockstep";
+    if (!report.operation.empty()) text += "; its last operation, " + report.operation + ", has ended";
+  }
+  return report.source.empty() ? text : text + " (says " + report.source + ")";
+}
+
+bool is_wait(const std::string& function) {
+  return function.find("lockstep::") != std::string::npos &&
+         (function.find("wait") != std::string::npos || function.find("Wait") != std::string::npos);
+}
+
+/// Returns the first thread's stack down to where it begins to wait: what it does there changes from moment to moment.
+std::vector<std::string> place_of(const RankReport& report) {
+  if (report.stacks.empty()) return {};
+  std::vector<std::string> frames = report.stacks.front().frames;
+  const auto outermost_wait = std::find_if(frames.rbegin(), frames.rend(), is_wait);
+  if (outermost_wait != frames.rend()) frames.erase(frames.begin(), outermost_wait.base() - 1);
+  return frames;
+}
+
+std::string lines_of(const std::vector<std::string>& frames) {
+  std::string text;
+  for (const std::string& frame : frames) text += "    " + frame + '\n';
+  return text;
+}
+
+std::string other_threads(const RankReport& report) {
+  std::string text;
+  for (std::size_t i = 1; i < report.stacks.size(); ++i) {
+    const ThreadStack& stack = report.stacks[i];
+    text += "  thread " + std::to_string(stack.thread) + " (" + stack.name + ") of rank " + std::to_string(report.rank);
+    text += stack.frames.empty() ? " does not answer signals\n" : ":\n" + lines_of(stack.frames);
+  }
+  return text;
+}
+
+}  // namespace
+
+RankReport report_from(const FlightRecorder& record, int rank, const std::string& host) {
+  RankReport report{.rank = rank,
+                    .host = host,
+                    .process = record.process(),
+                    .state = process_state(record.process()),
+                    .step = record.step(),
+                    .task = record.task()};
+  const std::vector<FlightRecorder::Operation> operations = record.operations();
+  // Operations overlap, and the oldest one that is pending is what the others wait behind.
+  auto last = std::find_if(operations.begin(), operations.end(), [](const auto& o) { return o.is_pending; });
+  report.is_waiting = last != operations.end();
+  if (!report.is_waiting && !operations.empty()) last = operations.end() - 1;
+  for (auto operation = operations.begin(); operation != last; ++operation)
+    report.history.push_back(text_of(*operation));
+  if (last == operations.end()) return report;
+  report.operation = text_of(*last);
+  report.seconds = std::chrono::duration<double>(Clock::now() - last->submitted).count();
+  return report;
+}
+
+std::string to_json(const std::vector<RankReport>& reports) {
+  return nlohmann::json(reports).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::optional<std::vector<RankReport>> reports_from_json(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<std::vector<RankReport>>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string explain_ranks(const std::vector<std::string>& hosts, const std::vector<RankReport>& reports,
+                          std::size_t history) {
+  const auto host_of = [&hosts](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
+  const auto names = [&](const std::vector<int>& ranks) { return rank_names(ranks, host_of); };
+  std::string text;
+  std::vector<int> silent;
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+    const bool is_known = std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.rank == rank; });
+    if (!is_known) silent.push_back(rank);
+  }
+  if (!silent.empty())
+    text += names(silent) + ": no answer, neither from the process nor from another one of its node\n";
+  const std::vector<Party> activities = parties(reports, activity);
+  for (const Party& party : activities) {
+    const auto [first, last] =
+        std::minmax_element(party.reports.begin(), party.reports.end(),
+                            [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
+    text += names(ranks_of(party)) + ": " + party.text;
+    if (!(*last)->operation.empty()) {
+      const std::string shortest = in_seconds((*first)->seconds);
+      const std::string longest = in_seconds((*last)->seconds);
+      text += (party.reports.front()->is_waiting ? ", for " : ", submitted ") +
+              (shortest == longest ? longest : shortest + " to " + longest);
+      if (!party.reports.front()->is_waiting) text += " ago";
+    }
+    text += '\n';
+    const bool is_odd = 2 * party.reports.size() <= hosts.size();
+    const std::vector<std::string>& before = party.reports.front()->history;
+    if (!is_odd || history == 0 || before.empty()) continue;
+    text += "  before that, on rank " + std::to_string(party.reports.front()->rank) + ":";
+    for (std::size_t i = before.size() - std::min(before.size(), history); i < before.size(); ++i)
+      text += (text.back() == ':' ? " " : ", ") + before[i];
+    text += '\n';
+  }
+  const std::vector<Party> places = parties(reports, [](const RankReport& r) { return lines_of(place_of(r)); });
+  for (const Party& party : places) {
+    const bool all_wait =
+        std::all_of(party.reports.begin(), party.reports.end(), [](auto* r) { return r->is_waiting; });
+    const std::vector<int> ranks = ranks_of(party);
+    text += ranks.size() == 1 ? names(ranks) + (all_wait ? " waits" : " is")
+                              : std::to_string(ranks.size()) + " of " + std::to_string(hosts.size()) + " ranks (" +
+                                    names(ranks) + ")" + (all_wait ? " wait" : " are");
+    text += " here:\n" + party.text;
+    if (ranks.size() == 1 && !all_wait) text += other_threads(*party.reports.front());
+  }
+  return text;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/watchdog/watchdog.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "platform/machine/launch.hpp"
+#include "platform/watchdog/process.hpp"
+
+namespace lockstep {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobTable, hosts, addresses)
+
+namespace {
+
+constexpr std::chrono::milliseconds time_to_answer{1500};
+constexpr std::chrono::milliseconds between_heartbeats{1000};
+constexpr std::chrono::seconds time_of_an_end{10};  // in which a rank ends after an error
+constexpr const char* silent = "silent";            // the state of a rank that only its heartbeats tell of
+
+/// Delays the report of each rank by its number. The first rank has about half a second for its launcher to end the
+/// job, so that it is usually the only one that reports.
+std::chrono::duration<double> turn_of_this_rank() {
+  const int number = process_number(read_environment()).value_or(0);
+  return number == 0 ? Watchdog::Seconds(0) : Watchdog::Seconds(0.4 + 0.1 * std::min(number, 6));
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+std::string this_process() {
+  const auto number = process_number(read_environment());
+  return (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
+}
+
+std::string in_seconds(Watchdog::Seconds time) {
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.0f s", time.count());
+  return seconds.data();
+}
+
+/// Adds a report unless its rank, or somebody who is nearer to it, has reported already.
+void add(std::vector<RankReport>& reports, RankReport report) {
+  const auto distance = [](const RankReport& r) { return r.source.empty() ? 0 : r.state != silent ? 1 : 2; };
+  const auto known = std::find_if(reports.begin(), reports.end(), [&](const auto& r) { return r.rank == report.rank; });
+  if (known == reports.end()) return reports.push_back(std::move(report));
+  if (distance(report) < distance(*known)) *known = std::move(report);
+}
+
+}  // namespace
+
+std::string to_json(const JobTable& job) { return nlohmann::json(job).dump(); }
+
+std::optional<JobTable> job_from_json(const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<JobTable>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string explain_job(const JobTable& job, std::vector<RankReport> known, std::size_t history) {
+  std::vector<std::string> addresses = job.addresses;
+  for (const RankReport& report : known)
+    if (report.source.empty()) addresses[static_cast<std::size_t>(report.rank)].clear();
+  const auto answers = ask_all(addresses, "rank", time_to_answer);
+  for (const auto& answer : answers) {
+    if (!answer) continue;
+    for (RankReport& report : reports_from_json(*answer).value_or(std::vector<RankReport>()))
+      add(known, std::move(report));
+  }
+  std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return explain_ranks(job.hosts, known, history);
+}
+
+Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck)
+    : suspect_after_(deadline / 2),
+      deadline_(deadline + Seconds(2) + turn_of_this_rank()),
+      interval_(std::clamp<Seconds>(deadline_ / 20, Seconds(0.05), Seconds(1))),
+      on_stuck_(std::move(on_stuck)),
+      takes_stacks_(prepare_for_stacks()),
+      advanced_at_(Clock::now()),
+      worked_at_(Clock::now()),
+      thread_([this] { watch(); }) {}
+
+Watchdog::~Watchdog() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  channel_.wake();
+  thread_.join();
+}
+
+void Watchdog::join(Membership membership) {
+  const std::lock_guard lock(mutex_);
+  membership.own->set_process(getpid());
+  membership_ = std::move(membership);
+  advanced_at_ = worked_at_ = Clock::now();
+}
+
+void Watchdog::leave() {
+  const std::lock_guard lock(mutex_);
+  membership_.reset();
+}
+
+std::shared_ptr<FlightRecorder> Watchdog::record() const {
+  const std::lock_guard lock(mutex_);
+  return membership_ ? membership_->own : nullptr;
+}
+
+std::string Watchdog::explain_job() const {
+  std::optional<JobTable> job;
+  {
+    const std::lock_guard lock(mutex_);
+    if (membership_) job = membership_->job;
+  }
+  constexpr std::size_t history = 3;
+  return job ? lockstep::explain_job(*job, {}, history) : std::string();
+}
+
+void Watchdog::enter(std::string call) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back({std::move(call), Clock::now()});
+}
+
+void Watchdog::leave_call() {
+  const std::lock_guard lock(mutex_);
+  calls_.pop_back();
+  if (!calls_.empty()) calls_.back().begin = Clock::now();
+}
+
+void Watchdog::touch() {
+  const std::lock_guard lock(mutex_);
+  if (!calls_.empty()) calls_.back().begin = Clock::now();
+}
+
+/// Polls at an interval, so that neither entering a call nor an operation need wake this thread. The time in which the
+/// process was stopped does not count.
+void Watchdog::watch() {
+  pthread_setname_np(pthread_self(), "watchdog");
+  const auto interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval_);
+  Clock::time_point looked = Clock::now();
+  Clock::time_point heartbeat = looked;
+  for (;;) {
+    channel_.serve(interval, [this](const std::string& question, bool is_local) { return answer(question, is_local); });
+    const std::lock_guard lock(mutex_);
+    if (ends_) return;
+    const Clock::time_point now = Clock::now();
+    const auto away = now - std::exchange(looked, now) - interval;
+    if (away > Seconds(0.5)) {
+      if (!calls_.empty()) calls_.back().begin += away;
+      advanced_at_ += away;
+      worked_at_ += away;
+    }
+    look_at_the_rank(now);
+    if (now - heartbeat >= between_heartbeats) {
+      heartbeat = now;
+      send_heartbeat();
+    }
+    if (on_stuck_ && !has_reported_) has_reported_ = notices_a_hang(now);
+  }
+}
+
+void Watchdog::look_at_the_rank(Clock::time_point now) {
+  if (!membership_) return;
+  const FlightRecorder& record = *membership_->own;
+  const std::uint64_t advances = record.advances();
+  const std::uint64_t polls = record.polls();
+  if (std::exchange(advances_, advances) != advances) {
+    advanced_at_ = worked_at_ = now;
+    // A rank whose operation has failed ends, and advances in this. What it did before is asked for then.
+    const std::uint64_t by_operations = record.operation_advances();
+    const bool has_recovered = std::exchange(operation_advances_, by_operations) != by_operations;
+    if (has_recovered || now - stacks_taken_at_ > time_of_an_end) stacks_.clear();
+  }
+  if (std::exchange(polls_, polls) != polls) worked_at_ = now;
+  if (worked_at_ != now) {
+    const std::uint64_t work = work_of_other_threads();
+    if (std::exchange(work_, work) != work) worked_at_ = now;
+  }
+  const bool is_suspect = now - advanced_at_ > suspect_after_;
+  if (is_suspect && takes_stacks_ && stacks_.empty()) {
+    stacks_ = stacks_of_other_threads();
+    stacks_taken_at_ = now;
+  }
+}
+
+/// Calls on_stuck if the rank hangs. @return whether it does
+bool Watchdog::notices_a_hang(Clock::time_point now) {
+  std::string text;
+  if (!calls_.empty() && now - calls_.back().begin >= deadline_) {
+    text = complaint(calls_.back());
+  } else if (membership_ && calls_.empty() && !membership_->own->task().empty() && now - worked_at_ >= deadline_) {
+    text = complaint_of_idle_rank(now - worked_at_);
+  } else {
+    return false;
+  }
+  if (membership_) {
+    constexpr std::size_t history = 3;
+    text += '\n' + lockstep::explain_job(membership_->job, reports(), history);
+  }
+  on_stuck_(text);
+  return true;
+}
+
+std::string Watchdog::complaint(const Call& call) const {
+  const std::string stopped = stopped_neighbors();
+  std::string cause = call.name == "MPI_Init" ? "has not started, or is stopped or dead"
+                                              : "is stopped or dead, or has not come to this call";
+  if (!stopped.empty()) {
+    cause += ": " + stopped;
+  } else if (call.name != "MPI_Init") {
+    cause += ": does every rank make the same groups, and does none leave its function early?";
+  }
+  return this_process() + ": " + call.name + " has not returned after " + in_seconds(Clock::now() - call.begin) +
+         ", so another process of the job " + cause;
+}
+
+std::string Watchdog::complaint_of_idle_rank(Seconds idle) const {
+  return this_process() + ": no thread has computed, read or written for " + in_seconds(idle) + " while " +
+         membership_->own->task() + ": it waits for a lock, or for a file or device that does not answer";
+}
+
+void Watchdog::send_heartbeat() {
+  if (!membership_ || !membership_->receiver_of_heartbeats) return;
+  RankReport report = report_from(*membership_->own, membership_->rank,
+                                  membership_->job.hosts[static_cast<std::size_t>(membership_->rank)]);
+  report.history.clear();
+  const auto receiver = static_cast<std::size_t>(*membership_->receiver_of_heartbeats);
+  channel_.send_heartbeat(membership_->job.addresses[receiver],
+                          std::to_string(report.rank) + ' ' + to_json({std::move(report)}));
+}
+
+std::string Watchdog::answer(const std::string& question, bool is_local) {
+  const std::lock_guard lock(mutex_);
+  if (!membership_) return {};
+  if (question == "rank") return to_json(reports());
+  if (question == "job" && is_local) return to_json(membership_->job);
+  return {};
+}
+
+/// Returns the report of this rank, those of the other ranks of its node, and the heartbeats that it has received.
+std::vector<RankReport> Watchdog::reports() {
+  const JobTable& job = membership_->job;
+  const std::string me = "rank " + std::to_string(membership_->rank);
+  std::vector<RankReport> all;
+  for (std::size_t i = 0; i < membership_->records.size(); ++i) {
+    const int rank = membership_->node[i];
+    all.push_back(report_from(*membership_->records[i], rank, job.hosts[static_cast<std::size_t>(rank)]));
+    if (rank != membership_->rank) {
+      all.back().source = me + ", which shares its node";
+    } else if (takes_stacks_) {
+      all.back().stacks = stacks_.empty() ? stacks_of_other_threads() : stacks_;
+    }
+  }
+  for (const auto& [rank, heartbeat] : channel_.heartbeats()) {
+    auto sent = reports_from_json(heartbeat.text.substr(heartbeat.text.find(' ') + 1));
+    if (!sent || sent->size() != 1) continue;
+    const Seconds age = Clock::now() - heartbeat.received;
+    sent->front().state = silent;
+    sent->front().source = me + ", which received its last heartbeat " + in_seconds(age) + " ago";
+    sent->front().seconds += age.count();
+    all.push_back(std::move(sent->front()));
+  }
+  return all;
+}
+
+}  // namespace lockstep

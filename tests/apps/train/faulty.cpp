@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// This program is train with a data set that fails on one rank, for mpi-scripts/faults.py. The variable FAULT says how:
+//   FAULT=KIND:PHASE:RANK    KIND exit, throw, abort, segv, kill, stop or lock; PHASE start, training or evaluation
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "lockstep/train.hpp"
+
+namespace {
+
+using lockstep::data::Dataset;
+using lockstep::data::SampleKey;
+
+std::string variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// Waits for a lock that another thread never gives back.
+void wait_for_a_lock() {
+  static std::mutex mutex;
+  static const auto* const holder = new std::thread([] {
+    mutex.lock();
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  });
+  (void)holder;
+  while (mutex.try_lock()) {
+    mutex.unlock();
+    std::this_thread::yield();
+  }
+  mutex.lock();
+}
+
+void fail_in(const std::string& phase) {
+  static const std::string fault = variable("FAULT");
+  static const std::string rank = variable("OMPI_COMM_WORLD_RANK") + variable("PMI_RANK");
+  const std::string kind = fault.substr(0, fault.find(':'));
+  if (fault != kind + ':' + phase + ':' + rank) return;
+  if (kind == "exit") std::exit(0);
+  if (kind == "throw") throw std::runtime_error("the sensor gives no images");
+  if (kind == "abort") std::abort();
+  if (kind == "segv") std::raise(SIGSEGV);
+  if (kind == "kill") std::raise(SIGKILL);
+  if (kind == "stop") std::raise(SIGSTOP);
+  if (kind == "lock") wait_for_a_lock();
+}
+
+/// Another data set, whose reading fails late in the data, so that a few steps have been made.
+class Faulty final : public Dataset {
+ public:
+  Faulty(std::shared_ptr<const Dataset> inner, std::string phase, std::int64_t size)
+      : inner_(std::move(inner)), phase_(std::move(phase)), size_(size) {}
+  [[nodiscard]] std::string name() const override { return "faulty"; }
+  [[nodiscard]] std::vector<lockstep::TensorSpec> tensors() const override { return inner_->tensors(); }
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t classes() const override { return inner_->classes(); }
+  void read(const SampleKey& key, std::span<const lockstep::Buffer> tensors) const override {
+    if (key.seed == seed_of_run && ++reads_ == 100) fail_in(phase_);
+    inner_->read(key, tensors);
+  }
+  static constexpr std::uint64_t seed_of_run = 7;  // the fingerprint is read with another one
+
+ private:
+  std::shared_ptr<const Dataset> inner_;
+  std::string phase_;
+  std::int64_t size_;
+  mutable std::atomic<int> reads_ = 0;
+};
+
+lockstep::data::DatasetPair load(const lockstep::data::DatasetOptions& options) {
+  fail_in("start");
+  const auto pair = lockstep::data::Datasets().load("synthetic-digits", options);
+  // Evaluations come soon, if they are what fails.
+  const std::int64_t size = variable("FAULT").find(":evaluation:") == std::string::npos ? pair.train->size() : 64;
+  return {std::make_shared<Faulty>(pair.train, "training", size),
+          std::make_shared<Faulty>(pair.test, "evaluation", pair.test->size())};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lockstep::Registry registry;
+  registry.datasets.add({.name = "faulty", .load = load, .directory = lockstep::data::Directory::none});
+  registry.dataset = "faulty";
+  return lockstep::train_main(argc, argv, registry);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the watchdog tells: the record of operations, stacks of threads, and the explanation of what ranks do.
+#include "platform/watchdog/watchdog.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "platform/watchdog/process.hpp"
+
+/// A function that the program exports under this name, in which a thread waits. External C linkage keeps the name.
+extern "C" __attribute__((noinline)) void lockstep_test_waits_here(std::mutex& mutex) {
+  const std::lock_guard lock(mutex);
+  asm volatile("" ::: "memory");  // the call above is no tail call
+}
+
+namespace lockstep {
+namespace {
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + '\n';
+  return text;
+}
+
+/// The record lies in memory that is zero at the start.
+std::unique_ptr<FlightRecorder> empty_record() { return std::make_unique<FlightRecorder>(); }
+
+TEST(FlightRecorder, KeepsTheLastOperationsInTheirOrder) {
+  const auto record = empty_record();
+  for (int i = 0; i < 300; ++i) {
+    record->set_step(i);
+    const std::uint64_t number = record->begin(CollectiveKind::all_reduce, "bucket " + std::to_string(i), {8 * i});
+    if (i != 299) record->end(number);
+  }
+  const auto operations = record->operations();
+  ASSERT_EQ(operations.size(), FlightRecorder::remembered);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const auto expected = static_cast<std::int64_t>(300 - FlightRecorder::remembered + i);
+    EXPECT_EQ(operations[i].number, expected);
+    EXPECT_EQ(operations[i].label, "bucket " + std::to_string(expected));
+    EXPECT_EQ(operations[i].bytes.value, 8 * expected);
+    EXPECT_EQ(operations[i].step, expected);
+    EXPECT_EQ(operations[i].is_pending, expected == 299);
+  }
+}
+
+/// Another thread reads while the rank writes, which thousands of reads would notice.
+TEST(FlightRecorder, IsReadWhileItIsWritten) {
+  const auto record = empty_record();
+  std::atomic<bool> ends = false;
+  std::thread reader([&] {
+    while (!ends.load()) {
+      for (const auto& operation : record->operations()) {
+        const bool is_long = operation.bytes.value % 2 == 0;
+        EXPECT_EQ(operation.label, operation.label.empty() ? "" : std::string(is_long ? 40 : 4, is_long ? 'a' : 'b'));
+        EXPECT_EQ(operation.kind, is_long ? CollectiveKind::broadcast : CollectiveKind::barrier);
+      }
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    const bool is_long = i % 2 == 0;
+    record->end(record->begin(is_long ? CollectiveKind::broadcast : CollectiveKind::barrier,
+                              std::string(is_long ? 40 : 4, is_long ? 'a' : 'b'), {i}));
+  }
+  ends = true;
+  reader.join();
+}
+
+TEST(Stacks, ShowWhereAnotherThreadWaits) {
+  ASSERT_TRUE(prepare_for_stacks());
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::atomic<bool> runs = false;
+  std::thread waiter([&] {
+    pthread_setname_np(pthread_self(), "waiter");
+    runs = true;
+    lockstep_test_waits_here(mutex);
+  });
+  while (!runs) std::this_thread::yield();
+  std::string found;
+  for (int i = 0; i < 100 && found.find("lockstep_test_waits_here") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (const ThreadStack& stack : stacks_of_other_threads())
+      if (stack.name == "waiter") found = joined(stack.frames);
+  }
+  EXPECT_NE(found.find("lockstep_test_waits_here"), std::string::npos) << found;
+  lock.unlock();
+  waiter.join();
+}
+
+TEST(Stacks, AThreadThatBlocksSignalsHasNone) {
+  ASSERT_TRUE(prepare_for_stacks());
+  std::atomic<bool> runs = false;
+  std::atomic<bool> ends = false;
+  std::thread deaf([&] {
+    pthread_setname_np(pthread_self(), "deaf");
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    runs = true;
+    while (!ends) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  });
+  while (!runs) std::this_thread::yield();
+  int seen = 0;
+  for (const ThreadStack& stack : stacks_of_other_threads()) {
+    if (stack.name != "deaf") continue;
+    ++seen;
+    EXPECT_TRUE(stack.frames.empty());
+  }
+  EXPECT_EQ(seen, 1);
+  ends = true;
+  deaf.join();
+}
+
+RankReport report(int rank, const std::string& host, bool waits, std::vector<std::string> frames) {
+  RankReport made{
+      .rank = rank, .host = host, .process = 100 + rank, .state = "sleeping", .step = 7, .task = "training"};
+  made.operation = "all_reduce 'bucket 3' (64 bytes) of step 7";
+  made.is_waiting = waits;
+  made.seconds = 5;
+  made.stacks = {{.thread = 100 + rank, .name = "train", .frames = std::move(frames)}};
+  return made;
+}
+
+TEST(ExplainRanks, NamesTheOddRankFirst) {
+  const std::vector<std::string> hosts = {"host1", "host1", "host2", "host2"};
+  std::vector<RankReport> reports;
+  for (const int rank : {0, 1, 3}) {
+    // The innermost functions differ from moment to moment.
+    reports.push_back(report(rank, hosts[static_cast<std::size_t>(rank)], true,
+                             {rank == 0 ? "sched_yield" : "poll", "lockstep::Progress::wait(lockstep::Operation&)",
+                              "lockstep::Work::wait()", "main"}));
+  }
+  reports.push_back(report(2, "host2", false, {"pthread_mutex_lock", "the_users_layer", "main"}));
+  reports.back().history = {"broadcast 'weights' (8 bytes) of step 6"};
+  const std::string text = explain_ranks(hosts, reports, 3);
+  const std::size_t odd = text.find("rank 2 on host2: training, step 7; its last operation");
+  const std::size_t others = text.find("ranks 0 on host1, 1 on host1, 3 on host2: waiting in all_reduce 'bucket 3'");
+  EXPECT_LT(odd, others) << text;
+  EXPECT_NE(others, std::string::npos) << text;
+  EXPECT_NE(text.find("before that, on rank 2: broadcast 'weights' (8 bytes) of step 6"), std::string::npos) << text;
+  const std::size_t odd_stack = text.find("rank 2 on host2 is here:\n    pthread_mutex_lock\n    the_users_layer");
+  const std::size_t other_stacks = text.find("3 of 4 ranks (ranks 0 on host1, 1 on host1, 3 on host2) wait here:");
+  EXPECT_LT(odd_stack, other_stacks) << text;
+  EXPECT_NE(other_stacks, std::string::npos) << text;
+}
+
+TEST(ExplainRanks, SaysWhoIsSilentAndWhoTellsOfAStoppedRank) {
+  std::vector<RankReport> reports = {report(0, "a", true, {"main"}), report(1, "a", false, {})};
+  reports[1].state = "stopped";
+  reports[1].source = "rank 0, which shares its node";
+  reports[1].stacks.clear();
+  const std::string text = explain_ranks({"a", "a", "b"}, reports, 0);
+  EXPECT_NE(text.find("rank 2 on b: no answer"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 on a: its process is stopped; training, step 7"), std::string::npos) << text;
+  EXPECT_NE(text.find("(says rank 0, which shares its node)"), std::string::npos) << text;
+}
+
+TEST(ExplainRanks, ReportsTravelAsText) {
+  const std::vector<RankReport> reports = {report(3, "h", true, {"f\xff", "main"})};
+  const auto read = reports_from_json(to_json(reports));
+  ASSERT_TRUE(read && read->size() == 1);
+  EXPECT_EQ(read->front().operation, reports.front().operation);
+  EXPECT_EQ(read->front().stacks.front().frames.back(), "main");
+  EXPECT_FALSE(reports_from_json("{"));
+  EXPECT_FALSE(reports_from_json("[{\"rank\": \"x\"}]"));
+}
+
+/// A thread that answers questions as a rank's watchdog does.
+class Answering {
+ public:
+  explicit Answering(std::string answer)
+      : thread_([this, answer = std::move(answer)] {
+          while (!ends_) {
+            channel_.serve(std::chrono::milliseconds(1000),
+                           [&](const std::string& question, bool) { return question == "rank" ? answer : ""; });
+          }
+        }) {}
+  ~Answering() {
+    ends_ = true;
+    channel_.wake();
+    thread_.join();
+  }
+  Answering(const Answering&) = delete;
+  Answering& operator=(const Answering&) = delete;
+  [[nodiscard]] const std::string& address() const { return channel_.address(); }
+
+ private:
+  SideChannel channel_;
+  std::atomic<bool> ends_ = false;
+  std::thread thread_;
+};
+
+TEST(SideChannel, AnswersThoseWhoKnowItsSecretOnly) {
+  const Answering long_one(std::string(300'000, 'x'));
+  const SideChannel silent;  // accepts connections, and nobody serves it
+  std::string wrong = long_one.address();
+  wrong.front() = wrong.front() == '0' ? '1' : '0';
+  const auto answers =
+      ask_all({long_one.address(), silent.address(), wrong, ""}, "rank", std::chrono::milliseconds(700));
+  EXPECT_EQ(answers[0], std::string(300'000, 'x'));
+  EXPECT_FALSE(answers[1]);
+  EXPECT_FALSE(answers[2]);
+  EXPECT_FALSE(answers[3]);
+}
+
+TEST(SideChannel, KeepsTheLastHeartbeatOfEachSender) {
+  SideChannel receiver;
+  const SideChannel sender;
+  sender.send_heartbeat(receiver.address(), "3 first");
+  sender.send_heartbeat(receiver.address(), "4 other");
+  sender.send_heartbeat(receiver.address(), "3 last");
+  for (int i = 0; i < 50 && receiver.heartbeats().size() < 2; ++i)
+    receiver.serve(std::chrono::milliseconds(20), [](const std::string&, bool) { return std::string(); });
+  ASSERT_EQ(receiver.heartbeats().size(), 2U);
+  EXPECT_EQ(receiver.heartbeats().at("3").text, "3 last");
+  EXPECT_EQ(receiver.heartbeats().at("4").text, "4 other");
+}
+
+TEST(Processes, StatesAndWorkAreKnown) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  EXPECT_EQ(parent_of(child), getpid());
+  kill(child, SIGSTOP);
+  for (int i = 0; i < 200 && process_state(child) != "stopped"; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(process_state(child), "stopped");
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(process_state(child), "gone");
+  std::atomic<bool> ends = false;
+  std::uint64_t before = 0;
+  std::uint64_t after = 0;
+  std::thread busy([&] {
+    while (!ends) {
+    }
+  });
+  for (int i = 0; i < 500 && after == before; ++i) {
+    if (i == 0) before = after = work_of_other_threads();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    after = work_of_other_threads();
+  }
+  EXPECT_GT(after, before);
+  ends = true;
+  busy.join();
+}
+
+}  // namespace
+}  // namespace lockstep
