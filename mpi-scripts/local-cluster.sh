@@ -9,9 +9,10 @@
 #   local-cluster.sh down                         ends it
 #     --hosts N       number of hosts (2), at most 99
 #     --slurm         a Slurm of these hosts: run --slurm srun -N2 -n4 train
+#     --gpus N        GPUs of each host that Slurm hands out (0), whether they exist or not; implies --slurm
 #     --rate RATE     rate of each host's link in each direction, as tc writes it: 1gbit
 #     --per-host N    only for run: COMMAND under MPIEXEC (mpirun), N ranks on each host; options of MPIEXEC may precede it
-# A run with one of the first three options has a cluster of its own, and so has a run while none is up. COMMAND's variable
+# A run with one of the first four options has a cluster of its own, and so has a run while none is up. COMMAND's variable
 # LOCKSTEP_HOSTS names the hosts. Needs root or unprivileged user namespaces, and root for Slurm; where that is not
 # permitted, or Slurm is not installed, the script prints the reason and exits with 77.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,6 +22,7 @@ readonly self=$PWD/mpi-scripts/local-cluster.sh ssh=$PWD/mpi-scripts/local-clust
 hosts=2
 rate=
 slurm=
+gpus=0
 per_host=
 
 refuse() {
@@ -62,16 +64,17 @@ boot() {
 
 # In a new world, as its root.
 make_world() {
-  local i
+  local i name
+  name=$(hostname)
   mount -t tmpfs -o mode=755 tmpfs /run
   mkdir -p /run/{bin,hosts,local}
   mkdir -m 1777 /run/tmp
   ln -s "$ssh" /run/bin/ssh
   readlink /proc/self/ns/pid >/run/hosts/pid-namespace
   {
-    echo "$network.254 $(hostname)"
     for ((i = 1; i <= hosts; ++i)); do echo "$network.$i host$i"; done
-    cat /etc/hosts
+    # The hosts cannot reach a loopback address, which many machines give their own name.
+    if [ "$name" = localhost ]; then cat /etc/hosts; else echo "$network.254 $name" && sed -E "s/[[:space:]]$name([[:space:]]|\$)/ /g" /etc/hosts; fi
   } >/run/etc-hosts
   mount --bind /run/etc-hosts /etc/hosts
   ip link set lo up
@@ -109,24 +112,31 @@ JobAcctGatherType=jobacct_gather/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
-NodeName=host[1-$hosts] CPUs=$(($(nproc) > 1 ? $(nproc) : 2))
+GresTypes=gpu
+NodeName=host[1-$hosts] CPUs=$(($(nproc) > 1 ? $(nproc) : 2))$([ "$gpus" = 0 ] || echo " Gres=gpu:$gpus")
 PartitionName=all Nodes=ALL Default=YES State=UP
 END
+  for ((i = 0; i < gpus; ++i)); do
+    touch "/run/slurm/gpu$i"
+    echo "Name=gpu File=/run/slurm/gpu$i" >>/run/slurm/gres.conf
+  done
   export SLURM_CONF=/run/slurm/slurm.conf
   munged --force --key-file=/run/slurm/munge.key --socket=/run/munge/munge.socket.2 --pid-file=/run/munge/munged.pid \
-    --log-file=/run/slurm/munged.log --seed-file=/run/slurm/munged.seed 2>/run/slurm/start.log || no_slurm munged
-  slurmctld 2>>/run/slurm/start.log || no_slurm slurmctld
-  for ((i = 1; i <= hosts; ++i)); do "$ssh" "host$i" slurmd -N "host$i" 2>>/run/slurm/start.log || no_slurm "slurmd of host$i"; done
+    --log-file=/run/slurm/munged.log --seed-file=/run/slurm/munged.seed 2>/run/slurm/start.log || no_slurm "munged failed"
+  slurmctld 2>>/run/slurm/start.log || no_slurm "slurmctld failed"
+  for ((i = 1; i <= hosts; ++i)); do
+    "$ssh" "host$i" slurmd -N "host$i" 2>>/run/slurm/start.log || no_slurm "slurmd failed on host$i"
+  done
   for ((i = 0; i < 300; ++i)); do
     [ "$(sinfo --noheader --Node --states=idle 2>/dev/null | wc -l)" != "$hosts" ] || return 0
     sleep 0.1
   done
-  no_slurm "not all of the hosts, within 30 s,"
+  no_slurm "after 30 s its state is $(sinfo --noheader --format='%N %T %E' | paste -sd,)"
 }
 
 no_slurm() {
   tail -n 20 /run/slurm/*.log >&2
-  refuse "Slurm cannot be started here: $1 did not start; its messages are above"
+  refuse "Slurm cannot be started here: $1; the messages of its daemons are above"
 }
 
 # Goes on in a new world: makes the hosts, then does what the arguments say.
@@ -144,7 +154,7 @@ enter_new_world() {
   fi
   [ "$(id -u)" = 0 ] || new_world+=(--user --map-root-user)
   why=$("${new_world[@]}" ip link add lockstep0 type bridge 2>&1) || refuse "hosts cannot be made here: ${why:-no namespaces}"
-  exec "${new_world[@]}" "$self" inside --hosts "$hosts" --rate "$rate" ${slurm:+--slurm} "$@"
+  exec "${new_world[@]}" "$self" inside --hosts "$hosts" --rate "$rate" ${slurm:+--slurm --gpus "$gpus"} "$@"
 }
 
 # Prints a process of the world that is up, if one is.
@@ -202,7 +212,7 @@ launch() {
   shift
   ranks=$(($(tr ',' '\n' <<<"$LOCKSTEP_HOSTS" | wc -l) * per_host))
   if ! grep -qE 'Open ?MPI|OpenRTE' <<<"$("$launcher" --version 2>&1)"; then # then it is MPICH's or a descendant
-    exec "$launcher" -iface lockstep0 -hosts "$LOCKSTEP_HOSTS" -ppn "$per_host" -n "$ranks" "$@"
+    exec "$launcher" -hosts "$LOCKSTEP_HOSTS" -ppn "$per_host" -n "$ranks" "$@"
   fi
   [ "$ranks" -gt "$(nproc)" ] || export OMPI_MCA_mpi_yield_when_idle=0
   exec "$launcher" -H "${LOCKSTEP_HOSTS//,/:$per_host,}:$per_host" -np "$ranks" --bind-to none "$@"
@@ -210,7 +220,7 @@ launch() {
 
 usage() {
   printf 'error: %s\n' "$*" >&2
-  fail "usage: local-cluster.sh run [--hosts N] [--slurm] [--rate RATE] [--per-host N] COMMAND… | up [--hosts N] [--slurm] [--rate RATE] | down"
+  fail "usage: local-cluster.sh run [--hosts N] [--slurm] [--gpus N] [--rate RATE] [--per-host N] COMMAND… | up [same options] | down"
 }
 
 number() { [[ $2 =~ ^[1-9][0-9]?$ ]] || usage "$1 '$2': give a number from 1 to 99"; }
@@ -231,11 +241,12 @@ while [[ ${1:-} == --* ]]; do
       shift
       continue
       ;;
-    --hosts | --rate | --per-host) [ $# -ge 2 ] || usage "$1 needs a value" ;;
+    --hosts | --gpus | --rate | --per-host) [ $# -ge 2 ] || usage "$1 needs a value" ;;
     *) break ;;
   esac
   case $1 in
     --hosts) number "$1" "$2"; hosts=$2 enters=enter_new_world ;;
+    --gpus) [ "$2" = 0 ] || number "$1" "$2"; gpus=$2 slurm=yes enters=enter_new_world ;;
     --rate) rate=$2 enters=enter_new_world ;;
     --per-host) number "$1" "$2"; per_host=$2 ;;
   esac

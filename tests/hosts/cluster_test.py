@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Trains on two hosts by mpirun, srun and sbatch, and compares the bits with those of one host: cluster_test.py ROOT TRAIN
+
+The hosts and their Slurm are those of local-cluster.sh, in which this program starts itself once more. One reference run serves
+all comparisons. Where Slurm cannot be started, only mpirun is tried, unless LOCKSTEP_REQUIRE names "slurm"; and so on with
+"namespaces" and "mnist".
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT, TRAIN = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+SKIPPED = 77
+STEPS = 150
+ACCURACY = 95  # percent of the test images
+MPIRUN = os.environ.get("MPIEXEC", "mpirun")
+WITH_SLURM = os.environ.get("LOCKSTEP_CLUSTER") == "slurm"
+
+
+def skipped(reason, message):
+    """Returns the exit code of a skip, which is an error where LOCKSTEP_REQUIRE names the reason."""
+    required = reason in os.environ.get("LOCKSTEP_REQUIRE", "").split(",")
+    print(f"{'error: LOCKSTEP_REQUIRE names it: ' if required else ''}[{reason}] {message}", flush=True)
+    return 1 if required else SKIPPED
+
+
+def data():
+    """Options of the training data: MNIST's files, or drawn digits where they are missing."""
+    folder = pathlib.Path(os.environ.get("LOCKSTEP_DATA", ROOT.parent / "shared/data")) / "mnist"
+    return ["--dataset", "mnist", "--data-dir", str(folder)] if folder.exists() else ["--dataset", "synthetic-digits"]
+
+
+OPTIONS = ["--model", "lenet", "--device", "cpu", "--batch", "64", "--steps", str(STEPS), "--shards", "4", "--threads", "1",
+           "--eval-interval", "never", *data()]
+
+
+def run(*command, timeout=240):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=timeout)
+
+
+def result_of(output):
+    """The checksum of the weights, and the accuracy in percent, that train prints at the end."""
+    weights = re.search(r"(?m)^weights sha256 ([0-9a-f]{64})$", output)
+    accuracy = re.search(r"accuracy (\d+\.\d+) %", output)
+    return weights and weights[1], accuracy and float(accuracy[1])
+
+
+def until(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {seconds} s")
+        time.sleep(0.1)
+
+
+def text_of(path):
+    return path.read_text() if path.exists() else ""
+
+
+class Cluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.directory.name)
+        if WITH_SLURM:
+            cls.submit_batch_job()
+        cls.reference = run(MPIRUN, "-n", "2", TRAIN, *OPTIONS, "--save-dir", "none")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    @classmethod
+    def submit_batch_job(cls):
+        """Starts a run that stops when it has saved its first checkpoint, so that the time limit comes near without work."""
+        program = cls.folder / "train"
+        program.write_text('#!/bin/sh\nlast=$RUNS/train-$SLURM_JOB_ID/checkpoints/last\n'
+                           '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || '
+                           '{ until [ -e "$last" ]; do sleep 0.02; done; kill -STOP $$; } >/dev/null 2>&1 &\n'
+                           f'exec {TRAIN} "$@"\n')
+        program.chmod(0o755)
+        os.environ |= {"RUNS": str(cls.folder), "CPUS_PER_RANK": "1", "TRAIN": str(program)}
+        # Slurm looks at the limits every 30 s.
+        submitted = run("sbatch", "--parsable", "--nodes=2", "--time=1", "--signal=B:USR1@60", f"--output={cls.folder}/batch.out",
+                        ROOT / "mpi-scripts/train.sbatch", *OPTIONS, "--save-steps", "10")
+        assert submitted.returncode == 0, submitted.stderr
+        cls.job = submitted.stdout.strip()
+
+    def expect_reference(self, output):
+        """The same bits as one host's, and trained."""
+        weights, accuracy = result_of(self.reference.stdout)
+        self.assertIsNotNone(weights, self.reference.stdout + self.reference.stderr)
+        self.assertGreaterEqual(accuracy, ACCURACY)
+        self.assertEqual(result_of(output), (weights, accuracy), output)
+
+    def expect_table(self, output):
+        """Two ranks on each host, in the order of the hosts."""
+        self.assertRegex(output, r"(?m)^4 ranks on 2 nodes$")
+        self.assertIn("host1", output)
+
+    def test_1_mpirun(self):
+        result = run(MPIRUN, "-H", "host1:2,host2:2", "-n", "4", TRAIN, *OPTIONS, "--save-dir", "none")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.expect_table(result.stdout)
+        self.expect_reference(result.stdout)
+
+    @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
+    def test_2_a_batch_job_is_signaled_and_goes_on(self):
+        batch = self.folder / "batch.out"
+        until(lambda: "The time limit is near" in text_of(batch), 90, "the signal before the time limit")
+        self.assertEqual(run("scancel", "--signal=CONT", self.job).returncode, 0)
+        until(lambda: "JobState=COMPLETED" in run("scontrol", "show", "job", self.job).stdout, 90, f"the end of the job: {text_of(batch)}")
+        self.assertIn("The job is queued again.", text_of(batch))
+        logs = [text_of(self.folder / f"train-{self.job}/logs/workerlog.{rank}") for rank in range(4)]
+        self.assertEqual(logs[0].count("4 ranks on 2 nodes"), 2, logs[0])
+        self.assertEqual(len(result_of(logs[0])), 2)
+        self.expect_reference(logs[0])
+
+    @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
+    def test_3_srun(self):
+        result = run("srun", "-N2", "-n4", TRAIN, *OPTIONS, "--save-dir", "none")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.expect_table(result.stdout)
+        self.expect_reference(result.stdout)
+
+    @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
+    def test_4_srun_with_a_wrong_plugin_is_explained(self):
+        for plugin, said in (("none", r"srun started 4 processes \(SLURM_STEP_NUM_TASKS=4\) without a PMI plugin"),
+                             ("pmi2", r"srun --mpi=pmi2 started 4 processes \(SLURM_STEP_NUM_TASKS=4\) with a PMI plugin that this MPI library "
+                                      "cannot use")):
+            result = run("srun", "-N2", "-n4", f"--mpi={plugin}", TRAIN, *OPTIONS)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertEqual(len(re.findall("(?m)^train: ", result.stderr)), 1, result.stderr)
+            self.assertRegex(result.stderr, f"(?m)^train: rank 0 on host1: mismatch: {said}.*`srun --mpi=pmix`.*`srun --mpi=list`")
+
+    @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
+    def test_5_an_array_has_a_task_for_each_gpu(self):
+        program = self.folder / "show"
+        program.write_text('#!/bin/sh\necho "$(hostname) $SLURM_PROCID of $SLURM_NTASKS, $SLURM_GPUS_ON_NODE GPUs: $*"\n')
+        program.chmod(0o755)
+        os.environ["TRAIN"] = str(program)
+        result = run("sbatch", "--parsable", "--wait", "--nodes=2", "--gpus-per-node=3", "--array=7-8", f"--output={self.folder}/array-%a.out",
+                     ROOT / "mpi-scripts/train.sbatch", "--model", "a b")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        job = result.stdout.strip()
+        for task in ("7", "8"):
+            folder = self.folder / f"train-{job}_{task}"
+            logs = sorted(path.name for path in (folder / "logs").iterdir())
+            self.assertEqual(logs, [f"workerlog.{rank}" for rank in range(6)])
+            self.assertEqual(text_of(folder / "logs/workerlog.4"),
+                             f"host2 4 of 6, 3 GPUs: --model a b --seed {task} --save-dir {folder} --resume auto\n")
+
+
+def in_cluster(*options):
+    """Runs this program in a cluster. Returns its exit code, and why there is none."""
+    command = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", "2", *options, sys.executable, *sys.argv]
+    environment = os.environ | {"LOCKSTEP_CLUSTER": "slurm" if "--slurm" in options else "hosts"}
+    result = subprocess.run(list(map(str, command)), env=environment, stderr=subprocess.PIPE, text=True)
+    return result.returncode, result.stderr
+
+
+def main():
+    if "LOCKSTEP_CLUSTER" in os.environ:
+        unittest.main(argv=sys.argv[:1], verbosity=2)
+    version = run(MPIRUN, "--version")
+    if not re.search("Open ?MPI|OpenRTE|PRTE", version.stdout + version.stderr):
+        return skipped("mpi", "between namespaces of one machine MPICH now and then does not return from MPI_Finalize")
+    if "mnist" not in OPTIONS and skipped("mnist", "MNIST's files are missing: drawn digits take their place") != SKIPPED:
+        return 1
+    code, message = in_cluster("--slurm", "--gpus", "3")
+    if code == SKIPPED and "Slurm cannot be started" in message:
+        if skipped("slurm", message) != SKIPPED:
+            return 1
+        code, message = in_cluster()
+    print(message, file=sys.stderr)
+    return skipped("namespaces", message) if code == SKIPPED else code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
