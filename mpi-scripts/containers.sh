@@ -79,18 +79,18 @@ try_all() {
   if grep -qE 'Open ?MPI|OpenRTE' <<<"$("${job[0]}" --version 2>&1)"; then job+=(--oversubscribe --bind-to none); fi
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
   export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  try "root, 64 MB of /dev/shm, no CAP_SYS_PTRACE: train" \
-    container rw tmp "$bin/train" "${training[@]}"
-  try "the same: mpirun -np 2 train, with a checkpoint" \
+  try "root, 64 MB of /dev/shm, no CAP_SYS_PTRACE: train, with a checkpoint" \
+    container rw tmp "${saves[@]}" "$bin/train" "${training[@]}"
+  try "the same: mpirun -np 2 train" \
     container rw tmp "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   try "the same: 256 MiB all-reduced between 2 ranks, four times /dev/shm" \
     container rw tmp "${job[@]}" "$bin/comm-bench" --min 256M --max 256M --repetitions 2 --algorithm shared-memory
-  try "read-only root, writable /tmp: mpirun -np 2 train, with a checkpoint" \
+  try "read-only root, writable /tmp: mpirun -np 2 train" \
     container ro tmp "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
-  try "read-only root, nothing writable but /dev/shm, TMPDIR=/dev/shm: mpirun -np 2 train, with a checkpoint" \
+  try "read-only root, nothing writable but /dev/shm, TMPDIR=/dev/shm: mpirun -np 2 train" \
     container ro none env TMPDIR=/dev/shm "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   if [ "$(id -u)" = 0 ]; then
-    try "read-only root, an ordinary user: mpirun -np 2 train, with a checkpoint" \
+    try "read-only root, an ordinary user: mpirun -np 2 train" \
       container ro tmp setpriv --reuid 1000 --regid 1000 --clear-groups env HOME="$scratch" "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   fi
   [ "$failed" = 0 ]
