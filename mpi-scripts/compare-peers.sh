@@ -5,7 +5,7 @@
 #   compare-peers.sh [SETTING]...     all where none is named
 #     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
 #     oversubscribed  two ranks for each core, with yielding waits
-#     hosts           2 hosts, which are namespaces of this machine (hosts.sh), 1 and 2 ranks on each. Every library also
+#     hosts           2 hosts, which are namespaces of this machine (local-cluster.sh), 1 and 2 ranks on each. Every library also
 #                     with other algorithms, segments and eager limits; lockstep as it is, not tuned. With 1 rank on each
 #                     also what bare TCP takes
 #     gloo            2 ranks, against Gloo; all of Gloo's ranks yield while they wait, since its threads need the cores
@@ -116,7 +116,7 @@ start_with() {
   if [ "$3" = 0 ]; then
     command=(env "${environment[@]}" "$(<"build/peers/$library/mpirun")" "${flags[@]}")
   else
-    command=(env "${environment[@]}" "MPIEXEC=$(<"build/peers/$library/mpirun")" mpi-scripts/hosts.sh run "$3" "${flags[@]}")
+    command=(env "${environment[@]}" "MPIEXEC=$(<"build/peers/$library/mpirun")" mpi-scripts/local-cluster.sh run --per-host "$3" "${flags[@]}")
   fi
   [ "$bind" = none ] || command+=("${bound[@]}")
 }
@@ -202,9 +202,9 @@ setting_hosts() {
     for variant in $(variants_of "$library"); do peers+=("$library-$variant"); done
   done
   [ -z "${PEERS:-}" ] || read -ra peers <<<"$PEERS"
-  mpi-scripts/hosts.sh --rate "${RATE:-}" up
+  mpi-scripts/local-cluster.sh up --rate "${RATE:-}"
   # shellcheck disable=SC2064  # what there is now
-  trap "mpi-scripts/hosts.sh down" EXIT
+  trap "mpi-scripts/local-cluster.sh down" EXIT
   for per_host in 1 2; do
     bare=()
     [ "$per_host" != 1 ] || bare=(tcp-exchange)
@@ -238,9 +238,9 @@ setting_selection() {
   sweep node 2 0
   sweep oversubscribed $((2 * $(nproc))) 0
   bind=${BIND:-none}
-  mpi-scripts/hosts.sh --rate "${RATE:-}" up
+  mpi-scripts/local-cluster.sh up --rate "${RATE:-}"
   # shellcheck disable=SC2064  # what there is now
-  trap "mpi-scripts/hosts.sh down" EXIT
+  trap "mpi-scripts/local-cluster.sh down" EXIT
   sweep hosts-1 2 1
   sweep hosts-2 4 2
 }

@@ -53,6 +53,12 @@ inside() {
   exec setpriv --no-new-privs --bounding-set "$docker" "$@"
 }
 
+# In a container: TRAINING, which must save a checkpoint.
+saves() {
+  "$@" --save-dir "$TMPDIR/run"
+  [ -s "$TMPDIR/run/checkpoints/last/model.safetensors" ] || fail "train has saved no checkpoint in $TMPDIR/run"
+}
+
 failed=0
 # try WHAT COMMAND…: says whether it went well, and if not shows what it wrote.
 try() {
@@ -68,29 +74,31 @@ try() {
 
 try_all() {
   local bin=$1 training=(--dataset synthetic-digits --steps 4 --batch 64)
+  local saves=("$self" saves)
   local job=("${MPIEXEC:-mpirun}" -np 2)
   if grep -qE 'Open ?MPI|OpenRTE' <<<"$("${job[0]}" --version 2>&1)"; then job+=(--oversubscribe --bind-to none); fi
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
   export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  try "root, 64 MB of /dev/shm, no CAP_SYS_PTRACE: train" \
-    container rw tmp "$bin/train" "${training[@]}"
+  try "root, 64 MB of /dev/shm, no CAP_SYS_PTRACE: train, with a checkpoint" \
+    container rw tmp "${saves[@]}" "$bin/train" "${training[@]}"
   try "the same: mpirun -np 2 train" \
-    container rw tmp "${job[@]}" "$bin/train" "${training[@]}"
+    container rw tmp "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   try "the same: 256 MiB all-reduced between 2 ranks, four times /dev/shm" \
     container rw tmp "${job[@]}" "$bin/comm-bench" --min 256M --max 256M --repetitions 2 --algorithm shared-memory
   try "read-only root, writable /tmp: mpirun -np 2 train" \
-    container ro tmp "${job[@]}" "$bin/train" "${training[@]}"
+    container ro tmp "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   try "read-only root, nothing writable but /dev/shm, TMPDIR=/dev/shm: mpirun -np 2 train" \
-    container ro none env TMPDIR=/dev/shm "${job[@]}" "$bin/train" "${training[@]}"
+    container ro none env TMPDIR=/dev/shm "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   if [ "$(id -u)" = 0 ]; then
     try "read-only root, an ordinary user: mpirun -np 2 train" \
-      container ro tmp setpriv --reuid 1000 --regid 1000 --clear-groups env HOME="$scratch" "${job[@]}" "$bin/train" "${training[@]}"
+      container ro tmp setpriv --reuid 1000 --regid 1000 --clear-groups env HOME="$scratch" "${saves[@]}" "${job[@]}" "$bin/train" "${training[@]}"
   fi
   [ "$failed" = 0 ]
 }
 
 case ${1:-} in
   inside) inside "${@:2}" ;;
+  saves) saves "${@:2}" ;;
   shell)
     [ $# -ge 2 ] || fail "usage: containers.sh shell COMMAND…"
     container ro tmp "${@:2}"

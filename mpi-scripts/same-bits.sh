@@ -41,7 +41,7 @@ compare() {
 }
 
 has_hosts=yes
-mpi-scripts/hosts.sh run 1 true || has_hosts=
+mpi-scripts/local-cluster.sh run true || has_hosts=
 
 for model in ${MODELS:-lenet resnet20}; do
   for option in "${options[@]}"; do
@@ -60,7 +60,7 @@ for model in ${MODELS:-lenet resnet20}; do
     [ -n "$has_hosts" ] || continue
     for policy in core node; do
       compare "2 hosts × 2 ranks, by $policy" \
-        "$(digest "env OMPI_MCA_rmaps_base_mapping_policy=$policy mpi-scripts/hosts.sh run 2" 1 "${words[@]}")" "$expected"
+        "$(digest "env OMPI_MCA_rmaps_base_mapping_policy=$policy mpi-scripts/local-cluster.sh run --per-host 2" 1 "${words[@]}")" "$expected"
     done
   done
 done

@@ -21,13 +21,13 @@ format() {
   local formatter
   formatter=$(pinned clang-format)
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
-  shellcheck .ci/run mpi-scripts/*.sh tests/install/*.sh
+  shellcheck .ci/run mpi-scripts/*.sh mpi-scripts/*.sbatch tests/install/*.sh
   # American English. The pattern takes identifiers apart into their words.
-  files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
+  files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.sbatch' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
     xargs -0 codespell --builtin en-GB_to_en-US --regex '[A-Za-z][a-z]+' ||
     fail "British spellings: write them as the lines above say"
   local unlicensed
-  unlicensed=$(files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.py' '*CMakeLists.txt' .ci/run |
+  unlicensed=$(files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.in' '*.cmake' '*.sh' '*.sbatch' '*.py' '*CMakeLists.txt' .ci/run |
     xargs -0 grep -L 'SPDX-License-Identifier: Apache-2.0' || [ $? = 123 ])
   [ -z "$unlicensed" ] || fail "no line 'SPDX-License-Identifier: Apache-2.0' in: $unlicensed"
 }

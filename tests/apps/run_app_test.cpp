@@ -130,13 +130,13 @@ TEST(Run, ProcessesThatCannotSeeEachOtherAreTold) {
 
 TEST(Run, ProcessesThatSrunDoesNotConnectAreToldOnceBeforeMpiStarts) {
   const auto task = [](const std::string& number, const std::string& more) {
-    return probe_alone("SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=" + number + ' ' + more, "");
+    return probe_alone("SLURM_STEP_NUM_TASKS=2 SLURMD_NODENAME=node7 SLURM_PROCID=" + number + ' ' + more, "");
   };
   const auto first = task("0", "");
   EXPECT_EQ(first.exit_code, 1);
-  EXPECT_EQ(
-      first.output.find("apps_probe: mismatch: srun started 2 processes (SLURM_STEP_NUM_TASKS=2) without a PMI plugin"),
-      0U)
+  EXPECT_EQ(first.output.find("apps_probe: rank 0 on node7: mismatch: srun started 2 processes "
+                              "(SLURM_STEP_NUM_TASKS=2) without a PMI plugin"),
+            0U)
       << first.output;
   EXPECT_EQ(occurrences(first.output, "srun --mpi=pmix"), 1) << first.output;
   const auto second = task("1", "");

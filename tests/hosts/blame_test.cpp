@@ -18,9 +18,10 @@ class StoppedRankOnHosts : public Hosts, public testing::WithParamInterface<Stop
 /// stopped rank and its host.
 TEST_P(StoppedRankOnHosts, IsTheOnlyOneNamed) {
   const auto [hosts, per_host, method] = GetParam();
-  const auto result = run_program(script("--hosts " + std::to_string(hosts) + " run " + std::to_string(per_host) + ' ' +
-                                         LOCKSTEP_STOPPED_RANK + ' ' + method + " 1 2>&1"));
-  const std::string host = per_host == 1 ? "h2" : "h1";
+  const auto result =
+      run_program(script("run --hosts " + std::to_string(hosts) + " --per-host " + std::to_string(per_host) + ' ' +
+                         LOCKSTEP_STOPPED_RANK + ' ' + method + " 1 2>&1"));
+  const std::string host = per_host == 1 ? "host2" : "host1";
   EXPECT_NE(result.exit_code, 0);
   EXPECT_GE(occurrences(result.output, ": timeout: "), 1) << result.output;
   std::istringstream lines(result.output);

@@ -21,7 +21,7 @@ class Hosts : public testing::Test {
   void SetUp() override {
     if (!is_open_mpi(LOCKSTEP_MPIEXEC))
       LOCKSTEP_SKIP(mpi) << "between namespaces of one machine MPICH now and then does not return from MPI_Finalize";
-    const ProgramResult probe = run_program(script("exec true 2>&1"));
+    const ProgramResult probe = run_program(script("run true 2>&1"));
     if (probe.exit_code == not_permitted) LOCKSTEP_SKIP(namespaces) << probe.output;
     ASSERT_EQ(probe.exit_code, 0) << probe.output;
   }

@@ -19,7 +19,7 @@ SKIPPED = 77
 
 def on_hosts(hosts, folder, words):
     """Runs launch.sh beside so many hosts, where "train" is in PATH."""
-    command = [ROOT / "mpi-scripts/hosts.sh", "--hosts", str(hosts), "exec", ROOT / "mpi-scripts/launch.sh", *words]
+    command = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", str(hosts), ROOT / "mpi-scripts/launch.sh", *words]
     environment = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
                                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
     result = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
@@ -38,7 +38,7 @@ class OnGpus(unittest.TestCase):
         (cls.folder / "bin").mkdir()
         # Each host has GPUs of its own.
         machine = pathlib.Path(ROOT, "tests/emulated_gpu/machines/eight_gpus.json").read_text()
-        for number, host in enumerate([socket.gethostname(), "h1", "h2", "h3", "h4"]):
+        for number, host in enumerate([socket.gethostname(), "host1", "host2", "host3", "host4"]):
             (cls.folder / f"{host}.json").write_text(machine.replace("-1111-", f"-111{number}-"))
         program = cls.folder / "bin/train"
         program.write_text(f'#!/bin/sh\nEMULATED_GPU_MACHINE={cls.folder}/$(hostname).json exec {EMULATED} "$@"\n')
@@ -66,7 +66,7 @@ class OnGpus(unittest.TestCase):
         hosts = ",".join(f"10.77.0.{number}" for number in range(1, 5))
         result = self.train(4, f"fleetrun --ips={hosts} --selected_gpu 3 tools/train.py -c {self.config}", 4, 4)
         self.assertRegex(result.stdout, r"(?m)^ +0 +0 +\d+ +GPU 3 ")
-        self.assertRegex(result.stdout, r"(?m)^h1: ")  # the first host has rank 0
+        self.assertRegex(result.stdout, r"(?m)^host1: ")  # the first host has rank 0
 
     def test_3_paddle_with_logs(self):
         self.train(2, f"python3 -m paddle.distributed.launch --log_dir={self.folder}/log/ --ips=10.77.0.1,10.77.0.2 --gpus=0,1 tools/train.py "
@@ -90,16 +90,16 @@ class OnGpus(unittest.TestCase):
 class OnCpus(unittest.TestCase):
     def test_mpiruns_own(self):
         with tempfile.TemporaryDirectory() as folder:
-            line = f"-H h1,h2 -np 4 {TRAIN} --device cpu --steps 20 --eval-interval never --save-dir none"
+            line = f"-H host1,host2 -np 4 {TRAIN} --device cpu --steps 20 --eval-interval never --save-dir none"
             result = on_hosts(2, folder, line.split())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
 
     def test_a_host_that_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
-            result = on_hosts(2, folder, f"-H h1,h9 -np 2 {TRAIN} --device cpu".split())
+            result = on_hosts(2, folder, f"-H host1,host9 -np 2 {TRAIN} --device cpu".split())
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("h9", result.stdout + result.stderr)
+        self.assertIn("host9", result.stdout + result.stderr)
 
 
 if __name__ == "__main__":

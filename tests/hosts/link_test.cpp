@@ -22,7 +22,7 @@ double busy_share() {
   constexpr double bytes_per_second = 1e9 / 8;
   const auto file = std::filesystem::temp_directory_path() / ("lockstep-link-" + std::to_string(getpid()) + ".json");
   const auto result =
-      run_program(script(std::string("--rate 1gbit run 2 ") + LOCKSTEP_COMM_BENCH +
+      run_program(script(std::string("run --rate 1gbit --per-host 2 ") + LOCKSTEP_COMM_BENCH +
                          " --min 64M --max 64M --algorithm hierarchical-ring --repetitions 5 --warmup 1 --json " +
                          file.string() + " 2>&1"));
   EXPECT_EQ(result.exit_code, 0) << result.output;

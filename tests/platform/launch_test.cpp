@@ -54,8 +54,10 @@ TEST(MissingPmi, IsExplainedWhereSrunConnectsNothing) {
   EXPECT_TRUE(mentions(by_none, "srun started 4 processes (SLURM_STEP_NUM_TASKS=4) without a PMI plugin"));
   EXPECT_TRUE(mentions(by_none, "srun --mpi=pmix"));
   EXPECT_TRUE(mentions(by_none, "srun --mpi=list"));
-  const Environment by_pmi2 = {{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "2"}};
-  EXPECT_TRUE(mentions(missing_pmi(by_pmi2, true), "a PMI plugin that this MPI library cannot use"));
+  const Environment by_pmi2 = {{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "2"}, {"SLURM_MPI_TYPE", "pmi2"}};
+  EXPECT_TRUE(mentions(missing_pmi(by_pmi2, true),
+                       "srun --mpi=pmi2 started 4 processes (SLURM_STEP_NUM_TASKS=4) with a PMI plugin that this MPI "
+                       "library cannot use"));
   EXPECT_FALSE(missing_pmi(by_pmi2, false));
 }
 

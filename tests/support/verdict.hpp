@@ -8,6 +8,7 @@
 /// - gpu: there is no GPU; no_gpu: there is one, but the test is about having none
 /// - cuda: the kernels for GPUs are not built; cudnn: cuDNN or a library that it compiles with is missing
 /// - namespaces: this machine does not allow hosts made of namespaces
+/// - slurm: Slurm is not installed, or cannot be started here
 /// - mnist: the files of MNIST are missing; device: a device file is missing
 /// - memory: the test needs more memory than tests may use by default
 /// - mpi: the MPI library's launcher does not support it; threads: the MPI library allows more threads than the test

@@ -63,8 +63,13 @@ bool needs_pmix() {
 }
 
 void initialize_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
-  const auto mistake = missing_pmi(read_environment(), needs_pmix());
-  if (mistake) throw Error(ErrorCode::mismatch, *mistake).on_every_rank();
+  const Environment environment = read_environment();
+  if (const auto mistake = missing_pmi(environment, needs_pmix())) {
+    const auto host = environment.find("SLURMD_NODENAME");
+    throw Error(ErrorCode::mismatch, *mistake,
+                {.rank = process_number(environment), .host = host == environment.end() ? "" : host->second})
+        .on_every_rank();
+  }
   const BlockingCall call(watchdog, "MPI_Init");
   int provided = MPI_THREAD_SINGLE;
   LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));

@@ -20,7 +20,7 @@ std::string told() {
 
 /// Each host has its own machine file, named after it.
 ProgramResult on_two_hosts(int per_host, const std::string& command) {
-  return run_program(script("run " + std::to_string(per_host) + " sh -c '" + told() +
+  return run_program(script("run --per-host " + std::to_string(per_host) + " sh -c '" + told() +
                             "EMULATED_GPU_MACHINE=" LOCKSTEP_MACHINES "/$(hostname).json exec " + command + "' 2>&1"));
 }
 
