@@ -27,6 +27,8 @@ std::string hexadecimal(std::span<const std::byte> bytes) {
   return digits;
 }
 
+constexpr std::string_view gnu{"GNU\0", 4};  // names of notes have a zero at their end
+
 /// Notes are padded to words of four bytes.
 std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
@@ -83,8 +85,7 @@ std::string build_id_of_notes(std::span<const std::byte> notes) {
     const std::size_t name_bytes = padded(header.n_namesz);
     if (name_bytes > notes.size() || header.n_descsz > notes.size() - name_bytes) return {};
     const std::string_view name(reinterpret_cast<const char*>(notes.data()), header.n_namesz);
-    if (header.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU", 4))
-      return hexadecimal(notes.subspan(name_bytes, header.n_descsz));
+    if (header.n_type == NT_GNU_BUILD_ID && name == gnu) return hexadecimal(notes.subspan(name_bytes, header.n_descsz));
     const std::size_t all_bytes = name_bytes + padded(header.n_descsz);
     if (all_bytes > notes.size()) return {};
     notes = notes.subspan(all_bytes);

@@ -31,7 +31,7 @@ struct Variables {
 
 /// The first row that fits decides.
 constexpr std::array variables = {
-    // Hosts may have interfaces, files and logs of their own.
+    // Hosts may have interfaces, files and logs of their own; scripts and tests of lockstep have variables, too.
     Variables{"NCCL_SOCKET_IFNAME", Harm::none}, Variables{"NCCL_IB_", Harm::none}, Variables{"NCCL_DEBUG", Harm::none},
     Variables{"NCCL_HOSTID", Harm::none}, Variables{"NCCL_TOPO_", Harm::none}, Variables{"NCCL_GRAPH_", Harm::none},
     Variables{"NCCL_CONF_FILE", Harm::none},
@@ -43,7 +43,8 @@ constexpr std::array variables = {
     Variables{"OMP_NUM_THREADS", Harm::speed}, Variables{"OMP_WAIT_POLICY", Harm::speed},
     Variables{"ONEDNN_VERBOSE", Harm::none}, Variables{"DNNL_VERBOSE", Harm::none},
     Variables{"ONEDNN_JIT_", Harm::none}, Variables{"DNNL_JIT_", Harm::none}, Variables{"ONEDNN_", Harm::bits},
-    Variables{"DNNL_", Harm::bits}, Variables{"LOCKSTEP_", Harm::speed}};
+    Variables{"DNNL_", Harm::bits}, Variables{"LOCKSTEP_HOSTS", Harm::none}, Variables{"LOCKSTEP_LAUNCH", Harm::none},
+    Variables{"LOCKSTEP_REQUIRE", Harm::none}, Variables{"LOCKSTEP_", Harm::speed}};
 
 Harm harm_of(std::string_view name) {
   const auto* const row = std::find_if(variables.begin(), variables.end(),

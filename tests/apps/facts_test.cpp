@@ -31,8 +31,9 @@ std::string note(char type, const std::string& name, const std::string& text) {
          padded(text);
 }
 
+const std::string gnu("GNU\0", 4);
+
 TEST(BuildId, IsTheDescriptionOfTheNoteOfItsTypeAndName) {
-  const std::string gnu("GNU", 4);
   const std::string other = note(1, gnu, "abc") + note(3, "Other", "x");
   EXPECT_EQ(id_of(other + note(3, gnu, "\x01\xfe\x10")), "01fe10");
   EXPECT_EQ(id_of(other), "");
@@ -40,7 +41,7 @@ TEST(BuildId, IsTheDescriptionOfTheNoteOfItsTypeAndName) {
 }
 
 TEST(BuildId, NotesThatAreCutGiveNone) {
-  const std::string whole = note(3, std::string("GNU", 4), "\x01\x02\x03\x04");
+  const std::string whole = note(3, gnu, "\x01\x02\x03\x04");
   ASSERT_EQ(id_of(whole), "01020304");
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) EXPECT_EQ(id_of(whole.substr(0, bytes)), "") << bytes;
 }
