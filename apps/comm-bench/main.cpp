@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/measure.hpp"
@@ -15,6 +16,7 @@
 #include "apps/comm-bench/report.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
+#include "apps/common/facts.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "apps/common/version.hpp"
@@ -116,7 +118,9 @@ int main(int argc, char** argv) {
   if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
   const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
   return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
-    lockstep::require_same_command_line(world, mistake ? mistake->what() : "", options.settings);
+    std::vector<lockstep::Setting> settings = lockstep::facts_of_process();
+    settings.insert(settings.end(), options.settings.begin(), options.settings.end());
+    lockstep::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
     const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);
     options.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
     return lockstep::comm_bench::run(world, options);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
+#include "apps/common/facts.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
@@ -194,7 +195,9 @@ int main(int argc, char** argv) {
   }
   if (!to_print.empty()) return print_once(program.name, to_print);
   return run_app("comm-check", {}, [&](World& world) {
-    require_same_command_line(world, mistake, compared);
+    std::vector<Setting> all = facts_of_process();
+    all.insert(all.end(), compared.begin(), compared.end());
+    require_same_start(world, "comm-check", mistake, all);
     Run(world, settings).all();
     return exit_success;
   });

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/same_options.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 
 #include "apps/common/run_app.hpp"
 #include "base/nearest.hpp"
+#include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep {
 
@@ -17,11 +20,16 @@ std::vector<Setting> settings_to_compare(const OptionValues& values) {
   return settings;
 }
 
-void require_no_mistake(const World& world, const std::string& mistake) {
+namespace {
+
+// Separates a mistake from the settings, in which it does not occur.
+constexpr char after_mistake = '\x1c';
+
+/// @param all  the mistake of each rank
+void refuse_mistakes(const World& world, const std::vector<std::string>& all) {
   std::map<std::string, std::vector<int>> ranks_of;
-  const std::vector<std::string> all = all_gather_strings(world.group(), mistake);
   for (std::size_t rank = 0; rank < all.size(); ++rank) ranks_of[all[rank]].push_back(static_cast<int>(rank));
-  if (ranks_of.size() == 1 && !mistake.empty()) throw UsageError(mistake);
+  if (ranks_of.size() == 1 && !all.front().empty()) throw UsageError(all.front());
   ranks_of.erase("");
   std::string text;
   for (const auto& [its_mistake, ranks] : ranks_of) {
@@ -31,10 +39,37 @@ void require_no_mistake(const World& world, const std::string& mistake) {
   if (!text.empty()) throw UsageError(text);
 }
 
-void require_same_command_line(const World& world, const std::string& mistake, const std::vector<Setting>& settings) {
+}  // namespace
+
+void require_no_mistake(const World& world, const std::string& mistake) {
+  refuse_mistakes(world, all_gather_strings(world.group(), mistake));
+}
+
+void require_same_start(const World& world, std::string_view app, const std::string& mistake,
+                        const std::vector<Setting>& settings) {
   const Phase phase(world.group(), "comparing the options of all ranks");
-  require_no_mistake(world, mistake);
-  require_equal(world.group(), settings);
+  std::vector<std::string> mistakes;
+  std::vector<std::string> texts;
+  for (const std::string& text : all_gather_strings(world.group(), mistake + after_mistake + to_text(settings))) {
+    const std::size_t end = std::min(text.find(after_mistake), text.size());
+    mistakes.push_back(text.substr(0, end));
+    texts.push_back(text.substr(std::min(end + 1, text.size())));
+  }
+  refuse_mistakes(world, mistakes);
+  try {
+    warn_of(world, app, require_equal_texts(world.group(), texts));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch) throw;
+    throw Error(ErrorCode::mismatch,
+                error.message() + "; start the same program with the same options and environment on all ranks",
+                error.context())
+        .on_every_rank();
+  }
+}
+
+void warn_of(const World& world, std::string_view app, const std::string& differences) {
+  if (differences.empty() || world.rank() != Rank{0}) return;
+  print_error(app, "warning: ranks differ, and the run goes on: " + differences);
 }
 
 }  // namespace lockstep

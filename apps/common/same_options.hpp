@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/command_line.hpp"
@@ -18,11 +19,18 @@ std::vector<Setting> settings_to_compare(const OptionValues& values);
 /// @throws UsageError on every rank if a rank has a mistake. It names the ranks, unless all have the same mistake
 void require_no_mistake(const World& world, const std::string& mistake);
 
-/// Compares the command lines of all ranks. Each rank calls it first of all, even if its own command line is invalid,
-/// because the others would wait for it. Collective.
+/// Compares the command lines of all ranks, and what else they have to agree on, in one exchange. Each rank calls it
+/// first of all, even if its own command line is invalid, because the others would wait for it. Rank 0 prints harmless
+/// differences as one warning. Collective.
+/// @param app       the program's name, for the warning
 /// @param mistake   what is wrong with this rank's command line; empty if it is valid
-/// @param settings  the options to compare, unless it is invalid
+/// @param settings  what to compare: options, unless the command line is invalid, and `facts_of_process`
 /// @throws as require_no_mistake and require_equal
-void require_same_command_line(const World& world, const std::string& mistake, const std::vector<Setting>& settings);
+void require_same_start(const World& world, std::string_view app, const std::string& mistake,
+                        const std::vector<Setting>& settings);
+
+/// Prints harmless differences between ranks as one warning, on rank 0.
+/// @param differences  as from require_equal; empty: there are none
+void warn_of(const World& world, std::string_view app, const std::string& differences);
 
 }  // namespace lockstep

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 
+#include "apps/common/facts.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
@@ -54,7 +55,7 @@ int main(int argc, char** argv) {
   const std::string to_print = lockstep::requested_text(values, program);
   if (!to_print.empty()) return lockstep::print_once("topo", to_print);
   return lockstep::run_app("topo", {.thread_level = lockstep::ThreadLevel::single}, [&](lockstep::World& world) {
-    lockstep::require_same_command_line(world, mistake, {});
+    lockstep::require_same_start(world, "topo", mistake, lockstep::facts_of_process());
     return show_cluster(world, values.get<bool>("json"));
   });
 }

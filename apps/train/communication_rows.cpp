@@ -9,6 +9,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/observe/progress_display.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -163,6 +164,16 @@ OptionGroup report_options(Options& o) {
                     "and each metric of the test set: val_loss, val_accuracy, ...) and end",
             .of_each_rank = true,
             .store = into(o.metrics)},
+           {.name = "stragglers",
+            .domain = Switch{},
+            .help = "print the slow ranks every few seconds, too, with what they lose time on: data or computing; the "
+                    "table has the slowest one of each epoch anyway",
+            .otherwise = "no",
+            .of_each_rank = true,
+            .store =
+                [&o](const OptionValue& value) {
+                  o.trainer.straggler_seconds = std::get<bool>(value) ? observe::ProgressOptions{}.interval_seconds : 0;
+                }},
            {.name = "trace",
             .domain = Text{"FILE"},
             .help = "write a timeline of all ranks to FILE, for chrome://tracing or ui.perfetto.dev",

@@ -33,28 +33,70 @@ std::string hexadecimal(std::uint64_t number) {
   return digits;
 }
 
-/// Describes the properties of a part of the data set that must be the same on all ranks. Synthetic data follow from
-/// the seed and take longer to generate than files take to read, so only a few of their samples are compared.
-void describe_part(const data::Dataset& part, const std::string& name, bool is_read, std::vector<Setting>& settings) {
+std::int64_t bytes_of_sample(const data::Dataset& part) {
+  std::int64_t bytes = 1;
+  for (const TensorSpec& tensor : part.tensors()) bytes += 4 * tensor.elements();
+  return bytes;
+}
+
+/// How many of a part's samples are hashed, at equal distances.
+struct SampledHash {
+  std::int64_t recorded = 0;  ///< for the hash of the data that a checkpoint records
+  std::int64_t compared = 0;  ///< for the comparison of ranks
+};
+
+/// Synthetic data follow from the seed and take longer to generate than files take to read, so only a few of their
+/// samples are hashed, unless --full-fingerprint asks for all.
+SampledHash samples_to_hash(const data::Dataset& part, data::Directory directory, const Options& options) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
-  std::int64_t sample_bytes = 1;
-  for (const TensorSpec& tensor : part.tensors()) sample_bytes += 4 * tensor.elements();
-  settings.push_back({name + " samples", std::to_string(part.size())});
-  settings.push_back({name + " classes", std::to_string(part.classes())});
-  const std::int64_t most = is_read ? std::max<std::int64_t>(1, most_bytes / sample_bytes) : 64;
-  for (const auto& [tensor, hash] : data::fingerprint(part, most)) {
-    settings.push_back({name + ' ' + tensor + " with hash", hexadecimal(hash)});
-  }
+  constexpr std::int64_t few = 64;
+  const std::int64_t many = std::max<std::int64_t>(1, most_bytes / bytes_of_sample(part));
+  SampledHash hash{.recorded = directory == data::Directory::required ? many : few};
+  const bool may_be_read = directory == data::Directory::optional && !options.data_dir.empty();
+  hash.compared = options.full_fingerprint ? part.size() : may_be_read ? std::max(few, many) : hash.recorded;
+  return hash;
+}
+
+void add_hashes(const data::Dataset& part, const std::string& name, std::int64_t samples, const std::string& with,
+                std::vector<Setting>& settings) {
+  for (const auto& [tensor, hash] : data::fingerprint(part, samples))
+    settings.push_back({name + ' ' + tensor + with, hexadecimal(hash)});
+}
+
+/// The properties of the data that must be the same on all ranks.
+struct Description {
+  std::vector<Setting> recorded;  ///< in checkpoints
+  std::vector<Setting> compared;  ///< by ranks only, beside the others
+};
+
+void describe_part(const data::Dataset& part, const std::string& name, data::Directory directory,
+                   const Options& options, Description& description) {
+  description.recorded.push_back({name + " samples", std::to_string(part.size())});
+  description.recorded.push_back({name + " classes", std::to_string(part.classes())});
+  const SampledHash hash = samples_to_hash(part, directory, options);
+  add_hashes(part, name, hash.recorded, " with hash", description.recorded);
+  const std::int64_t compared = std::min(hash.compared, part.size());
+  if (compared <= hash.recorded) return;
+  add_hashes(part, name, compared, " with hash of " + std::to_string(compared) + " samples", description.compared);
 }
 
 /// @return a hash of the data. @throws on every rank Error{mismatch} that names the ranks whose data differ, and what
 /// differs
-std::string require_equal_data(const World& world, const data::DatasetPair& data, bool is_read) {
-  std::vector<Setting> settings;
+std::string require_equal_data(const World& world, const data::DatasetPair& data, data::Directory directory,
+                               const Options& options) {
+  constexpr double slowest_bytes_per_second = 10e6;  // of a data set that is generated, or on a slow disk
+  double seconds = 0;
+  for (const data::Dataset* part : {data.train.get(), data.test.get()})
+    seconds += static_cast<double>(bytes_of_sample(*part) * part->size()) / slowest_bytes_per_second;
+  const Phase phase(world.group(), "hashing the data set", Phase::Kind::work,
+                    Phase::Seconds(options.full_fingerprint ? seconds : 0));
+  Description description;
   agree(world.group(), [&] {
-    describe_part(*data.train, "training", is_read, settings);
-    describe_part(*data.test, "test", is_read, settings);
+    describe_part(*data.train, "training", directory, options, description);
+    describe_part(*data.test, "test", directory, options, description);
   });
+  std::vector<Setting> settings = description.recorded;
+  settings.insert(settings.end(), description.compared.begin(), description.compared.end());
   try {
     require_equal(world.group(), settings);
   } catch (const Error& error) {
@@ -63,7 +105,7 @@ std::string require_equal_data(const World& world, const data::DatasetPair& data
         .on_every_rank();
   }
   Fnv1a hash;
-  for (const Setting& setting : settings) hash.add(setting.name + ' ' + setting.value);
+  for (const Setting& setting : description.recorded) hash.add(setting.name + ' ' + setting.value);
   return hexadecimal(hash.value());
 }
 
@@ -90,8 +132,7 @@ LoadedData load_data(const World& world, const Options& options, const data::Dat
   agree(world.group(), [&] {
     loaded.data = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
   });
-  const bool is_read = datasets.directory(options.dataset) == data::Directory::required;
-  loaded.fingerprint = require_equal_data(world, loaded.data, is_read);
+  loaded.fingerprint = require_equal_data(world, loaded.data, datasets.directory(options.dataset), options);
   if (options.augmentation.changes_images()) augment(world, options, loaded);
   return loaded;
 }

@@ -32,6 +32,7 @@ struct Options {
   std::string program;  ///< the program's name, for its messages
   std::string dataset;
   std::string data_dir;
+  bool full_fingerprint = false;    ///< whether ranks compare all samples of their data
   data::Augmentation augmentation;  ///< of training images
   std::string model;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied

@@ -49,6 +49,14 @@ void Reporter::evaluation(const observe::EvaluationEvent& event) {
   display_.evaluation(event);
 }
 
+void Reporter::stragglers(const observe::StragglerEvent& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    display_.stragglers(event);
+  }
+  write(event);
+}
+
 void Reporter::epoch(const observe::EpochEvent& event) {
   {
     const std::lock_guard lock(mutex_);

@@ -206,7 +206,7 @@ trainer::CheckpointOptions checkpoint_options(const Options& options, const ops:
   trainer::CheckpointOptions checkpoints = options.checkpoints;
   checkpoints.notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
   for (const auto& [library, version] : library_versions()) checkpoints.notes["libraries"][library] = version;
-  for (const auto& [name, value] : options.settings) checkpoints.notes["options"][name] = value;
+  for (const Setting& option : options.settings) checkpoints.notes["options"][option.name] = option.value;
   return checkpoints;
 }
 

@@ -35,6 +35,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/require_equal.hpp"
 #include "trainer/host_view.hpp"
 
 namespace lockstep::train {
@@ -234,6 +235,7 @@ std::unique_ptr<ops::Ops> make_ops_for(const ProcessGroup& group, const World& w
   std::unique_ptr<ops::Ops> ops;
   agree(world.group(), [&] { ops = make_cuda_ops(*group.gpu(), options.precision, group.deadline()); });
   options.ops = ops->name();
+  warn_of(world, options.program, require_equal(world.group(), {{"GPU kernels by", ops->arithmetic(), true}}));
   return ops;
 }
 

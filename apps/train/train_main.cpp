@@ -4,10 +4,12 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "apps/train/device.hpp"
+#include "apps/train/facts.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
@@ -41,7 +43,9 @@ int train_main(int argc, char** argv, const Registry& registry) {
   if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
-    require_same_command_line(world, mistake, command_line.options.settings);
+    std::vector<Setting> settings = train::facts_to_compare(command_line.options);
+    settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
+    require_same_start(world, program_name(argc, argv), mistake, settings);
     train::complete_for(world.size(), command_line.options);
     try {
       return train::run_session(world, command_line.options, registry);

@@ -113,6 +113,13 @@ OptionGroup data_options(Options& o, const Registry& registry) {
             [&o, &registry](const OptionValues& given) {
               return conflict_of_data_dir(given, o, registry.datasets.directory(o.dataset));
             }},
+       {.name = "full-fingerprint",
+        .domain = Switch{},
+        .help =
+            "compare all samples of all ranks' data sets before the run, by a hash; otherwise as many as make 1 GiB, "
+            "and 64 of data that need no files",
+        .otherwise = "no",
+        .store = into(o.full_fingerprint)},
        {.name = "augment",
         .domain = one_of(augmentations, true),
         .help = "change training images at random: crop moves them by up to 4 pixels, flip mirrors half of them; the "

@@ -4,6 +4,7 @@
 
 #include "backends/make_communicator.hpp"
 #include "backends/nccl.hpp"
+#include "base/wire_protocol.hpp"
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
@@ -108,7 +109,9 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
                                     const std::optional<backends::Method>& exact) {
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
-  require_equal(group, {{"device", std::string(name(options.device))}, {"algorithm", options.algorithm}});
+  require_equal(group, {{"protocol", std::to_string(wire_protocol)},
+                        {"device", std::string(name(options.device))},
+                        {"algorithm", options.algorithm}});
   const backends::Method method = exact ? *exact : backends::parse_method(options.algorithm);
   // All ranks check this first.
   if (options.device == Device::cuda) {

@@ -20,6 +20,22 @@ void add_metrics(Json& line, const std::string& prefix, const std::vector<Metric
     line[prefix + metric.name] = metric.value ? Json(*metric.value) : Json(nullptr);
 }
 
+Json to_json(const std::vector<SlowRank>& ranks) {
+  Json list = Json::array();
+  for (const SlowRank& slow : ranks) {
+    list.push_back({{"rank", slow.rank},
+                    {"host", slow.host},
+                    {"cause", slow.cause},
+                    {"seconds", slow.seconds},
+                    {"usual_seconds", slow.usual_seconds},
+                    {"data_seconds", slow.data_seconds},
+                    {"compute_seconds", slow.compute_seconds},
+                    {"wait_seconds", slow.wait_seconds},
+                    {"is_straggler", slow.is_straggler}});
+  }
+  return list;
+}
+
 }  // namespace
 
 bool MetricValue::is_better_than(const std::optional<double>& other) const {
@@ -76,6 +92,14 @@ void MetricsFile::write(const StepEvent& event) {
                   {"images_per_second", event.images_per_second}});
 }
 
+void MetricsFile::write(const StragglerEvent& event) {
+  append(*file_, {{"event", "stragglers"},
+                  {"epoch", event.epoch},
+                  {"step", event.step},
+                  {"steps", event.steps},
+                  {"slow_ranks", to_json(event.ranks)}});
+}
+
 void MetricsFile::write(const EpochEvent& event) {
   Json line = {{"event", "epoch"}, {"epoch", event.epoch}, {"train_loss", event.train_loss}};
   add_metrics(line, "val_", event.metrics);
@@ -83,7 +107,8 @@ void MetricsFile::write(const EpochEvent& event) {
                {"images_per_second", event.images_per_second},
                {"exposed_communication_seconds", event.exposed_communication_seconds},
                {"data_wait_seconds", event.data_wait_seconds},
-               {"evaluation_seconds", event.evaluation_seconds}});
+               {"evaluation_seconds", event.evaluation_seconds},
+               {"slow_ranks", to_json(event.slow_ranks)}});
   append(*file_, line);
 }
 

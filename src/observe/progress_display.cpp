@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 
 namespace lockstep::observe {
@@ -55,6 +56,31 @@ std::int64_t evaluations_left(const RunLength& run, std::int64_t epoch) {
   if (run.eval_interval == 0) return 0;
   const std::int64_t last = epochs_of(run);
   return last / run.eval_interval - (epoch - 1) / run.eval_interval + (last % run.eval_interval == 0 ? 0 : 1);
+}
+
+/// Returns "rank 1 on host2: data 151.0 ms a step, usually 0.1 ms".
+std::string text_of(const SlowRank& slow) {
+  return format("rank %d on %s: %s %.1f ms a step, usually %.1f ms", slow.rank, slow.host.c_str(), slow.cause.c_str(),
+                1000 * slow.seconds, 1000 * slow.usual_seconds);
+}
+
+/// Returns "1 on host2: data +150.9 ms".
+std::string cell_of(const SlowRank& slow) {
+  return format("%d on %s: %s %+.1f ms", slow.rank, slow.host.c_str(), slow.cause.c_str(),
+                1000 * (slow.seconds - slow.usual_seconds));
+}
+
+/// Returns lines about the ranks from the first one on that are stragglers.
+std::string lines_of(std::span<const SlowRank> ranks) {
+  constexpr std::size_t most = 8;
+  std::string lines;
+  std::size_t listed = 0;
+  for (const SlowRank& slow : ranks) {
+    if (!slow.is_straggler) continue;
+    if (listed++ < most) lines += "  " + text_of(slow) + '\n';
+  }
+  if (listed > most) lines += "  and " + std::to_string(listed - most) + " more\n";
+  return lines;
 }
 
 /// Returns "val top5 accuracy".
@@ -111,11 +137,27 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
     heading += format("  %*s", width, column.c_str());
     row += format("  %*s", width, metric.text().c_str());
   }
-  heading += "  images/s  seconds\n";
-  row += format("  %8.0f  %7.1f\n", event.images_per_second, event.seconds);
+  heading += "  images/s  seconds";
+  row += format("  %8.0f  %7.1f", event.images_per_second, event.seconds);
+  if (!event.slow_ranks.empty()) {
+    heading += "  slowest rank, of a step";
+    row += "  " + cell_of(event.slow_ranks.front());
+  }
+  heading += '\n';
+  row += '\n' + lines_of(std::span(event.slow_ranks).subspan(event.slow_ranks.empty() ? 0 : 1));
   print(heading_done_ ? row : heading + row);
   heading_done_ = true;
   phase(place_text(std::min(event.epoch + 1, epochs_of(run_))), now);
+}
+
+void ProgressDisplay::stragglers(const StragglerEvent& event) {
+  if (event.ranks.empty()) return;
+  const std::string when =
+      place_text(event.epoch) +
+      format("  step %lld, over %lld steps: ", static_cast<long long>(event.step), static_cast<long long>(event.steps));
+  print(event.ranks.front().is_straggler
+            ? when + "slow ranks\n" + lines_of(event.ranks)
+            : when + "no rank is slow; the slowest is " + text_of(event.ranks.front()) + '\n');
 }
 
 void ProgressDisplay::tick(Clock::time_point now) {

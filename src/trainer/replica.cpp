@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <span>
 #include <string>
@@ -18,6 +19,19 @@
 
 namespace lockstep::trainer {
 namespace {
+
+/// Adds the time from its construction to its end.
+class Waiting {
+ public:
+  explicit Waiting(double& seconds) : seconds_(seconds) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  double& seconds_;
+  Clock::time_point begin_ = Clock::now();
+};
 
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
@@ -255,10 +269,12 @@ void Replica::progress() {
 }
 
 void Replica::sum(const Buffer& numbers, Queue queue) {
+  const Waiting waiting(waited_seconds_);
   order(communicator(queue).all_reduce(numbers, numbers, ReduceOp::sum, queue, "numbers of the step"), queue);
 }
 
 void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
+  const Waiting waiting(waited_seconds_);
   if (shards_ == 0) {
     return order(communicator(queue).all_gather(own, all, queue, "batch norm"), queue);
   }
@@ -268,8 +284,14 @@ void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
   order(communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm"), queue);
 }
 
+void Replica::gather_parameters(Queue /*queue*/) {
+  const Waiting waiting(waited_seconds_);
+  data_parallel_.gather(data_parallel_.values());
+}
+
 void Replica::finish(const Buffer& numbers, Queue queue) {
   if (queue.is_host()) {
+    const Waiting waiting(waited_seconds_);
     data_parallel_.finish(step_samples_,
                           {static_cast<double*>(numbers.data), static_cast<std::size_t>(numbers.count.value)});
   } else {

@@ -13,6 +13,7 @@
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/run_section.hpp"
+#include "trainer/stragglers.hpp"
 #include "trainer/weights.hpp"
 
 namespace lockstep::trainer {
@@ -249,6 +250,9 @@ bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
 observe::EpochEvent Trainer::train_epoch() {
   const std::int64_t samples_before = run_samples_;
+  const std::int64_t step_before = state_.global_step;
+  const Times times_before = times();
+  stragglers_ = {.before = times_before, .global_step = step_before, .reported = Clock::now()};
   const double exposed = replica_.data_parallel().exposed_seconds();
   const double waited = batches_.waited_seconds();
   const Clock::time_point begin = Clock::now();
@@ -263,7 +267,35 @@ observe::EpochEvent Trainer::train_epoch() {
           .seconds = seconds,
           .images_per_second = static_cast<double>(run_samples_ - samples_before) / seconds,
           .exposed_communication_seconds = replica_.data_parallel().exposed_seconds() - exposed,
-          .data_wait_seconds = batches_.waited_seconds() - waited};
+          .data_wait_seconds = batches_.waited_seconds() - waited,
+          .slow_ranks = slow_ranks_since(times_before, state_.global_step - step_before)};
+}
+
+Trainer::Times Trainer::times() const { return {run_seconds_, batches_.waited_seconds(), replica_.waited_seconds()}; }
+
+/// Compares the ranks' own times since then. Collective.
+std::vector<observe::SlowRank> Trainer::slow_ranks_since(const Times& before, std::int64_t steps) {
+  const Times now = times();
+  const double data = now.data - before.data;
+  const double others = now.run - before.run - data;
+  // On a device the host does not see how much of the time it computes and how much it waits for other ranks.
+  const bool is_host = replica_.model().device().queue().is_host();
+  const double wait = is_host ? now.wait - before.wait : others;
+  return find_slow_ranks(*group_, {.data = data, .compute = others - wait, .wait = wait}, steps);
+}
+
+bool Trainer::wants_straggler_report() const {
+  return options_.straggler_seconds > 0 && group_->rank() == Rank{0} &&
+         seconds_since(stragglers_.reported) >= options_.straggler_seconds;
+}
+
+/// Reports the slow ranks since the last report. Collective.
+void Trainer::report_stragglers() {
+  const std::int64_t steps = state_.global_step - stragglers_.global_step;
+  const observe::StragglerEvent event{
+      .epoch = state_.epoch, .step = state_.step, .steps = steps, .ranks = slow_ranks_since(stragglers_.before, steps)};
+  stragglers_ = {.before = times(), .global_step = state_.global_step, .reported = Clock::now()};
+  if (listener_ != nullptr && !event.ranks.empty()) listener_->stragglers(event);
 }
 
 std::int64_t Trainer::train_steps(std::int64_t most) {
@@ -294,7 +326,7 @@ std::int64_t Trainer::next_step() const { return state_.global_step + replica_.m
 void Trainer::submit(const data::Batch& batch) {
   const double rate = nn::learning_rate(options_.schedule, next_step(), total_steps());
   try {
-    replica_.submit(batch, rate, next_step(), wants_to_stop() != 0 || wants_to_save());
+    replica_.submit(batch, rate, next_step(), wants_to_stop() != 0 || wants_to_save() || wants_straggler_report());
   } catch (const Error& error) {
     throw error.in_step(next_step() + 1);
   }
@@ -327,6 +359,7 @@ void Trainer::finish_step(Clock::time_point& begin) {
   window_seconds_ += seconds;
   run_seconds_ += seconds;
   report_step();
+  if (stragglers_.is_due) report_stragglers();
   save_after_step();
   begin = Clock::now();
 }
@@ -345,11 +378,12 @@ bool Trainer::wants_to_save() {
   return false;
 }
 
-/// Called on all ranks when they have learned that one of them wants to stop or to save.
+/// Called on all ranks when they have learned that one of them wants to stop, to save or to report.
 void Trainer::agree_on_requests() {
-  std::int64_t wishes[] = {wants_to_stop(), wants_to_save() ? 1 : 0};
+  std::int64_t wishes[] = {wants_to_stop(), wants_to_save() ? 1 : 0, wants_straggler_report() ? 1 : 0};
   group_->control().all_reduce(std::span(wishes), std::span(wishes), ReduceOp::max, Queue::host(), "requests").wait();
   state_.stopped_by = static_cast<int>(wishes[0]);
+  stragglers_.is_due = stragglers_.is_due || wishes[2] != 0;
   if (wishes[1] == 0) return;
   save_is_due_ = true;
   if (save_requests_ != nullptr) saves_heard_ = save_requests_->load(std::memory_order_relaxed);

@@ -55,6 +55,11 @@ TEST(MetricsFile, WritesAStep) {
           R"({"event":"step","epoch":1,"step":50,"loss":0.25,"learning_rate":0.125,"images_per_second":1000.5})"));
 }
 
+TEST(MetricsFile, WritesSlowRanksWithinAnEpoch) {
+  EXPECT_EQ(written(StragglerEvent{.epoch = 1, .step = 50, .steps = 20, .ranks = {}}),
+            json::parse(R"({"event":"stragglers","epoch":1,"step":50,"steps":20,"slow_ranks":[]})"));
+}
+
 TEST(MetricsFile, WritesAnEpoch) {
   EXPECT_EQ(written(EpochEvent{.epoch = 2,
                                .train_loss = 0.5,
@@ -63,10 +68,21 @@ TEST(MetricsFile, WritesAnEpoch) {
                                .images_per_second = 4800,
                                .exposed_communication_seconds = 0.75,
                                .data_wait_seconds = 0.125,
-                               .evaluation_seconds = 1.5}),
+                               .evaluation_seconds = 1.5,
+                               .slow_ranks = {{.rank = 3,
+                                               .host = "node1",
+                                               .cause = "data",
+                                               .seconds = 0.5,
+                                               .usual_seconds = 0.25,
+                                               .data_seconds = 0.5,
+                                               .compute_seconds = 1.25,
+                                               .wait_seconds = 2,
+                                               .is_straggler = true}}}),
             json::parse(R"({"event":"epoch","epoch":2,"train_loss":0.5,"val_loss":0.25,"val_accuracy":0.9871,
               "seconds":12.5,"images_per_second":4800.0,"exposed_communication_seconds":0.75,
-              "data_wait_seconds":0.125,"evaluation_seconds":1.5})"));
+              "data_wait_seconds":0.125,"evaluation_seconds":1.5,"slow_ranks":[{"rank":3,"host":"node1",
+              "cause":"data","seconds":0.5,"usual_seconds":0.25,"data_seconds":0.5,"compute_seconds":1.25,
+              "wait_seconds":2.0,"is_straggler":true}]})"));
 }
 
 TEST(MetricsFile, AnEpochThatWasNotEvaluatedHasNoAccuracy) {

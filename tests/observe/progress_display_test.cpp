@@ -206,6 +206,34 @@ TEST(ProgressDisplay, EpochsMakeATable) {
             "    3      0.5000         -                  -         0      0.0\n");
 }
 
+const SlowRank slow_in_compute{
+    .rank = 1, .host = "node1", .cause = "compute", .seconds = 0.21, .usual_seconds = 0.01, .is_straggler = true};
+const SlowRank slow_in_data{.rank = 2, .host = "node2", .cause = "data", .seconds = 0.15, .is_straggler = true};
+
+TEST(ProgressDisplay, TheTableNamesTheSlowestRankAndOtherStragglersBelow) {
+  Shown shown(false);
+  shown.display.epoch({.epoch = 1, .slow_ranks = {slow_in_compute, slow_in_data}}, start);
+  EXPECT_EQ(shown.out.str(),
+            "epoch  train loss  images/s  seconds  slowest rank, of a step\n"
+            "    1      0.0000         0      0.0  1 on node1: compute +200.0 ms\n"
+            "  rank 2 on node2: data 150.0 ms a step, usually 0.0 ms\n");
+}
+
+TEST(ProgressDisplay, SlowRanksWithinAnEpochAreListedOnlyIfTheyAreStragglers) {
+  Shown shown(false);
+  shown.display.stragglers({.epoch = 1, .step = 30, .steps = 20, .ranks = {slow_in_compute, slow_in_data}});
+  SlowRank slowest = slow_in_compute;
+  slowest.is_straggler = false;
+  shown.display.stragglers({.epoch = 2, .step = 5, .steps = 4, .ranks = {slowest}});
+  EXPECT_EQ(
+      shown.out.str(),
+      "epoch 1/2  step 30, over 20 steps: slow ranks\n"
+      "  rank 1 on node1: compute 210.0 ms a step, usually 10.0 ms\n"
+      "  rank 2 on node2: data 150.0 ms a step, usually 0.0 ms\n"
+      "epoch 2/2  step 5, over 4 steps: no rank is slow; the slowest is rank 1 on node1: compute 210.0 ms a step, "
+      "usually 10.0 ms\n");
+}
+
 TEST(ProgressDisplay, ARowTakesThePlaceOfTheProgressLine) {
   Shown shown(true);
   shown.display.step(after(100), start);

@@ -72,6 +72,27 @@ struct StepEvent {
   double images_per_second = 0;  ///< throughput over all ranks
 };
 
+/// A rank that the others wait for. Times are means of a step.
+struct SlowRank {
+  int rank = 0;
+  std::string host;
+  std::string cause;           ///< "data" if it waits for its batches longer than usual, or "compute"
+  double seconds = 0;          ///< its time for the cause
+  double usual_seconds = 0;    ///< the median of all ranks' times for the cause
+  double data_seconds = 0;     ///< time until its batches were there
+  double compute_seconds = 0;  ///< its other time in which it did not wait for other ranks; 0 on GPUs
+  double wait_seconds = 0;     ///< time in which it waited for other ranks, and for its device
+  bool is_straggler = false;   ///< whether it takes longer than usual by at least a twentieth of the step
+};
+
+/// Emitted from time to time if `TrainerOptions::straggler_seconds` is set: the slowest ranks since the last time.
+struct StragglerEvent {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;        ///< step of the epoch, from 1
+  std::int64_t steps = 0;       ///< number of steps since the last event of this kind, or since the epoch began
+  std::vector<SlowRank> ranks;  ///< the slowest one first, and then all others that are stragglers
+};
+
 /// Emitted after an epoch, and after its evaluation if it has one.
 struct EpochEvent {
   std::int64_t epoch = 0;
@@ -82,6 +103,8 @@ struct EpochEvent {
   double exposed_communication_seconds = 0;  ///< time that rank 0 waited for all-reduces after backward
   double data_wait_seconds = 0;              ///< time that rank 0 waited for batches
   double evaluation_seconds = 0;             ///< 0 if the epoch was not evaluated
+  /// The slowest rank of several, and then all others that are stragglers.
+  std::vector<SlowRank> slow_ranks = {};
 };
 
 /// Emitted when a checkpoint is complete, or could not be written.

@@ -8,8 +8,8 @@
 
 namespace lockstep::observe {
 
-/// Appends events to a file, one JSON object per line: {"event":"start"|"step"|"epoch"|"end", …}, with the names and
-/// values of the event's fields. A number that is not finite is written as null.
+/// Appends events to a file, one JSON object per line: {"event":"start"|"step"|"stragglers"|"epoch"|"checkpoint"|"end",
+/// …}, with the names and values of the event's fields. A number that is not finite is written as null.
 ///
 /// Each line is passed to the operating system at once, so it is kept if the process is killed.
 class MetricsFile {
@@ -24,6 +24,8 @@ class MetricsFile {
   void write(const StartEvent& event);
   /// @throws Error{io}
   void write(const StepEvent& event);
+  /// @throws Error{io}
+  void write(const StragglerEvent& event);
   /// @throws Error{io}
   void write(const EpochEvent& event);
   /// @throws Error{io}

@@ -48,6 +48,8 @@ class ProgressDisplay {
   void step(const ProgressEvent& event, Clock::time_point now = Clock::now());
   /// Shows how far an evaluation has come, unless a line was shown a moment ago.
   void evaluation(const EvaluationEvent& event, Clock::time_point now = Clock::now());
+  /// Prints the slowest ranks, with what they take longer for than usual.
+  void stragglers(const StragglerEvent& event);
   /// Appends a row to the table, below its heading the first time.
   void epoch(const EpochEvent& event, Clock::time_point now = Clock::now());
   /// Shows the current activity if a line is due.

@@ -64,6 +64,8 @@ struct TrainerOptions {
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;
   EarlyStop early_stop;
+  /// Seconds from one report of slow ranks within an epoch to the next, by rank 0's clock; 0: only after each epoch.
+  double straggler_seconds = 0;
 };
 
 /// Receives the events of a run. A rank may have a listener or none; values that concern all ranks are equal on each.
@@ -74,6 +76,8 @@ class Listener {
   virtual void progress(const observe::ProgressEvent& /*event*/) {}
   /// Called after every `log_every`th step.
   virtual void step(const observe::StepEvent& event) = 0;
+  /// Called about every `straggler_seconds`.
+  virtual void stragglers(const observe::StragglerEvent& /*event*/) {}
   /// Called after every batch of an evaluation.
   virtual void evaluation(const observe::EvaluationEvent& /*event*/) {}
   /// Called after an epoch, and after its evaluation if it has one.

@@ -81,6 +81,10 @@ class Replica : private nn::Exchange {
   /// @throws Error{mismatch} on every rank if a rank does not have them, with the reason; nothing has changed then
   std::size_t compute_as(const std::string& kernel_choices);
 
+  /// Seconds in which this rank has waited for others in operations of steps. On a device, where its stream waits, they
+  /// are not known.
+  [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
+
   [[nodiscard]] const nn::Model& model() const { return model_; }
   [[nodiscard]] const DataParallel& data_parallel() const { return data_parallel_; }
 
@@ -91,7 +95,7 @@ class Replica : private nn::Exchange {
   void sum(const Buffer& numbers, Queue queue) override;
   void gather(const Buffer& own, const Buffer& all, Queue queue) override;
   void finish(const Buffer& numbers, Queue queue) override;
-  void gather_parameters(Queue /*queue*/) override { data_parallel_.gather(data_parallel_.values()); }
+  void gather_parameters(Queue queue) override;
   [[nodiscard]] Communicator& communicator(Queue queue);
   void order(Work work, Queue queue);
   template <typename Use>
@@ -117,6 +121,7 @@ class Replica : private nn::Exchange {
   std::vector<const void*> inputs_;   // data of each input in the current step
   std::vector<Count> counts_;         // what each rank gathers; kept, so that a step allocates nothing
   std::uint64_t seed_;
+  double waited_seconds_ = 0;
   double step_samples_ = 0;  // samples of this rank in the step that is being submitted
   /// A step in flight.
   struct Submitted {

@@ -147,10 +147,28 @@ class Trainer {
   void finish_step(Clock::time_point& begin);
   void report_step();
   void agree_on_requests();
+  void report_stragglers();
+  [[nodiscard]] bool wants_straggler_report() const;
   [[nodiscard]] int wants_to_stop() const;
   [[nodiscard]] bool wants_to_save();
   [[nodiscard]] bool all_steps_done() const { return state_.global_step >= total_steps(); }
   void begin_next_epoch();
+
+  /// Times of this rank at a point of the run, in seconds.
+  struct Times {
+    double run = 0;
+    double data = 0;
+    double wait = 0;
+  };
+  [[nodiscard]] Times times() const;
+  [[nodiscard]] std::vector<observe::SlowRank> slow_ranks_since(const Times& before, std::int64_t steps);
+  /// The reports of stragglers within an epoch.
+  struct StragglerWatch {
+    Times before;                  // at the last report
+    std::int64_t global_step = 0;  // of the last report
+    Clock::time_point reported;    // when that was
+    bool is_due = false;           // all ranks have agreed to report
+  };
 
   ProcessGroup* group_;
   data::DatasetPair data_;
@@ -174,6 +192,7 @@ class Trainer {
   std::int64_t window_samples_ = 0;
   double run_seconds_ = 0;  // training time since construction
   std::int64_t run_samples_ = 0;
+  StragglerWatch stragglers_;
 };
 
 }  // namespace lockstep::trainer

@@ -14,6 +14,7 @@
 #include "ops/onednn/context.hpp"
 #include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/format.hpp"
+#include "ops/onednn/library.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/squares.hpp"
@@ -34,13 +35,6 @@ auto translated(const std::string& what, const Make& make) {
   } catch (const dnnl::error& error) {
     throw Error(ErrorCode::unsupported, "oneDNN cannot make this " + what + ": " + error.what());
   }
-}
-
-std::string version_text() {
-  const dnnl_version_t& version = *dnnl_version();
-  std::string text = "oneDNN";
-  for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
-  return text;
 }
 
 /// Converts from one layout to another.
@@ -87,7 +81,7 @@ class OneDnnOps final : public Ops {
     return std::make_unique<OneDnnOps>(1, context_->exact, context_->choices);
   }
   [[nodiscard]] std::string arithmetic() const override {
-    std::string text = version_text();
+    std::string text = onednn::library_version();
     text += " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", ";
     text += instruction_set_of_loops() + (context_->exact ? ", exact" : "");
     return text + (choices().empty() ? "" : ", kernel choices " + choices().hash());
@@ -111,9 +105,10 @@ class OneDnnOps final : public Ops {
       choices.require(name(), std::array{onednn::direct}, "what rounds more is to be left out (exact)");
     } else if (!*has_winograd_) {
       choices.require(name(), std::array{onednn::direct},
-                      version_text() + " has no Winograd's convolutions on this processor");
+                      onednn::library_version() + " has no Winograd's convolutions on this processor");
     } else {
-      choices.require(name(), std::array{onednn::direct, onednn::winograd}, version_text() + " has no others");
+      choices.require(name(), std::array{onednn::direct, onednn::winograd},
+                      onednn::library_version() + " has no others");
     }
     context_->choices = choices;
   }

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -232,6 +233,22 @@ Topology topology_from_xml(const std::string& xml) {
     throw Error(ErrorCode::corrupt, "hwloc cannot read this XML; `lstopo --of xml` of hwloc 2 writes what it reads");
   }
   return to_value(topology.get());
+}
+
+std::string hwloc_library_version() {
+  const unsigned version = hwloc_get_api_version();
+  return std::to_string(version >> 16U) + '.' + std::to_string(version >> 8U & 0xffU) + '.' +
+         std::to_string(version & 0xffU);
+}
+
+std::string processor_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t begin = line.find_first_not_of(" :", std::min(line.find(':'), line.size()));
+    return begin == std::string::npos ? "unknown" : line.substr(begin);
+  }
+  return "unknown";
 }
 
 }  // namespace lockstep

@@ -98,4 +98,11 @@ Topology discover_topology();
 /// @throws Error{corrupt} if hwloc refuses the text
 Topology topology_from_xml(const std::string& xml);
 
+/// The version of the hwloc library that this process runs with, e.g. "2.9.0".
+std::string hwloc_library_version();
+
+/// The processor's model as the kernel names it, e.g. "AMD EPYC 9554 64-Core Processor"; "unknown" if it does not.
+/// @cost much less than discover_topology()
+std::string processor_model();
+
 }  // namespace lockstep

@@ -15,27 +15,29 @@
 namespace lockstep {
 namespace {
 
-// Separators after a name and a value: bytes that no user's text contains.
+// Separators after a name and a value: bytes that no user's text contains. A harmless setting has another one after its
+// name.
 constexpr char after_name = '\x1f';
+constexpr char after_harmless_name = '\x1d';
 constexpr char after_value = '\x1e';
 
-using Values = std::map<std::string, std::string>;
+/// The settings of a rank, by name.
+using Settings = std::map<std::string, Setting>;
 
-std::string to_text(const std::vector<Setting>& settings) {
-  std::string text;
-  for (const Setting& setting : settings) text += setting.name + after_name + setting.value + after_value;
-  return text;
-}
-
-Values values_from(const std::string& text) {
-  Values values;
+/// Reads what `to_text` has written, perhaps that of another build.
+Settings settings_from(const std::string& text) {
+  Settings settings;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t name_end = text.find(after_name, at);
-    const std::size_t value_end = text.find(after_value, name_end);
-    values[text.substr(at, name_end - at)] = text.substr(name_end + 1, value_end - name_end - 1);
+    const std::size_t value_end = std::min(text.find(after_value, at), text.size());
+    const std::string entry = text.substr(at, value_end - at);
+    const std::size_t name_end =
+        std::min(entry.find_first_of(std::string{after_name, after_harmless_name}), entry.size());
+    const std::string name = entry.substr(0, name_end);
+    const std::string value = entry.substr(std::min(name_end + 1, entry.size()));
+    settings[name] = {name, value, name_end < entry.size() && entry[name_end] == after_harmless_name};
     at = value_end + 1;
   }
-  return values;
+  return settings;
 }
 
 /// Ranks with the same value.
@@ -44,11 +46,11 @@ struct Party {
   std::vector<int> ranks;
 };
 
-std::vector<Party> parties(const std::vector<Values>& all, const std::string& name) {
+std::vector<Party> parties(const std::vector<Settings>& all, const std::string& name) {
   std::vector<Party> found;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto at = all[rank].find(name);
-    const std::string value = at == all[rank].end() ? "(nothing)" : at->second;
+    const std::string value = at == all[rank].end() ? "(nothing)" : at->second.value;
     auto party = std::find_if(found.begin(), found.end(), [&](const Party& p) { return p.value == value; });
     if (party == found.end()) party = found.insert(found.end(), {value, {}});
     party->ranks.push_back(static_cast<int>(rank));
@@ -84,22 +86,40 @@ std::string complaint(const MpiGroup& group, std::vector<Party> all, const std::
 
 }  // namespace
 
-void require_equal(const MpiGroup& group, const std::vector<Setting>& mine) {
-  const std::vector<std::string> texts = all_gather_strings(group, to_text(mine));
-  if (std::adjacent_find(texts.begin(), texts.end(), std::not_equal_to<>()) == texts.end()) return;
-  std::vector<Values> all;
-  std::set<std::string> names;
+std::string to_text(const std::vector<Setting>& settings) {
+  std::string text;
+  for (const auto& [name, value, is_harmless] : settings)
+    text += name + (is_harmless ? after_harmless_name : after_name) + value + after_value;
+  return text;
+}
+
+std::string require_equal_texts(const MpiGroup& group, const std::vector<std::string>& texts) {
+  if (std::adjacent_find(texts.begin(), texts.end(), std::not_equal_to<>()) == texts.end()) return {};
+  std::vector<Settings> all;
+  std::map<std::string, bool> is_harmless;  // by name; the strictest rank decides
   for (const std::string& text : texts) {
-    all.push_back(values_from(text));
-    for (const auto& [name, value] : all.back()) names.insert(name);
+    all.push_back(settings_from(text));
+    for (const auto& [name, setting] : all.back()) {
+      const auto known = is_harmless.emplace(name, setting.is_harmless).first;
+      known->second = known->second && setting.is_harmless;
+    }
   }
-  std::string message;
+  std::string errors;
+  std::string warnings;
   std::set<int> odd;
-  for (const std::string& name : names) {
+  std::set<int> harmless;
+  for (const auto& [name, may_differ] : is_harmless) {
     std::vector<Party> found = parties(all, name);
-    if (found.size() > 1) message += (message.empty() ? "" : "; ") + complaint(group, std::move(found), name, odd);
+    if (found.size() == 1) continue;
+    std::string& message = may_differ ? warnings : errors;
+    message += (message.empty() ? "" : "; ") + complaint(group, std::move(found), name, may_differ ? harmless : odd);
   }
-  throw Error(ErrorCode::mismatch, message, {.peers = std::vector<int>(odd.begin(), odd.end())}).on_every_rank();
+  if (errors.empty()) return warnings;
+  throw Error(ErrorCode::mismatch, errors, {.peers = std::vector<int>(odd.begin(), odd.end())}).on_every_rank();
+}
+
+std::string require_equal(const MpiGroup& group, const std::vector<Setting>& mine) {
+  return require_equal_texts(group, all_gather_strings(group, to_text(mine)));
 }
 
 }  // namespace lockstep

@@ -47,7 +47,7 @@ Remains remains_of(const fs::path& run_folder) {
     nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
     if (event.is_discarded()) continue;  // a kill has cut it off
     for (const char* key : {"seconds", "images_per_second", "exposed_communication_seconds", "data_wait_seconds",
-                            "evaluation_seconds", "optimizer_bytes"})
+                            "evaluation_seconds", "slow_ranks", "optimizer_bytes"})
       event.erase(key);
     const bool is_of_part = event.at("event") == "epoch" && event.at("val_loss").is_null();  // a signal stopped it
     if (event.at("event") == "step" || (event.at("event") == "epoch" && !is_of_part))
