@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Tries every way to fail that is known, and then kills ranks of a supervised run for a while.
+#   soak.sh [--minutes N] [--only TEXT] [BUILD]
+#     --minutes N   how long ranks are killed (60)
+#     --only TEXT   faults whose name contains this, and no killing
+#   BUILD           the build folder (build/dev), in which train and the tests have been built
+# It writes what it saw to build/faults.md, a table as in docs/faults.md.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+minutes=60
+only=
+while [[ ${1:-} == --* ]]; do
+  [ $# -ge 2 ] || fail "usage: soak.sh [--minutes N] [--only TEXT] [BUILD]"
+  case $1 in
+    --minutes) minutes=$2 ;;
+    --only) only=$2 ;;
+    *) fail "unknown option '$1'" ;;
+  esac
+  shift 2
+done
+build=${1:-build/dev}
+[ -x "$build/tests/train_faulty" ] || fail "$build/tests/train_faulty is missing: build the targets train and train_faulty in $build first"
+
+section "Faults of one rank"
+mpi-scripts/faults.py --train "$PWD/$build/bin/train" --faulty "$PWD/$build/tests/train_faulty" --only "$only" --table build/faults.md
+[ -z "$only" ] || exit 0
+
+section "Faults of hosts, networks, files and calls, by the tests that make them"
+ctest --test-dir "$build" --output-on-failure -R '^(hosts\.|install\.restarts|train\.(deadline|failure|input_files|checkpoint|usage)_test|state\.|backends\.rank_death_test|emulated_gpu\.(failure|injected_faults|train_faults))'
+
+section "Killing a random rank every 15 s, for $minutes minutes"
+LOCKSTEP_KILLS=$((minutes * 4)) ctest --test-dir "$build" --output-on-failure --timeout $((minutes * 120 + 600)) -R '^train\.restart_test$'
