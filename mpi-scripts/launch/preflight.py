@@ -13,7 +13,7 @@ import time
 from launch import agents, checks
 
 SECONDS_FOR_FACTS = 1.5  # for what may block on a host; the whole takes about 2 s
-SECONDS_PER_LINK = 0.15
+SECONDS_PER_LINK = 0.1
 # Hosts that answer late for another reason, such as many others' work on them, are waited for as long as this.
 PATIENCE = float(os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8"))
 PROBE = pathlib.Path(__file__).with_name("probe.py")
@@ -131,7 +131,7 @@ def row_of(host, facts, plan):
         return [host, "-", str(plan.ranks[host]), "-", "does not answer"]
     measured = facts["measurements"]
     link = measured.get("link", {})
-    program = facts["programs"].get(plan.program, {})
+    program = facts["program"]
     data = [facts["data " + path] for path in plan.data]
     free = facts["shm"].get("free")
     return [host, facts["address"], str(plan.ranks[host]), str(len(facts["limits"]["cpus"])),
@@ -175,9 +175,9 @@ class Report:
 
 
 def check(plan):
-    """Checks the hosts of a plan. @param plan  a checks.Plan"""
+    """Checks the hosts of a plan. @param plan  a plan.Plan"""
     begin = time.monotonic()
-    request = {"programs": [plan.program, *([plan.daemon] if plan.daemon else [])], "folder": os.getcwd(), "variables": plan.variables,
+    request = {"program": plan.program, "daemon": plan.daemon, "folder": os.getcwd(), "variables": plan.variables,
                "data": plan.data, "writable": plan.writable, "gpus": bool(plan.gpus), "port": plan.port, "ranks": max(plan.ranks.values())}
     named = [host for host in plan.hosts if agents.address_of(host) or agents.agent() is not agents.SSH]
     answers = ask(named, request, plan.ifname)

@@ -63,8 +63,7 @@ class Child:
     def result(self, deadline):
         data = b""
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.reader], [], [], left)[0]:
+            if not select.select([self.reader], [], [], max(0, deadline - time.monotonic()))[0]:
                 os.kill(self.pid, signal.SIGKILL)
                 return {"error": "no answer in time", "timeout": True}
             block = os.read(self.reader, 65536)
@@ -121,7 +120,7 @@ def build_id(path):
 def libraries(path, environment):
     """The libraries of a program that are missing, and the files of its MPI libraries."""
     missing, files = [], set()
-    for line in (output_of(["ldd", path], environment) or "").splitlines():
+    for line in (output_of([shutil.which("ldd") or "ldd", path], environment) or "").splitlines():
         name, _, place = line.strip().partition(" => ")
         if place.startswith("not found"):
             missing.append(name)
@@ -130,19 +129,15 @@ def libraries(path, environment):
     return {"missing": missing, "mpi": sorted(files)}
 
 
-def program_facts(words, folder, variables):
-    """@param words  the program, and others that are programs too, such as the MPI launcher's daemon"""
+def program_facts(word, folder, variables):
+    """@param variables  that the ranks have, and the daemon of the MPI launcher has not"""
     environment = dict(os.environ, **variables)
-    facts = {}
-    for word in words:
-        found = os.path.join(folder, word) if os.sep in word else shutil.which(word, path=environment.get("PATH"))
-        if not found or not os.path.isfile(found):
-            facts[word] = {"error": "not found"}
-        elif not os.access(found, os.X_OK):
-            facts[word] = {"error": "not executable", "path": found}
-        else:
-            facts[word] = dict(libraries(found, environment), path=found, id=build_id(found))
-    return facts
+    found = os.path.join(folder, word) if os.sep in word else shutil.which(word, path=environment.get("PATH"))
+    if not found or not os.path.isfile(found):
+        return {"error": "not found"}
+    if not os.access(found, os.X_OK):
+        return {"error": "not executable", "path": found}
+    return dict(libraries(found, environment), path=found, id=build_id(found))
 
 
 # Files.
@@ -306,6 +301,7 @@ def send(address, port, token, seconds):
     try:
         with socket.create_connection((address, port), timeout=2) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)  # so that little is under way at the end
             connection.sendall(token)
             trips = []
             for _ in range(8):
@@ -357,16 +353,19 @@ def measure(plan, listener, token, seconds):
 
 def facts_of(request, deadline):
     machine = request["variables"].get("EMULATED_GPU_MACHINE") or os.environ.get("EMULATED_GPU_MACHINE")
-    children = {"programs": Child(program_facts, request["programs"], request["folder"], request["variables"]),
-                "shm": Child(shared_memory), "tmp": Child(writable, tempfile.gettempdir())}
+    children = {"program": Child(program_facts, request["program"], request["folder"], request["variables"]), "shm": Child(shared_memory)}
+    if request["daemon"]:
+        children["daemon"] = Child(program_facts, request["daemon"], request["folder"], {})
     for path in request["data"]:
         children["data " + path] = Child(fingerprint, os.path.join(request["folder"], path))
     for path in request["writable"]:
         children["writable " + path] = Child(writable, os.path.join(request["folder"], path))
     if request["gpus"]:
         children["gpus"] = Child(gpus, machine)
+    temporary = os.environ.get("TMPDIR") or "/tmp"
+    children["tmp"] = Child(writable, temporary)
     facts = {"host": socket.gethostname(), "boot_id": read_text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
-             "network": os.readlink("/proc/self/ns/net"), "interfaces": interfaces(), "limits": limits(), "tmp_folder": tempfile.gettempdir(),
+             "network": os.readlink("/proc/self/ns/net"), "interfaces": interfaces(), "limits": limits(), "tmp_folder": temporary,
              "infiniband": os.path.isdir("/sys/class/infiniband") and bool(os.listdir("/sys/class/infiniband")),
              "folder": os.path.isdir(request["folder"]), "taken": taken_ports(request["port"], request["ranks"]) if request["port"] else []}
     return dict(facts, **{name: child.result(deadline) for name, child in children.items()})

@@ -3,8 +3,9 @@
 import os
 import sys
 
-from launch import agents, checks, command, job, preflight, resume, threads
-from launch.options import NAME, UsageError, value_of
+from launch import agents, cluster, command, job, preflight, resume, threads
+from launch.options import NAME, value_of
+from launch.plan import Plan
 
 
 def note(text):
@@ -74,7 +75,7 @@ class Own:
         data = [value_of(self.arguments, "--config"), value_of(self.arguments, "--data-dir")] if self.is_train else []
         asked = value_of(self.arguments, "--threads") or os.environ.get("OMP_NUM_THREADS", "1")
         port = self.options["start_port"][1] if "start_port" in self.options else os.environ.get("FLAGS_START_PORT", "0")
-        return checks.Plan(hosts=hosts, ranks={host: placed.get(host, placed.get(None)) for host in hosts}, program=self.program,
+        return Plan(hosts=hosts, ranks={host: placed.get(host, placed.get(None)) for host in hosts}, program=self.program,
                            daemon=self.launcher.daemon if any(not agents.is_here(host) for host in hosts) else "",
                            data=[path for path in data if path],
                            writable=[os.path.abspath(self.options["log_dir"][1])] if "log_dir" in self.options else [],
@@ -92,7 +93,7 @@ class Own:
     def command(self, placed, number):
         """The command, with what the checks have found out."""
         known = {host: self.answers[host] for host in placed if "boot_id" in self.answers.get(host, {})}
-        is_shared = any(len(hosts) > 1 for hosts in checks.machines(known))
+        is_shared = any(len(hosts) > 1 for hosts in cluster.machines(known))
         here = len(placed) == 1 and (None in placed or agents.is_here(next(iter(placed))))
         places = threads.on_hosts(known, placed) if known else threads.on_this_host(sum(placed.values())) if here else {}
         chosen, why = threads.choose(places, is_shared)
@@ -100,7 +101,7 @@ class Own:
         arguments = self.run.words(number > 0) if self.run else self.arguments
         if is_shared and self.is_train and value_of(arguments, "--threads") is None:  # train shares processors on a host, not a machine
             arguments = [*arguments, "--threads", os.environ.get("OMP_NUM_THREADS") or chosen["OMP_NUM_THREADS"]]
-        return command.command_of(self.launcher, self.options, placed, [self.program, *arguments], checks.excluded(known), chosen, number > 0)
+        return command.command_of(self.launcher, self.options, placed, [self.program, *arguments], cluster.excluded(known), chosen, number > 0)
 
     def start(self, left_out, number):
         placed = {host: count for host, count in self.placed.items() if host not in left_out}

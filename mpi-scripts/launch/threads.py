@@ -2,7 +2,7 @@
 """Chooses the number of compute threads of each rank, and how they wait, where nobody has said it."""
 import os
 
-from launch import checks
+from launch import cluster
 
 
 def on_this_host(ranks):
@@ -12,9 +12,9 @@ def on_this_host(ranks):
 def on_hosts(answers, placed):
     """Ranks and processors of each machine; containers and namespaces of one machine share both."""
     found = {}
-    for hosts in checks.machines(answers):
+    for hosts in cluster.machines(answers):
         name = " and ".join(hosts) + (" (one machine)" if len(hosts) > 1 else "")
-        found[name] = (sum(placed[host] for host in hosts), checks.processors(answers, hosts))
+        found[name] = (sum(placed[host] for host in hosts), cluster.processors(answers, hosts))
     return found
 
 

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks hosts in many ways, and expects launch.py to name each before it starts anything: preflight_test.py ROOT
+
+It runs beside four hosts that mpi-scripts/hosts.sh makes. Several of them are broken at once, each in its own way. SETUPS names
+all ways. Where a namespace cannot be broken like that, a program on the host's PATH or the agent pretends it.
+"""
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(sys.argv[1])
+AGENT = os.environ["LOCKSTEP_LAUNCH_AGENT"]
+HOSTS = os.environ["LOCKSTEP_HOSTS"].split(",")
+MPIEXEC = shutil.which(os.environ.get("MPIEXEC", "mpirun"))
+DAEMON = next((found for name in ("prted", "orted") for found in [pathlib.Path(MPIEXEC).with_name(name)] if found.exists()), None)
+# Changes the probe that a host is sent: stands before python3, as python3 FILTER OLD NEW...
+FILTER = """
+    import os, sys
+    stdin = sys.stdin.buffer
+    text = stdin.read(int(stdin.readline())).decode()
+    old, new = sys.argv[1:3]
+    assert old in text, old
+    text = text.replace(old, new).encode()
+    os.write(1, b"%d\\n%b" % (len(text), text))
+    while True:
+        line = stdin.readline()
+        if not line:
+            break
+        os.write(1, line)
+"""
+
+
+def probe_with(old, new):
+    return f"python3() {{ /usr/bin/python3 -IS $WORLD/filter.py {shlex.quote(old)} {shlex.quote(new)} | /usr/bin/python3 \"$@\"; }}"
+
+
+def fake(program, text):
+    """On one host, a program that prints this."""
+    return f"mkdir /dev/shm/bin; printf '#!/bin/sh\\ncat <<END\\n%s\\nEND\\n' {shlex.quote(text)} >/dev/shm/bin/{program}; " \
+           f"chmod +x /dev/shm/bin/{program}; PATH=/dev/shm/bin:$PATH"
+
+
+def says(text):
+    """An agent that fails like ssh."""
+    return f"echo {shlex.quote(text)} >&2; exit 255"
+
+
+ALL_GPUS = "export EMULATED_GPU_MACHINE=$WORLD/{}.json"
+# Rounds: options of launch.py, options of train (else another program is started), and by host what is broken: the name of the set-up, how it is made, and what must be said, with the remedy.
+SETUPS = [
+    ("", "", {
+        "h2": ("a login asks for a password", says("root@h2: Permission denied (publickey,password)."), "h2: it refuses a login.*ssh-copy-id h2"),
+        "h3": ("an unknown host key", says("Host key verification failed."), "h3: its host key is unknown.*ssh-keyscan -H h3"),
+        "h4": ("no server of ssh", says("ssh: connect to host h4 port 22: Connection refused"), "h4: nothing answers at the port of ssh.*systemctl start ssh"),
+        "h9": ("a name that does not resolve", None, "h9: its name does not resolve.*getent hosts h9")}),
+    ("", "", {
+        "h2": ("a host that is off", says("ssh: connect to host h2 port 22: No route to host"), "h2: it cannot be reached.*ping h2"),
+        "h3": ("a host without python3", "PATH=/nowhere", "h3: python3 is missing.*apt-get install python3"),
+        "h4": ("a host that hangs", "exec sleep 60", "h4: it does not answer \\(no answer in time\\).*h4 true must print nothing")}),
+    ("", "", {
+        "h1": ("no program", "mount -t tmpfs tmpfs $WORLD/bin", "h1: the program .*/own is not found.*rsync -a .*/own h1:"),
+        "h2": ("a program that is not executable", "mount --bind $WORLD/plain $WORLD/bin/own", "h2: .*/own is not executable.*chmod \\+x"),
+        "h4": ("another build of the program", "mount --bind $WORLD/other $WORLD/bin/own", "h4: .*/own has the build id.*copy the program of h3"),
+        "h3": ("a missing library", fake("ldd", "\tlibdnnl.so.2 => not found"), "h3: .*/own lacks the libraries libdnnl.so.2.*LD_LIBRARY_PATH")}),
+    ("", "--config $WORLD/set/run.conf", {
+        "h1": ("no daemon of the MPI launcher", f"mount --bind /dev/null {DAEMON}", "h1: .*(orted|prted), by which MPI starts ranks there, is not found"),
+        "h2": ("another version of MPI", fake("ldd", "\tlibopen-rte.so.40 => /lib/libopen-rte.so.40.99.9 (0x1)"),
+               "h2: .*(orted|prted) uses libopen-rte.so.40.99.9, but .*install the same version of MPI"),
+        "h3": ("no configuration file", "mount -t tmpfs tmpfs $WORLD/set", "h3: .*/set/run.conf cannot be read.*rsync -a"),
+        "h4": ("another clock: ahead", probe_with("time=time.time()", "time=time.time() + 90"), "h4: its clock is (89|90).* ahead.*chronyc makestep")}),
+    ("", "--data-dir $WORLD/set/data", {
+        "h1": ("no data", "mount -t tmpfs tmpfs $WORLD/set", "h1: .*/set/data cannot be read \\(.*No such file.*rsync -a"),
+        "h3": ("a named pipe among the data", "mount --bind $WORLD/set/pipe $WORLD/set/data", "h3: .*/data/images: it is a named pipe.*ls -l"),
+        "h4": ("a file system that does not answer", probe_with("files = files_below(path)", "time.sleep(60)"),
+               "h4: .*/set/data cannot be read in time.*Mount it again")}),
+    ("--log_dir=$WORLD/set/logs", "", {
+        "h1": ("a log directory that cannot be written", "mount -t tmpfs -o ro tmpfs $WORLD/set", "h1: .*/logs cannot be written \\(.*Read-only"),
+        "h2": ("a /dev/shm that cannot be written", "mount -o remount,ro /dev/shm", "h2: /dev/shm cannot be used.*mount -t tmpfs"),
+        "h3": ("a small /dev/shm", "mount -o remount,size=2m /dev/shm", "h3: /dev/shm has [12] MiB free.*size=64m"),
+        "h4": ("no folder for temporary files", "mkdir /dev/shm/full; mount -t tmpfs -o size=8m tmpfs /dev/shm/full; export TMPDIR=/dev/shm/full",
+               "h4: MPI needs its folder of temporary files, /dev/shm/full \\([78] MiB free.*TMPDIR")}),
+    ("", "", {
+        "h1": ("a small ulimit -v", "ulimit -v 1000000", "h1: ulimit -v is 1000000 KiB.*ulimit -v unlimited"),
+        "h2": ("a small ulimit -n", "ulimit -n 64", "h2: ulimit -n is 64.*ulimit -n 4096"),
+        "h3": ("a small control group", probe_with('cgroup_value("memory.max", "memory.limit_in_bytes")', "100 << 20"),
+               "h3: its control group allows 100 MiB of memory for 1 ranks.*fewer ranks"),
+        "h4": ("another clock: behind", probe_with("time=time.time()", "time=time.time() - 90"), "h4: its clock is (89|90|91).* behind.*chronyc")}),
+    ("", "--data-dir $WORLD/set/data", {
+        "h1": ("data of the same size with other content", "mount --bind $WORLD/set/other $WORLD/set/data", "h1: .*/set/data has other content.*rsync -ac --delete"),
+        "h2": ("a limit of file sizes", "ulimit -f 1000", "warning: h2: ulimit -f limits files to 1000 KiB.*ulimit -f unlimited"),
+        "h3": ("a slow processor", probe_with("total += i * i", "total += i * i; j = [k for k in range(30)]"), "warning: h3: a loop of its processor.*less than half"),
+        "10.77.0.1": ("a host that is listed twice", None, "10.77.0.1: it is the same host as h1.*list it once: h1:2"),
+        "h4": ("a host that has the name of another", "hostname h1x; hostname h2", "h4: it calls itself h2, as h2 does.*hostnamectl set-hostname h4")}),
+    ("--gpus 0,0", "", {
+        "h1": ("a GPU that is listed twice", ALL_GPUS.format("h1"), "h1: GPU 0 is listed twice.*list 2 different GPUs"),
+        "h2": ("other GPUs", ALL_GPUS.format("h2"), "warning: h2: its GPUs are NVIDIA T4, but NVIDIA H100.*leave h2 out"),
+        "h3": ("a broken driver", fake("nvidia-smi", "NVIDIA-SMI has failed because it could not talk to the NVIDIA driver"),
+               "error: h3: its GPUs cannot be checked \\(nvidia-smi: NVIDIA-SMI has failed.*ssh h3 nvidia-smi"),
+        "h4": ("a GPU of another host", ALL_GPUS.format("h1"), "h4: GPU GPU-h1-0 is that of h1, too.*list only one of h1 and h4")}),
+    ("--gpus 7", "", {
+        "h1": ("a GPU that is not there", ALL_GPUS.format("h1"), "h1: there is no GPU 7: it has 2.*list GPUs from 0 to 1")}),
+]
+# Rounds in which the network of a host is broken; both commands are run in the host.
+NETWORKS = [
+    ("no interface of that name", "--ifname eth0", "h2", "ip link set eth0 down; ip link set eth0 name eth7; ip link set eth7 up",
+     "ip link set eth7 down; ip link set eth7 name eth0; ip link set eth0 up", "h2: there is no interface eth0.*--ifname with one of eth7"),
+    ("an interface that is down", "--ifname eth0", "h3", "ip link set eth0 down", "ip link set eth0 up", "h3: interface eth0 is down.*ip link set eth0 up"),
+    ("an interface without an address", "--ifname eth0", "h3", "ip address del 10.77.0.3/24 dev eth0", "ip address add 10.77.0.3/24 dev eth0",
+     "h3: interface eth0 has no address.*give it an address"),
+    ("a missing route", "", "h2", "ip route add unreachable 10.77.0.3/32", "ip route del unreachable 10.77.0.3/32",
+     "h2: it has no route to h3 at 10.77.0.3.*ip route get 10.77.0.3"),
+    ("a firewall", "", "h3", "ip route add blackhole 10.77.0.2/32", "ip route del blackhole 10.77.0.2/32",
+     "h2: it cannot connect to h3 at 10.77.0.3 \\(timed out.*open the firewalls"),
+    ("a slow link", "", "h2", "tc qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms", "tc qdisc del dev eth0 root",
+     "warning: h2: its link carries [0-9]+ MB/s, less than half"),
+    ("networks apart", "", "h3", "ip address add 10.99.0.3/16 dev eth0; ip address del 10.77.0.3/24 dev eth0",
+     "ip address del 10.99.0.3/16 dev eth0; ip address add 10.77.0.3/24 dev eth0", "h1: it has no route to h3 at 10.99.0.3 \\(Network is unreachable"),
+]
+
+
+class Preflight(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.world = pathlib.Path(cls.directory.name)
+        for folder in ("bin", "faults", "set/data", "set/other", "set/pipe"):
+            (cls.world / folder).mkdir(parents=True)
+        for name, text, mode in (("bin/own", "#!/bin/sh\ntouch $WORLD/started\n", 0o755), ("other", "#!/bin/sh\nexit 3\n", 0o755),
+                                 ("plain", "#!/bin/sh\n", 0o644), ("set/run.conf", "seed = 3\n", 0o644), ("set/data/images", "0123", 0o644),
+                                 ("set/other/images", "0124", 0o644), ("filter.py", textwrap.dedent(FILTER), 0o644),
+                                 ("agent", f"#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1\nshift\n"
+                                           f"[ -f $WORLD/faults/$host ] || exec {AGENT} $host \"$@\"\n"
+                                           f"exec {AGENT} $host \"source $WORLD/faults/$host; $*\"\n", 0o755)):
+            (cls.world / name).write_text(text)
+            (cls.world / name).chmod(mode)
+        os.link(cls.world / "bin/own", cls.world / "bin/train")
+        os.mkfifo(cls.world / "set/pipe/images")
+        for host, model in (("h1", "NVIDIA H100"), ("h2", "NVIDIA T4")):
+            gpus = [{"name": model, "uuid": f"GPU-{host}-{number}"} for number in range(2)]
+            (cls.world / f"{host}.json").write_text(json.dumps({"gpus": gpus}))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    def launch(self, options, of_train, hosts, patience=20, **variables):
+        """Starts bin/own, or with options of train bin/train, which is the same. @return the finished launch.py"""
+        own, arguments = (text.replace("$WORLD", str(self.world)).split() for text in (options, of_train))
+        program = [self.world / ("bin/train" if arguments else "bin/own"), *arguments]
+        environment = os.environ | {"LOCKSTEP_LAUNCH_AGENT": str(self.world / "agent"), "WORLD": str(self.world), "OMP_NUM_THREADS": "1",
+                                    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ["PATH"],
+                                    "LOCKSTEP_PREFLIGHT_SECONDS": str(patience), "MPIEXEC": MPIEXEC} | variables
+        command = [sys.executable, ROOT / "mpi-scripts/launch.py", *own, "-H", ",".join(hosts), *program]
+        result = subprocess.run(list(map(str, command)), cwd=self.world, env=environment, capture_output=True, text=True, timeout=120)
+        self.assertFalse((self.world / "started").exists() and result.returncode, "something was started")
+        return result
+
+    def expect(self, name, said, pattern):
+        with self.subTest(setup=name):
+            self.assertTrue(any(re.search(pattern, line) for line in said.splitlines()), f"{name}: no line like '{pattern}' in:\n{said}")
+
+    def test_hosts(self):
+        for options, of_train, broken in SETUPS:
+            for host, (_, how, _) in broken.items():
+                if how:
+                    (self.world / "faults" / host).write_text(how + "\n")
+            hosts = HOSTS + [host for host in broken if host not in HOSTS]
+            hangs = any("hangs" in name for name, _, _ in broken.values())
+            result = self.launch(options, of_train, hosts, 4 if hangs else 20)
+            for fault in (self.world / "faults").iterdir():
+                fault.unlink()
+            self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+            for name, _, pattern in broken.values():
+                self.expect(name, result.stderr, pattern)
+
+    def test_networks(self):
+        for name, options, host, how, back, pattern in NETWORKS:
+            inside = ["nsenter", f"--net=/run/netns/{host}", "sh", "-ec"]
+            subprocess.run([*inside, how], check=True)
+            try:
+                result = self.launch(options + " --preflight", "", HOSTS[:3])
+            finally:
+                subprocess.run([*inside, back], check=True)
+            self.expect(name, result.stderr, pattern)
+            self.assertEqual(result.returncode, 0 if pattern.startswith("warning") else 1, result.stderr)
+
+    def test_interfaces_that_lead_nowhere_are_excluded(self):
+        """Every host has a bridge of the same address, as Docker makes."""
+        for host in HOSTS[:2]:
+            subprocess.run(["nsenter", f"--net=/run/netns/{host}", "sh", "-ec", "ip link add docker0 type bridge; ip address add 172.17.0.1/16 dev docker0; "
+                            "ip link set docker0 up"], check=True)
+        mpirun = self.world / "mpirun"
+        mpirun.write_text("#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open MPI) 4.1.4'; else echo \"$*\"; fi\n")
+        mpirun.chmod(0o755)
+        (self.world / "orted").write_text("#!/bin/sh\n")
+        (self.world / "orted").chmod(0o755)
+        result = self.launch("--start_port 7000", "", HOSTS[:2], MPIEXEC=str(mpirun))
+        for host in HOSTS[:2]:
+            subprocess.run(["nsenter", f"--net=/run/netns/{host}", "ip", "link", "del", "docker0"], check=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("--mca btl_tcp_if_exclude 127.0.0.1/8,sppp,docker0 --mca oob_tcp_if_exclude lo,docker0", result.stdout)
+        self.assertIn("-x NCCL_SOCKET_IFNAME=^lo,docker0", result.stdout)
+
+    def test_a_pmi_plugin_that_does_not_fit(self):
+        """Under Slurm, before MPI_Init fails."""
+        for name, text in (("srun", "#!/bin/sh\necho 'MPI plugin types are... none pmi2 pmix'\n"), ("scontrol", "#!/bin/sh\necho 'MpiDefault = none'\n"),
+                           ("ldd", "#!/bin/sh\necho '\tlibmpi.so.40 => /lib/libmpi.so.40 (0x1)'\necho '\tlibopen-pal.so.40 => /lib/x (0x1)'\n")):
+            (self.world / "bin" / name).write_text(text)
+            (self.world / "bin" / name).chmod(0o755)
+        environment = os.environ | {"PATH": f"{self.world}/bin:{os.environ['PATH']}"}
+        for option, where in (("--mpi=pmi2", "pmi2 (--mpi=pmi2)"), ("-n4", "none (MpiDefault of slurm.conf)")):
+            result = subprocess.run([sys.executable, str(ROOT / "mpi-scripts/launch.py"), "srun", option, str(self.world / "bin/own")], env=environment,
+                                    capture_output=True, text=True)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"srun's PMI plugin is {where}", result.stderr)
+            self.assertIn("srun --mpi=pmix", result.stderr)
+        for name in ("srun", "scontrol", "ldd"):
+            (self.world / "bin" / name).unlink()
+
+
+if __name__ == "__main__":
+    if DAEMON is None:
+        print("skipped: the daemon of this MPI launcher is not one of Open MPI's, whose messages are compared")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
