@@ -22,7 +22,8 @@ class Outcome:
     code: int
     cause: object = None
     was_told_to_end: bool = False
-    bad_hosts: tuple = ()  # hosts that failed the checks before the start
+    was_started: bool = True
+    bad_hosts: tuple = ()  # hosts that failed the checks before a restart
 
 
 class Signals:

@@ -47,6 +47,8 @@ class Restarts:
         """Why there is no further start; empty if there is one, and None if nothing need be said."""
         if outcome.was_told_to_end or outcome.code in (SUCCESS, USAGE, NOT_STARTED) or (is_train and outcome.code == STOPPED):
             return None
+        if not outcome.was_started and not outcome.bad_hosts:  # the checks have said why
+            return None
         text = outcome.cause.text if outcome.cause else f"it ended with exit code {outcome.code}"
         if self.alike >= CRASH_LOOP:
             return f"{text}. {self.alike} starts in a row ended like this, without a new checkpoint, so the run is not started again"

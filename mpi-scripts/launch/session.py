@@ -43,6 +43,7 @@ class Given:
     def start(self, left_out, number):
         words = self.command(left_out)
         if self.run:
+            self.run.host = next((host for host in self.hosts if host not in left_out), None)
             words = [*words[:self.place + 1], *self.run.words(number > 0)]
         return job.run(words, self.signals)
 
@@ -108,7 +109,9 @@ class Own:
         if any(host is not None and not agents.is_here(host) for host in placed) and "no_preflight" not in self.options:
             report = self.check(placed, False)
             if report.failures:
-                return job.Outcome(1, None, self.signals.told_to_end, tuple(report.bad_hosts()) if number else ())
+                return job.Outcome(1, None, self.signals.told_to_end, False, tuple(report.bad_hosts()) if number else ())
+        if self.run:
+            self.run.host = next(iter(placed))
         words = self.command(placed, number)
         log_dir = os.path.abspath(self.options["log_dir"][1]) if "log_dir" in self.options else None
         return job.run(words, self.signals, log_dir, self.listed)
