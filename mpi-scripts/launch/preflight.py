@@ -13,7 +13,7 @@ import time
 from launch import agents, checks
 
 SECONDS_FOR_FACTS = 1.5  # for what may block on a host; the whole takes about 2 s
-SECONDS_PER_LINK = 0.1
+SECONDS_PER_LINK = 0.05
 # Hosts that answer late for another reason, such as many others' work on them, are waited for as long as this.
 PATIENCE = float(os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8"))
 PROBE = pathlib.Path(__file__).with_name("probe.py")

@@ -85,8 +85,9 @@ def supervise(run, limit, min_ranks):
         dropped = restarts.to_leave_out(run.hosts)
         if dropped:
             restarts.left_out += dropped
+            count = run.ranks(restarts.left_out)
             say(f"{', '.join(dropped)} failed {FAILURES_OF_A_HOST} times or cannot be reached, and is left out: "
-                f"{run.ranks(restarts.left_out)} ranks go on with the same global batch")
+                f"{count} rank{' trains' if count == 1 else 's train'} on, with the same global batch")
         if run.ranks(restarts.left_out) < min_ranks:
             say(f"{run.ranks(restarts.left_out)} ranks are left, and --min_ranks asks for {min_ranks}")
             return outcome.code

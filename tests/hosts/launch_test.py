@@ -126,19 +126,19 @@ class Failures(unittest.TestCase):
             (folder / "bin").mkdir()
             (folder / "bin/train").write_text(MORTAL_TRAIN.format(folder=folder, train=TRAIN))
             (folder / "bin/train").chmod(0o755)
-            options = "--device cpu --model lenet --batch 16 --steps 60 --save-steps 5 --keep 100 --eval-interval never --warmup 0 --shards 4".split()
-            result = on_hosts(2, folder, [*f"--max_restart 3 --log_dir {folder}/log -H h1,h2 -np 4 train --save-dir {folder}/run".split(), *options])
+            options = "--device cpu --model lenet --batch 16 --steps 30 --save-steps 5 --keep 100 --eval-interval never --warmup 0 --shards 4".split()
+            result = on_hosts(2, folder, [*f"--max_restart 3 --log_dir {folder}/log -H h1,h2 -np 2 train --save-dir {folder}/run".split(), *options])
             undisturbed = subprocess.run([TRAIN, *options, "--threads", "1", "--save-dir", "none"], capture_output=True, text=True, timeout=200)
-            logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(4)]
+            logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]
             starts = (folder / "starts").read_text()
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(re.search("weights sha256 .*", result.stdout).group(), re.search("weights sha256 .*", undisturbed.stdout).group())
-        self.assertEqual(len(re.findall("lockstep-launch: rank [23] on h2 was ended by SIGKILL", result.stderr)), 2, result.stderr)
-        self.assertRegex(result.stderr, r"lockstep-launch: the last lines of \S+/workerlog.[23] on h2:\n\S+Z rank [23] on h2: start")
-        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks go on with the same global batch", result.stderr)
-        self.assertEqual(re.findall(r"(?m)^(\d) ranks on (\d) nodes?$", result.stdout), [("4", "2"), ("4", "2"), ("2", "1")])
+        self.assertEqual(len(re.findall("lockstep-launch: rank 1 on h2 was ended by SIGKILL", result.stderr)), 2, result.stderr)
+        self.assertRegex(result.stderr, r"lockstep-launch: the last lines of \S+/workerlog.1 on h2:\n\S+Z rank 1 on h2: start")
+        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 1 rank trains on, with the same global batch", result.stderr)
+        self.assertEqual(re.findall(r"(?m)^(\d) ranks? on (\d) nodes?$", result.stdout), [("2", "2"), ("2", "2"), ("1", "1")])
         self.assertRegex(logs[0], r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rank 0 on h1: weights sha256")
-        self.assertGreaterEqual(len(starts.splitlines()), 3)  # ranks 2 and 3, in two starts
+        self.assertEqual(len(starts.splitlines()), 2)
 
     def test_threads_of_hosts_that_are_one_machine(self):
         """They share its processors, of which each host alone would take all for its ranks."""

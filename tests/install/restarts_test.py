@@ -114,7 +114,7 @@ class Restarts(unittest.TestCase):
         result, _ = self.start("supervise -- mpirun -H h1:2,h2:2 -np 4 train", "death h2 3", "death h2 2", 0)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.launches(), ["-H h1:2,h2:2 -np 4"] * 2 + ["-H h1:2 -np 2"])
-        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks go on with the same global batch", result.stderr)
+        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks train on, with the same global batch", result.stderr)
         self.assertIn("lockstep-launch: rank 3 on h2 was ended by SIGKILL", result.stderr)
 
     def test_too_few_ranks(self):

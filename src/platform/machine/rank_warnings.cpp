@@ -53,7 +53,7 @@ std::string text_of(const Crowd& crowd) {
                      std::to_string(crowd.threads) + " threads on " + std::to_string(crowd.pus.size()) +
                      (crowd.pus.size() == 1 ? " processor (" : " processors (") + crowd.pus.text() +
                      "), which take turns; ";
-  if (crowd.spins) text += "and OpenMP's threads spin while they wait: set OMP_WAIT_POLICY=passive, and ";
+  if (crowd.spins) text += "OpenMP's threads spin while they wait: set OMP_WAIT_POLICY=passive, or ";
   return text + (static_cast<std::size_t>(crowd.threads) > crowd.ranks.size() ? "take fewer --threads"
                                                                               : "start fewer ranks there");
 }
