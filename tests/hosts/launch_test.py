@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,15 @@ exec {train} "$@"
 """
 
 
+def write_digits(folder):
+    """A small data set with the files of MNIST."""
+    folder.mkdir()
+    for part, number in (("train", 64), ("t10k", 16)):
+        pixels = bytes(i * 7 % 256 for i in range(number * 28 * 28))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, number, 28, 28) + pixels)
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, number) + bytes(i % 10 for i in range(number)))
+
+
 class Failures(unittest.TestCase):
     def test_a_killed_run_goes_on_without_the_host_that_failed_twice(self):
         """With the same bits at the end as a run that nobody has disturbed."""
@@ -126,7 +136,8 @@ class Failures(unittest.TestCase):
             (folder / "bin").mkdir()
             (folder / "bin/train").write_text(MORTAL_TRAIN.format(folder=folder, train=TRAIN))
             (folder / "bin/train").chmod(0o755)
-            options = "--device cpu --model lenet --batch 16 --steps 30 --save-steps 5 --keep 100 --eval-interval never --warmup 0 --shards 4".split()
+            write_digits(folder / "data")
+            options = f"--device cpu --model lenet --dataset mnist --data-dir {folder}/data --batch 16 --steps 30 --save-steps 5 --keep 100 --eval-interval never --warmup 0 --shards 4".split()
             result = on_hosts(2, folder, [*f"--max_restart 3 --log_dir {folder}/log -H h1,h2 -np 2 train --save-dir {folder}/run".split(), *options])
             undisturbed = subprocess.run([TRAIN, *options, "--threads", "1", "--save-dir", "none"], capture_output=True, text=True, timeout=200)
             logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]

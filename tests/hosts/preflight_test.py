@@ -107,7 +107,9 @@ SETUPS = [
                "error: h3: its GPUs cannot be checked \\(nvidia-smi: NVIDIA-SMI has failed.*ssh h3 nvidia-smi"),
         "h4": ("a GPU of another host", ALL_GPUS.format("h1"), "h4: GPU GPU-h1-0 is that of h1, too.*list only one of h1 and h4")}),
     ("--gpus 7", "", {
-        "h1": ("a GPU that is not there", ALL_GPUS.format("h1"), "h1: there is no GPU 7: it has 2.*list GPUs from 0 to 1")}),
+        "h1": ("a GPU that is not there", ALL_GPUS.format("h1"), "h1: there is no GPU 7: it has 2.*list GPUs from 0 to 1"),
+        "h2": ("too little locked memory for InfiniBand", probe_with('os.path.isdir("/sys/class/infiniband") and', "True or") + "; ulimit -l 64",
+               "warning: h2: ulimit -l is 64 KiB, too little for InfiniBand.*memlock")}),
 ]
 # Rounds in which the network of a host is broken; both commands are run in the host.
 NETWORKS = [
