@@ -113,7 +113,7 @@ if [ "$(hostname)" = h2 ]; then
   echo start >>{folder}/starts
   n=$(wc -l <{folder}/starts)
   echo "start $n of rank $OMPI_COMM_WORLD_RANK"
-  (until [ -e {folder}/run/checkpoints/step-000000${{n}}0 ] || ! kill -0 $$; do sleep 0.02; done; kill -9 $$) </dev/null >/dev/null 2>&1 &
+  (until [ -e {folder}/run/checkpoints/step-000000${{n}}0 ] || ! kill -0 $$; do sleep 0.01; done; kill -9 $$) </dev/null >/dev/null 2>&1 &
 fi
 exec {train} "$@"
 """
@@ -137,7 +137,7 @@ class Failures(unittest.TestCase):
             (folder / "bin/train").write_text(MORTAL_TRAIN.format(folder=folder, train=TRAIN))
             (folder / "bin/train").chmod(0o755)
             write_digits(folder / "data")
-            options = f"--device cpu --model lenet --dataset mnist --data-dir {folder}/data --batch 16 --steps 30 --save-steps 5 --keep 100 --eval-interval never --warmup 0 --shards 4".split()
+            options = f"--device cpu --model lenet --dataset mnist --data-dir {folder}/data --batch 16 --steps 120 --epochs 30 --save-steps 10 --save-interval never --keep 100 --eval-interval never --warmup 0 --shards 4".split()
             result = on_hosts(2, folder, [*f"--max_restart 3 --log_dir {folder}/log -H h1,h2 -np 2 train --save-dir {folder}/run".split(), *options])
             undisturbed = subprocess.run([TRAIN, *options, "--threads", "1", "--save-dir", "none"], capture_output=True, text=True, timeout=200)
             logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]
