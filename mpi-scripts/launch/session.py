@@ -100,7 +100,8 @@ class Own:
         chosen, why = threads.choose(places, is_shared)
         note(why)
         arguments = self.run.words(number > 0) if self.run else self.arguments
-        if is_shared and self.is_train and value_of(arguments, "--threads") is None:  # train shares processors on a host, not a machine
+        takes_threads = self.is_train and not self.plan(placed).gpus and value_of(arguments, "--threads") is None
+        if is_shared and takes_threads:  # train shares processors on a host, not a machine
             arguments = [*arguments, "--threads", os.environ.get("OMP_NUM_THREADS") or chosen["OMP_NUM_THREADS"]]
         return command.command_of(self.launcher, self.options, placed, [self.program, *arguments], cluster.excluded(known), chosen, number > 0)
 

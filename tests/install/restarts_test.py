@@ -6,6 +6,7 @@ The launcher and train are scripts, which note how they were started, and end as
 """
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +15,14 @@ import time
 import unittest
 
 ROOT = pathlib.Path(sys.argv[1])
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "mpi-scripts"))
+from launch import cause  # noqa: E402
+
 MPIRUN = """#!/bin/bash
 [ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
 echo "$1 $2 $3 $4" >>launches
-while [[ $1 != */train ]]; do shift; done
+while [[ $1 != */train && $1 != bash ]]; do shift; done
 exec "$@"
 """
 # Ends by the next word of the file "plan": a code, behind an error of a rank; or "death HOST", as mpirun reports it.
@@ -29,6 +34,7 @@ set -- $line
 case $1 in
   sleep) trap 'exit 143' TERM; for ((i = 0; i < 100; ++i)); do sleep 0.1; done ;;
   death) echo "mpirun noticed that process rank $3 with PID 7 on node $2 exited on signal 9 (Killed)." >&2; exit 137 ;;
+  leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
   0) ;;
   *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
      echo "train: rank 1 on h2: io: no space left after $RANDOM bytes" >&2; exit "$1" ;;
@@ -129,12 +135,67 @@ class Restarts(unittest.TestCase):
         self.assertRegex(lines[1], "^train: rank 0 on h1: transport")
         self.assertEqual(len(lines), 2, result.stderr)
 
+    def test_logs_have_the_last_words_and_their_writers_end_with_the_rank(self):
+        """Even if somebody else, such as a child of the rank, keeps its output open."""
+        begin = time.monotonic()
+        result, _ = self.start("--log_dir log -n 1 train", "leave", OMPI_COMM_WORLD_RANK="0")
+        self.assertEqual(result.returncode, 137, result.stderr)
+        child = int((self.folder / "child").read_text())
+        while self.writers():
+            time.sleep(0.1)
+        self.assertTrue(pathlib.Path(f"/proc/{child}").exists(), "the child that keeps the output open has ended before")
+        self.assertLess(time.monotonic() - begin, 25)
+        os.kill(child, signal.SIGKILL)
+        lines = (self.folder / "log/workerlog.0").read_text().splitlines()
+        host = os.uname().nodename
+        for line, text in zip(lines, ("last words", "without a newline")):
+            self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank 0 on {re.escape(host)}: {text}$")
+        self.assertEqual(len(lines), 2)
+
+    def writers(self):
+        """Processes that write logs of this test."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.folder / "log/workerlog") in process.read_text():
+                    found.append(process)
+            except OSError:
+                pass
+        return found
+
     def test_mistakes(self):
         for line, message in (("--max_restart x -n 2 train", "--max_restart x: give a number"), ("--min_ranks 0 -n 1 train", "--min_ranks 0: give a number"),
                               ("--max_restart 3 -np 2 mpirun -np 2 train", "-np does not go with a command of mpirun")):
             result = subprocess.run(self.command(line), cwd=self.folder, env=self.environment(), capture_output=True, text=True)
             self.assertEqual(result.returncode, 2)
             self.assertIn(message, result.stderr)
+
+
+class Causes(unittest.TestCase):
+    """Who is named, from what launchers print and from the lines of the ranks."""
+
+    def expect(self, text, lines, launcher_text):
+        found = cause.find(lines, launcher_text)
+        self.assertEqual(found.text if found else None, text)
+
+    def test_launchers(self):
+        self.expect("rank 1 on h2 was ended by SIGSEGV", [], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 11 (Segmentation fault).")
+        self.expect("rank 3 on h2 was ended by SIGKILL", [], "prterun noticed that process rank 3 with PID 12 on node h2 exited on\nsignal 9 (Killed).")
+        self.expect("a rank on h2 was ended by SIGKILL", [], "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 77 RUNNING AT h2\n=   EXIT CODE: 9\n"
+                    "=   CLEANING UP REMAINING PROCESSES\n===\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)")
+        self.expect("rank 1 on h2 was ended by Killed", [], "srun: error: h2: task 1: Killed")
+        self.expect("rank 1 ended with exit code 5", [], "  Process name: [[5161,1],1]\n  Exit code:    5")
+        self.expect("host h2 has left the run: its MPI daemon does not answer", [], "  HNP daemon   : [[33094,0],0] on node h1\n  Remote daemon: [[33094,0],1] on node h2")
+        self.expect(None, [], "mpirun: something else")
+
+    def test_the_rank_at_fault_before_those_that_miss_it(self):
+        missed = "train: rank 0 on h1: transport: rank 1 has ended (operation all_reduce, peer rank 1)"
+        fault = "train: rank 1 on h2: io: disk full"
+        self.expect("rank 1 on h2: io: disk full", [missed, fault], "")
+        self.expect("rank 1 on h2: io: disk full", [fault, missed], "  Process name: [[5161,1],0]\n  Exit code:    1")
+        self.expect("rank 1 on h2 was ended by SIGKILL", [missed], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 9 (Killed).")
+        self.expect("rank 1 on h2: io: disk full", [fault], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 6 (Aborted).")
+        self.expect("io: cannot read DIR", ["train: io: cannot read DIR"], "")
 
 
 if __name__ == "__main__":
