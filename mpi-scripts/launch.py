@@ -61,9 +61,11 @@ def is_launcher(word):
 
 def given_run(options, words, signals):
     """A run by a command that the user has written. @throws UsageError"""
-    wrong = [value[0] if isinstance(value, tuple) else "--" + name.replace("_", "-") for name, value in options.items() if name not in OF_GIVEN_COMMANDS and name]
+    wrong = [value[0] if isinstance(value, tuple) else "--" + name.replace("_", "-") for name, value in options.items()
+             if name and name not in OF_GIVEN_COMMANDS]
     if wrong:
-        raise UsageError(f"{wrong[0]} does not go with a command of {os.path.basename(words[0])}, which is run as it is: write the program alone")
+        raise UsageError(f"{wrong[0]} does not go with a command of {os.path.basename(words[0])}, which is run as it is: "
+                         "write the program alone")
     mistake = slurm.mistake(words) if os.path.basename(words[0]) == "srun" else ""
     if mistake:
         raise UsageError(mistake)

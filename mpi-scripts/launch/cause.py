@@ -6,7 +6,8 @@ import signal
 
 PATTERNS = (  # of MPI launchers and srun: the end of a rank, or of the launcher's daemon on a host
     re.compile(r"process rank (?P<rank>\d+) with PID \d+ on node (?P<host>\S+) exited on\s+signal (?P<signal>\d+)"),
-    re.compile(r"PID \d+ RUNNING AT (?P<host>\S+)\s*\n=\s+EXIT CODE: (?P<signal>\d+)\n(?:=.*\n)*YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*signal"),
+    re.compile(r"PID \d+ RUNNING AT (?P<host>\S+)\s*\n=\s+EXIT CODE: (?P<signal>\d+)\n(?:=.*\n)*"
+               r"YOUR APPLICATION TERMINATED WITH THE EXIT STRING: .*signal"),
     re.compile(r"error: (?P<host>\S+): task (?P<rank>\d+): (?P<word>Killed|Segmentation fault|Aborted|Terminated|Bus error)"),
     re.compile(r"Remote daemon: *\S+ on node (?P<lost>\S+)"),
     re.compile(r"Process name: *\[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code: *(?P<code>\d+)"))

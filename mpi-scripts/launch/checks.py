@@ -92,7 +92,8 @@ def network(answers, plan):
     for host, facts in answers.items():
         routes = facts["measurements"].get("routes", {})
         for peer, why in routes.items():
-            yield Finding(host, f"it has no route to {peer} at {answers[peer]['address']} ({why})", on(host, f"ip route get {answers[peer]['address']}"))
+            yield Finding(host, f"it has no route to {peer} at {answers[peer]['address']} ({why})",
+                          on(host, f"ip route get {answers[peer]['address']}"))
         link = facts["measurements"].get("link", {})
         if link.get("error") and facts["peer"] not in routes:
             address = answers[facts["peer"]]["address"]
@@ -104,7 +105,8 @@ def cores(answers, plan):
     for hosts in cluster.machines(answers):
         ranks, have = sum(plan.ranks[host] for host in hosts), cluster.processors(answers, hosts)
         if ranks * plan.threads > have:
-            what = f"{ranks} ranks of {plan.threads} threads take turns on {have} processors" if plan.threads > 1 else f"{ranks} ranks take turns on {have} processors"
+            of_threads = f" of {plan.threads} threads" if plan.threads > 1 else ""
+            what = f"{ranks} ranks{of_threads} take turns on {have} processors"
             where = " and ".join(hosts) + " are one machine: " if len(hosts) > 1 else ""
             yield Finding(hosts[0], where + what, "fewer ranks, or OMP_NUM_THREADS=1", False)
 
@@ -121,7 +123,8 @@ def slow_ones(answers, plan):
                               f"{on(host, remedy)}; what slows it down? Or leave it out", False)
 
 
-OF_ONE = (host_checks.program, host_checks.daemon, host_checks.files, host_checks.clock, host_checks.memory, host_checks.devices, host_checks.ports)
+OF_ONE = (host_checks.program, host_checks.daemon, host_checks.files, host_checks.clock, host_checks.memory, host_checks.devices,
+          host_checks.ports)
 OF_ALL = (same_files, same_gpus, identities, network, cores, slow_ones)
 
 

@@ -22,7 +22,8 @@ def reachable(host, facts, plan):
         said = "Could not resolve"
     last = said.splitlines()[-1] if said else "no answer in time"
     for pattern, what, remedy in (
-            ("Could not resolve|Name or service not known", "its name does not resolve", f"correct the name, or add it to /etc/hosts or DNS; getent hosts {host} must print its address"),
+            ("Could not resolve|Name or service not known", "its name does not resolve",
+             f"correct the name, or add it to /etc/hosts or DNS; getent hosts {host} must print its address"),
             ("Permission denied", f"it refuses a login without a password ({last})", f"ssh-copy-id {host}"),
             ("Host key verification failed", "its host key is unknown or has changed", f"ssh-keyscan -H {host} >> ~/.ssh/known_hosts"),
             ("Connection refused", "nothing answers at the port of ssh", f"on {host}: systemctl start ssh"),
@@ -107,7 +108,8 @@ def memory(host, facts, plan):
     if limits["file_size"] is not None:
         yield Finding(host, f"ulimit -f limits files to {limits['file_size'] // 1024} KiB, checkpoints too", "ulimit -f unlimited", False)
     if facts["infiniband"] and limits["locked"] is not None and limits["locked"] < 1 << 30:
-        yield Finding(host, f"ulimit -l is {limits['locked'] >> 10} KiB, too little for InfiniBand", "ulimit -l unlimited (in limits.conf: memlock)", False)
+        yield Finding(host, f"ulimit -l is {limits['locked'] >> 10} KiB, too little for InfiniBand",
+                      "ulimit -l unlimited (in limits.conf: memlock)", False)
 
 
 def devices(host, facts, plan):
@@ -124,7 +126,8 @@ def devices(host, facts, plan):
     number = len(found["gpus"])
     absent = [gpu for gpu in plan.gpus if gpu >= number]
     if absent:
-        yield Finding(host, f"there is no GPU {absent[0]}: it has {number}", f"list GPUs from 0 to {number - 1}" if number else on(host, "nvidia-smi"))
+        yield Finding(host, f"there is no GPU {absent[0]}: it has {number}",
+                      f"list GPUs from 0 to {number - 1}" if number else on(host, "nvidia-smi"))
 
 
 def ports(host, facts, plan):

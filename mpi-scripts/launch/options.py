@@ -130,7 +130,8 @@ def program_of(word):
         return word
     root = pathlib.Path(__file__).resolve().parents[2]  # of the repository; installed, it is share
     builds = sorted(root.glob("build/*/bin/train"), key=lambda path: -path.stat().st_mtime)
-    for found in [pathlib.Path(sys.argv[0]).resolve().parent / "train", *([pathlib.Path(shutil.which("train"))] if shutil.which("train") else []), *builds]:
+    in_path = [pathlib.Path(found) for found in [shutil.which("train")] if found]
+    for found in [pathlib.Path(sys.argv[0]).resolve().parent / "train", *in_path, *builds]:
         if found.is_file() and os.access(found, os.X_OK):
             return str(found)
     raise UsageError(f"{word} means lockstep's train, which is neither beside this script nor in PATH: give its path")

@@ -16,7 +16,7 @@ SECONDS_FOR_FACTS = 1.5  # for what may block on a host; the whole takes about 2
 SECONDS_PER_LINK = 0.05
 # Hosts that answer late for another reason, such as many others' work on them, are waited for as long as this.
 PATIENCE = float(os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8"))
-PROBE = pathlib.Path(__file__).with_name("probe.py")
+PROBE = b"".join(pathlib.Path(__file__).with_name(name).read_bytes() for name in ("probe_links.py", "probe.py"))
 START = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
 
 
@@ -28,8 +28,7 @@ class Asked:
         python = [sys.executable, "-IS"] if agents.is_here(host) else ["python3", "-IS"]
         self.job = subprocess.Popen(agents.command_on(host, [*python, "-c", START]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, start_new_session=True)
-        text = PROBE.read_bytes()
-        self.tell(b"%d\n%b%b\n" % (len(text), text, json.dumps(request).encode()))
+        self.tell(b"%d\n%b%b\n" % (len(PROBE), PROBE, json.dumps(request).encode()))
 
     def tell(self, data):
         self.sent = time.time()
