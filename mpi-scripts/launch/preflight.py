@@ -12,7 +12,7 @@ import time
 
 from launch import agents, checks
 
-SECONDS_FOR_FACTS = 1.5  # for what may block on a host; the whole takes about 2 s
+SECONDS_FOR_FACTS = 3  # for what may block on a host, such as a file system; a sound host answers within one
 SECONDS_PER_LINK = 0.05
 # Hosts that answer late for another reason, such as many others' work on them, are waited for as long as this.
 PATIENCE = float(os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8"))

@@ -25,7 +25,7 @@ import time
 
 MARK = "lockstep-probe "
 SAMPLED_FILES = 64  # of the data, whose content is sampled
-MOST_FILES = 20000  # of the data, whose names and sizes are compared
+MOST_FILES = 2000  # of the data, whose names and sizes are compared
 BLOCK = 4096
 
 
