@@ -4,6 +4,8 @@ import dataclasses
 
 from launch import agents
 
+MOST_NAMES = 8  # of hosts in a line
+
 
 @dataclasses.dataclass
 class Plan:
@@ -28,8 +30,10 @@ class Finding:
     remedy: str
     fails: bool = True
 
-    def text(self):
-        return f"{'error' if self.fails else 'warning'}: {self.host}: {self.what}. To mend it: {self.remedy}"
+    def text(self, hosts):
+        """@param hosts  those of which the same was found"""
+        names = ", ".join(hosts[:MOST_NAMES]) + (f" and {len(hosts) - MOST_NAMES} more" if len(hosts) > MOST_NAMES else "")
+        return f"{'error' if self.fails else 'warning'}: {names}: {self.what}. To mend it: {self.remedy}"
 
 
 def on(host, command):

@@ -165,12 +165,17 @@ class Report:
     def print(self, name, with_table):
         if with_table:
             print(table(self.answers, self.plan))
+        hosts_of = {}
         for finding in self.findings:
-            print(f"{name}: {finding.text()}", file=sys.stderr)
+            hosts_of.setdefault((finding.fails, finding.what), []).append(finding.host)
+        for finding in self.findings:
+            hosts = hosts_of[finding.fails, finding.what]
+            if finding.host == hosts[0]:
+                print(f"{name}: {finding.text(hosts)}", file=sys.stderr)
         warnings = len(self.findings) - len(self.failures)
         verdict = f"{len(self.failures)} failed" if self.failures else "passed" + (f", {warnings} to look at" if warnings else "")
-        hosts = f"{len(self.plan.hosts)} host" + ("s" if len(self.plan.hosts) > 1 else "")
-        print(f"{name}: checks of {hosts} in {self.seconds:.1f} s: {verdict}", file=sys.stderr)
+        number = f"{len(self.plan.hosts)} host" + ("s" if len(self.plan.hosts) > 1 else "")
+        print(f"{name}: checks of {number} in {self.seconds:.1f} s: {verdict}", file=sys.stderr)
 
 
 def check(plan):
