@@ -24,6 +24,7 @@ def launch(line, family="Open MPI", **environment):
         mpirun.chmod(0o755)
         variables = {"HOME": folder, "MPIEXEC": str(mpirun), "PATH": f"{os.path.dirname(TRAIN)}:/usr/bin:/bin",
                      "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"} | environment
+        variables = {name: value for name, value in variables.items() if value is not None}
         result = subprocess.run([LAUNCH, *line.split()], env=variables, capture_output=True, text=True, cwd=folder)
         printed = result.stdout.replace(str(mpirun), "mpirun").replace(TRAIN, "train").replace("-x OMP_NUM_THREADS -x OMP_WAIT_POLICY ", "")
         return result, printed.strip()
@@ -103,6 +104,15 @@ class Launch(unittest.TestCase):
 
     def test_other_programs_keep_their_options(self):
         self.expect("-n 2 ./own -c FILE", "mpirun --oversubscribe -np 2 --bind-to none -x PATH ./own -c FILE")
+
+    def test_threads_share_the_processors(self):
+        processors = len(os.sched_getaffinity(0))
+        unset = {"OMP_NUM_THREADS": None, "OMP_WAIT_POLICY": None}
+        self.expect("-n 1 ./own", f"mpirun --oversubscribe -np 1 --bind-to none -x OMP_NUM_THREADS={processors} -x PATH ./own", **unset)
+        self.expect(f"-n {2 * processors} ./own", f"mpirun --oversubscribe -np {2 * processors} --bind-to none -x OMP_NUM_THREADS=1 "
+                    "-x OMP_WAIT_POLICY=passive -x PATH ./own",
+                    [f"OMP_NUM_THREADS=1, OMP_WAIT_POLICY=passive, for {2 * processors} ranks and {processors} processors on this host"], **unset)
+        self.expect("-n 1 ./own", f"mpirun -genv OMP_NUM_THREADS {processors} -n 1 ./own", family="HYDRA", **unset)
 
     def test_settings_of_the_program(self):
         self.expect("-n 1 train -o epochs=3 -o Global.batch_size=8", "mpirun --oversubscribe -np 1 --bind-to none -x PATH train "
