@@ -205,18 +205,32 @@ class Preflight(unittest.TestCase):
         self.assertEqual(len({tuple(re.findall(r"\b[0-9a-f]{8}\b", line)) for line in result.stdout.splitlines()[1:]}), 1, result.stdout)
         self.assertFalse((self.world / "started").exists(), "--preflight has started the program")
 
-    def test_interfaces_that_lead_nowhere_are_excluded(self):
-        """Every host has a bridge of the same address, as Docker makes."""
-        for host in HOSTS[:2]:
-            subprocess.run(["nsenter", f"--net=/run/netns/{host}", "sh", "-ec", "ip link add docker0 type bridge; ip address add 172.17.0.1/16 dev docker0; "
-                            "ip link set docker0 up"], check=True)
+    def fake_mpirun(self, script):
+        """A launcher that runs this instead, which finds its command line in $*."""
         mpirun = self.world / "mpirun"
-        mpirun.write_text("#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open MPI) 4.1.4'; else echo \"$*\"; fi\n")
+        mpirun.write_text(f"#!/bin/sh\nif [ \"$1\" = --version ]; then echo 'mpirun (Open MPI) 4.1.4'; exit; fi\n{script}\n")
         mpirun.chmod(0o755)
         (self.world / "orted").write_text("#!/bin/sh\n")
         (self.world / "orted").chmod(0o755)
-        result = self.launch("--start_port 7000", "", HOSTS[:2], MPIEXEC=str(mpirun))
-        unchecked = self.launch("--no-preflight", "", HOSTS[:2], MPIEXEC=str(mpirun))
+        return str(mpirun)
+
+    def test_a_host_that_is_gone_at_a_restart_is_left_out(self):
+        mpirun = self.fake_mpirun("echo \"$1 $2 $3 $4\"; [ ! -e $WORLD/faults/h2 ] || exit 0\n"
+                                  "echo 'echo No route to host >&2; exit 255' >$WORLD/faults/h2; exit 7")
+        result = self.launch("--max_restart 3 --ppn 2", "", HOSTS[:2], MPIEXEC=mpirun)
+        (self.world / "faults/h2").unlink()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.splitlines(), ["-H h1:2,h2:2 -np 4", "-H h1:2 -np 2"])
+        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks train on", result.stderr)
+
+    def test_interfaces_that_lead_nowhere_are_excluded(self):
+        """Every host has a bridge of the same address, as Docker makes."""
+        mpirun = self.fake_mpirun("echo \"$*\"")
+        for host in HOSTS[:2]:
+            subprocess.run(["nsenter", f"--net=/run/netns/{host}", "sh", "-ec", "ip link add docker0 type bridge; ip address add 172.17.0.1/16 dev docker0; "
+                            "ip link set docker0 up"], check=True)
+        result = self.launch("--start_port 7000", "", HOSTS[:2], MPIEXEC=mpirun)
+        unchecked = self.launch("--no-preflight", "", HOSTS[:2], MPIEXEC=mpirun)
         for host in HOSTS[:2]:
             subprocess.run(["nsenter", f"--net=/run/netns/{host}", "ip", "link", "del", "docker0"], check=True)
         self.assertEqual(result.returncode, 0, result.stderr)
