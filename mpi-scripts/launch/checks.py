@@ -111,21 +111,41 @@ def cores(answers, plan):
             yield Finding(hosts[0], where + what, "fewer ranks, or OMP_NUM_THREADS=1", False)
 
 
-def slow_ones(answers, plan):
-    for what, value, unit, remedy in (
-            ("a loop of its processor runs at", lambda facts: facts["measurements"].get("speed"), "M turns/s", "top"),
-            ("its link carries", lambda facts: facts["measurements"].get("link", {}).get("bytes_per_second"), "MB/s", "ethtool; ip -s link")):
-        values = {host: value(facts) for host, facts in answers.items() if value(facts)}
-        usual = statistics.median(values.values()) if len(values) > 1 else 0
-        for host, found in values.items():
-            if found < usual / 2:
-                yield Finding(host, f"{what} {found / 1e6:.0f} {unit}, less than half of the usual {usual / 1e6:.0f}",
-                              f"{on(host, remedy)}; what slows it down? Or leave it out", False)
+def below_half(values):
+    """The hosts that reach less than half of the median, which is the second result."""
+    usual = statistics.median(values.values()) if len(values) > 1 else 0
+    return {host for host, value in values.items() if value < usual / 2}, usual
+
+
+def slow_processors(answers, plan):
+    speeds = {host: facts["measurements"]["speed"] for host, facts in answers.items() if "speed" in facts["measurements"]}
+    slow, usual = below_half(speeds)
+    for host in sorted(slow):
+        yield Finding(host, f"a loop of its processor runs at {speeds[host] / 1e6:.0f} M turns/s, less than half of the usual {usual / 1e6:.0f}",
+                      f"{on(host, 'top')}; what slows it down? Or leave it out", False)
+
+
+def slow_links(answers, plan):
+    """A slow host also slows what the one before it sends, so that two of three links may be slow. Each host's faster link shows which
+    host is slow, and what each sends shows a host that is slow in one direction."""
+    sent = {host: facts["measurements"]["link"]["bytes_per_second"] for host, facts in answers.items()
+            if "bytes_per_second" in facts["measurements"].get("link", {})}
+    best = dict(sent)
+    for host, rate in sent.items():
+        peer = answers[host]["peer"]
+        if peer in best:
+            best[peer] = max(best[peer], rate)
+    slow, usual = below_half(best)
+    slow_one_way, usual_one_way = below_half(sent)
+    for host in sorted(slow | slow_one_way):
+        text = (f"its links carry {best[host] / 1e6:.0f} MB/s at most, less than half of the usual {usual / 1e6:.0f}" if host in slow else
+                f"its link to {answers[host]['peer']} carries {sent[host] / 1e6:.0f} MB/s, less than half of the usual {usual_one_way / 1e6:.0f}")
+        yield Finding(host, text, f"{on(host, 'ethtool; ip -s link')}; what slows it down? Or leave it out", False)
 
 
 OF_ONE = (host_checks.program, host_checks.daemon, host_checks.files, host_checks.clock, host_checks.memory, host_checks.devices,
           host_checks.ports)
-OF_ALL = (same_files, same_gpus, identities, network, cores, slow_ones)
+OF_ALL = (same_files, same_gpus, identities, network, cores, slow_processors, slow_links)
 
 
 def all_findings(answers, plan):

@@ -18,6 +18,10 @@ import textwrap
 import unittest
 
 ROOT = pathlib.Path(sys.argv[1])
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "mpi-scripts"))
+from launch import checks  # noqa: E402
+
 AGENT = os.environ["LOCKSTEP_LAUNCH_AGENT"]
 HOSTS = os.environ["LOCKSTEP_HOSTS"].split(",")
 MPIEXEC = shutil.which(os.environ.get("MPIEXEC", "mpirun"))
@@ -123,7 +127,11 @@ NETWORKS = [
     ("a firewall", "", "h3", "ip route add blackhole 10.77.0.2/32", "ip route del blackhole 10.77.0.2/32",
      "h2: it cannot connect to h3 at 10.77.0.3 \\(timed out.*open the firewalls"),
     ("a slow link", "", "h2", "tc qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms", "tc qdisc del dev eth0 root",
-     "warning: h2: its link carries [0-9]+ MB/s, less than half"),
+     "warning: h2: its (links carry|link to h3 carries) [0-9]+ MB/s.*less than half"),
+    ("a port that is taken", "--start_port 7000", "h2",
+     "/usr/bin/python3 -ISc 'import socket, time; s = socket.create_server((\"\", 7000)); time.sleep(60)' >/dev/null 2>&1 & "
+     "echo $! >/run/tmp/listener; until ss -ltn | grep -q :7000; do sleep 0.1; done", "kill $(cat /run/tmp/listener)",
+     "warning: h2: port 7000 is taken, so MPI uses later ones.*another --start_port.*ss -ltnp"),
     ("networks apart", "", "h3", "ip address add 10.99.0.3/16 dev eth0; ip address del 10.77.0.3/24 dev eth0",
      "ip address del 10.99.0.3/16 dev eth0; ip address add 10.77.0.3/24 dev eth0", "h1, h2: it has no route to h3 at 10.99.0.3 \\(Network is unreachable"),
 ]
@@ -204,6 +212,13 @@ class Preflight(unittest.TestCase):
         self.assertEqual([row[:3] for row in rows[1:]], [[f"h{number}", f"10.77.0.{number}", "2"] for number in range(1, 5)])
         self.assertEqual(len({tuple(re.findall(r"\b[0-9a-f]{8}\b", line)) for line in result.stdout.splitlines()[1:]}), 1, result.stdout)
         self.assertFalse((self.world / "started").exists(), "--preflight has started the program")
+
+    def test_which_link_is_slow(self):
+        """Rates that were measured where h2 is slow: what h1 sends to h2 suffers, too, more or less."""
+        for rates, slow in (((17, 12, 966), ["h2"]), ((348, 12, 1230), ["h2"]), ((52, 12, 974), ["h2"]), ((900, 950, 1000), []), ((23, 12, 966), ["h2"])):
+            answers = {f"h{number + 1}": {"peer": f"h{(number + 1) % 3 + 1}", "measurements": {"link": {"bytes_per_second": rate * 1e6}}}
+                       for number, rate in enumerate(rates)}
+            self.assertEqual([finding.host for finding in checks.slow_links(answers, None)], slow, rates)
 
     def fake_mpirun(self, script):
         """A launcher that runs this instead, which finds its command line in $*."""
