@@ -132,6 +132,7 @@ NodeView show_cluster(const World& world, const Options& options, const DeviceCh
   const auto local_rank = static_cast<std::size_t>(world.place().local_rank);
   if (local_rank < device.gpus.size() && device.gpus[local_rank] < static_cast<int>(topology.gpus.size()))
     node.gpu = device.gpus[local_rank];
+  node.threads = on_gpus ? 1 : threads_of_this_rank(options, world, node);
   const auto cluster = gather_cluster(world, topology, node);
   if (cluster) voice.print(format_table(*cluster, table_columns()) + "\n");
   return node;

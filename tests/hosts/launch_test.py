@@ -7,7 +7,9 @@ EMULATED_TRAIN computes on emulated GPUs, without which only the runs on CPUs ar
 import os
 import pathlib
 import re
+import shutil
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -15,13 +17,16 @@ import unittest
 
 ROOT, TRAIN, EMULATED = (pathlib.Path(word) for word in sys.argv[1:4])
 SKIPPED = 77
+IS_OPEN_MPI = re.search("Open ?MPI|OpenRTE|PRRTE", subprocess.run([os.environ.get("MPIEXEC", "mpirun"), "--version"], capture_output=True,
+                                                                text=True).stdout) is not None
 
 
-def on_hosts(hosts, folder, words):
-    """Runs launch.sh beside so many hosts, where "train" is in PATH."""
+def on_hosts(hosts, folder, words, unset=""):
+    """Runs launch.sh beside so many hosts, where "train" is in PATH, without a variable."""
     command = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", str(hosts), ROOT / "mpi-scripts/launch.sh", *words]
     environment = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
                                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+    environment.pop(unset, None)
     result = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
     if result.returncode == SKIPPED:
         print(result.stderr)
@@ -52,7 +57,9 @@ class OnGpus(unittest.TestCase):
         cls.directory.cleanup()
 
     def train(self, hosts, line, ranks, nodes):
-        result = on_hosts(hosts, self.folder, line.split())
+        # The machine may have other GPUs than the emulated ones, which are those that the checks before a start would find.
+        checks = ["--no-preflight"] if shutil.which("nvidia-smi") else []
+        result = on_hosts(hosts, self.folder, [*checks, *line.split()])
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, f"(?m)^{ranks} ranks on {nodes} nodes?$")
         self.assertEqual(len(re.findall(r" GPU \d+ NVIDIA", result.stdout)), ranks, result.stdout)
@@ -102,5 +109,65 @@ class OnCpus(unittest.TestCase):
         self.assertIn("host9", result.stdout + result.stderr)
 
 
+# Kills its own rank on host2, when a further checkpoint has been saved, in each of its starts.
+MORTAL_TRAIN = """#!/bin/sh
+if [ "$(hostname)" = host2 ]; then
+  echo start >>{folder}/starts
+  n=$(wc -l <{folder}/starts)
+  echo "start $n of rank $OMPI_COMM_WORLD_RANK"
+  (until [ -e {folder}/run/checkpoints/step-000000${{n}}0 ] || ! kill -0 $$; do sleep 0.01; done; kill -9 $$) </dev/null >/dev/null 2>&1 &
+fi
+exec {train} "$@"
+"""
+
+
+def write_digits(folder):
+    """A small data set with the files of MNIST."""
+    folder.mkdir()
+    for part, number in (("train", 64), ("t10k", 16)):
+        pixels = bytes(i * 7 % 256 for i in range(number * 28 * 28))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, number, 28, 28) + pixels)
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, number) + bytes(i % 10 for i in range(number)))
+
+
+class Failures(unittest.TestCase):
+    @unittest.skipUnless(IS_OPEN_MPI, "MPICH's launcher does not say which rank was killed")
+    def test_a_killed_run_goes_on_without_the_host_that_failed_twice(self):
+        """With the same bits at the end as a run that nobody has disturbed."""
+        with tempfile.TemporaryDirectory() as directory:
+            folder = pathlib.Path(directory)
+            (folder / "bin").mkdir()
+            (folder / "bin/train").write_text(MORTAL_TRAIN.format(folder=folder, train=TRAIN))
+            (folder / "bin/train").chmod(0o755)
+            write_digits(folder / "data")
+            options = f"--device cpu --model lenet --dataset mnist --data-dir {folder}/data --batch 16 --steps 120 --epochs 30 --save-steps 10 --save-interval never --keep 100 --eval-interval never --warmup 0 --shards 4".split()
+            result = on_hosts(2, folder, [*f"--max_restart 3 --log_dir {folder}/log -H host1,host2 -np 2 train --save-dir {folder}/run".split(), *options])
+            undisturbed = subprocess.run([TRAIN, *options, "--threads", "1", "--save-dir", "none"], capture_output=True, text=True, timeout=200)
+            logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]
+            starts = (folder / "starts").read_text()
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(re.search("weights sha256 .*", result.stdout).group(), re.search("weights sha256 .*", undisturbed.stdout).group())
+        self.assertEqual(len(re.findall("lockstep-launch: rank 1 on host2 was ended by SIGKILL", result.stderr)), 2, result.stderr)
+        self.assertRegex(result.stderr, r"lockstep-launch: the last lines of \S+/workerlog.1 on host2:\n\S+Z rank 1 on host2: start")
+        self.assertIn("host2 failed 2 times or cannot be reached, and is left out: 1 rank trains on, with the same global batch", result.stderr)
+        self.assertEqual(re.findall(r"(?m)^(\d) ranks? on (\d) nodes?$", result.stdout), [("2", "2"), ("2", "2"), ("1", "1")])
+        self.assertRegex(logs[0], r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rank 0 on host1: weights sha256")
+        self.assertEqual(len(starts.splitlines()), 2)
+
+    def test_threads_of_hosts_that_are_one_machine(self):
+        """They share its processors, of which each host alone would take all for its ranks."""
+        with tempfile.TemporaryDirectory() as directory:
+            folder = pathlib.Path(directory)
+            (folder / "bin").mkdir()
+            (folder / "bin/train").write_text('#!/bin/sh\necho "$OMP_NUM_THREADS $OMP_WAIT_POLICY $*"\n')
+            (folder / "bin/train").chmod(0o755)
+            ranks = 2 * len(os.sched_getaffinity(0))
+            result = on_hosts(2, folder, ["-H", "host1,host2", "-np", str(ranks), "train"], "OMP_NUM_THREADS")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.splitlines(), ["1 passive --threads 1"] * ranks)
+        self.assertRegex(result.stderr, "warning: host1: host1 and host2 are one machine: [0-9]+ ranks take turns on [0-9]+ processors")
+        self.assertRegex(result.stderr, "OMP_NUM_THREADS=1, OMP_WAIT_POLICY=passive, for .* processors on host1 and host2 \\(one machine\\)")
+
+
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], failfast=False)
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], failfast=False, verbosity=2)

@@ -22,9 +22,12 @@ def launch(line, family="Open MPI", **environment):
         mpirun = pathlib.Path(folder, "mpirun")
         mpirun.write_text(f"#!/bin/sh\necho '{family} 1.0'\n")
         mpirun.chmod(0o755)
-        variables = {"HOME": folder, "MPIEXEC": str(mpirun), "PATH": f"{os.path.dirname(TRAIN)}:/usr/bin:/bin"} | environment
+        variables = {"HOME": folder, "MPIEXEC": str(mpirun), "PATH": f"{os.path.dirname(TRAIN)}:/usr/bin:/bin",
+                     "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"} | environment
+        variables = {name: value for name, value in variables.items() if value is not None}
         result = subprocess.run([LAUNCH, *line.split()], env=variables, capture_output=True, text=True, cwd=folder)
-        return result, result.stdout.replace(str(mpirun), "mpirun").replace(TRAIN, "train").strip()
+        printed = result.stdout.replace(str(mpirun), "mpirun").replace(TRAIN, "train").replace("-x OMP_NUM_THREADS -x OMP_WAIT_POLICY ", "")
+        return result, printed.strip()
 
 
 class Launch(unittest.TestCase):
@@ -56,7 +59,7 @@ class Launch(unittest.TestCase):
         result, printed = launch(f"--dry-run python3 -m paddle.distributed.launch --log_dir=./log/ --ips=192.168.0.1,192.168.0.2 "
                                  f"--gpus={EIGHT} tools/train.py -c FILE")
         self.assertTrue(printed.startswith("mpirun -H 192.168.0.1:8,192.168.0.2:8 -np 16 --bind-to none -x PATH bash -c "), printed)
-        self.assertTrue(printed.endswith(f"/log train --config FILE --device {EIGHT}"), printed)
+        self.assertTrue(printed.endswith(f"/log new train --config FILE --device {EIGHT}"), printed)
 
     def test_paddles_options_of_the_program(self):
         self.expect(f"python -m paddle.distributed.launch --gpus {EIGHT} train.py --config FILE --save_dir output/M "
@@ -101,6 +104,15 @@ class Launch(unittest.TestCase):
 
     def test_other_programs_keep_their_options(self):
         self.expect("-n 2 ./own -c FILE", "mpirun --oversubscribe -np 2 --bind-to none -x PATH ./own -c FILE")
+
+    def test_threads_share_the_processors(self):
+        processors = len(os.sched_getaffinity(0))
+        unset = {"OMP_NUM_THREADS": None, "OMP_WAIT_POLICY": None}
+        self.expect("-n 1 ./own", f"mpirun --oversubscribe -np 1 --bind-to none -x OMP_NUM_THREADS={processors} -x PATH ./own", **unset)
+        self.expect(f"-n {2 * processors} ./own", f"mpirun --oversubscribe -np {2 * processors} --bind-to none -x OMP_NUM_THREADS=1 "
+                    "-x OMP_WAIT_POLICY=passive -x PATH ./own",
+                    [f"OMP_NUM_THREADS=1, OMP_WAIT_POLICY=passive, for {2 * processors} ranks and {processors} processors on this host"], **unset)
+        self.expect("-n 1 ./own", f"mpirun -genv OMP_NUM_THREADS {processors} -n 1 ./own", family="HYDRA", **unset)
 
     def test_settings_of_the_program(self):
         self.expect("-n 1 train -o epochs=3 -o Global.batch_size=8", "mpirun --oversubscribe -np 1 --bind-to none -x PATH train "

@@ -3,11 +3,13 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "lockstep/base/error.hpp"
+#include "platform/machine/rank_warnings.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
@@ -117,6 +119,12 @@ std::string machine_identity(const std::string& host) {
   return std::getline(file, id) ? id : host;
 }
 
+/// OpenMP's threads spin for a while by default.
+bool openmp_spins() {
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  return policy == nullptr || (std::string(policy) != "passive" && std::string(policy) != "PASSIVE");
+}
+
 ProcessView this_process(const World& world, const Topology& topology, const NodeView& node) {
   ProcessView process{.rank = world.rank().value,
                       .node = world.place().node,
@@ -125,6 +133,8 @@ ProcessView this_process(const World& world, const Topology& topology, const Nod
                       .pus = topology.bound_pus,
                       .cores = topology.cores_of(topology.bound_pus),
                       .bound = topology.bound_pus != topology.pus,
+                      .threads = node.threads,
+                      .spins = openmp_spins(),
                       .device = node.gpu};
   if (node.gpu) process.gpu = topology.gpus.at(static_cast<std::size_t>(*node.gpu));
   return process;
@@ -158,7 +168,8 @@ NodeView gather_node(const World& world, const Topology& topology, int threads_p
 }
 
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node) {
-  nlohmann::json mine = {{"process", process_to_json(this_process(world, topology, node))}};
+  const ProcessView process = this_process(world, topology, node);
+  nlohmann::json mine = {{"process", process_to_json(process)}, {"threads", process.threads}, {"spins", process.spins}};
   if (world.place().local_rank == 0) {
     mine["host"] =
         host_to_json({.name = world.host(), .machine = machine_identity(world.host()), .topology = topology});
@@ -169,7 +180,9 @@ std::optional<ClusterView> gather_cluster(const World& world, const Topology& to
   ClusterView view;
   for (const std::string& text : records) {
     const auto record = nlohmann::json::parse(text);
-    view.processes.push_back(process_from_json(record.at("process")));
+    ProcessView& sent = view.processes.emplace_back(process_from_json(record.at("process")));
+    sent.threads = record.at("threads");
+    sent.spins = record.at("spins");
     // Nodes are numbered by their lowest rank, so the hosts arrive in the order of nodes.
     if (record.contains("host")) view.hosts.push_back(host_from_json(record.at("host")));
   }
@@ -182,6 +195,7 @@ std::vector<std::string> binding_warnings(const ClusterView& view) {
     const HostView* host = nullptr;
     std::vector<int> ranks;
     std::vector<CpuSet> bound;
+    std::vector<RankUse> uses;
   };
   std::map<std::string, Machine> machines;
   for (const ProcessView& process : view.processes) {
@@ -190,11 +204,22 @@ std::vector<std::string> binding_warnings(const ClusterView& view) {
     if (machine.host == nullptr) machine.host = &host;
     machine.ranks.push_back(process.rank);
     machine.bound.push_back(process.pus);
+    machine.uses.push_back({.rank = process.rank,
+                            .pus = process.pus,
+                            .threads = process.threads,
+                            .spins = process.spins,
+                            .near_gpu = process.device ? process.gpu.near_pus : CpuSet()});
   }
   std::vector<std::string> warnings;
   for (const auto& [identity, machine] : machines) {
-    const auto warning = binding_warning(machine.host->topology, machine.ranks, machine.bound);
-    if (warning) warnings.push_back(machine.host->name + ": " + *warning);
+    const Topology& topology = machine.host->topology;
+    std::vector<std::string> found = distant_gpu_warnings(machine.uses);
+    if (const auto binding = binding_warning(topology, machine.ranks, machine.bound)) {
+      found.push_back(*binding);
+    } else {
+      for (const std::string& warning : crowding_warnings(topology, machine.uses)) found.push_back(warning);
+    }
+    for (const std::string& warning : found) warnings.push_back(machine.host->name + ": " + warning);
   }
   return warnings;
 }

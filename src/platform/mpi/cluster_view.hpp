@@ -17,6 +17,7 @@ namespace lockstep {
 struct NodeView {
   std::vector<CpuSet> bound_pus;  ///< binding of each local rank
   std::optional<int> gpu;         ///< this rank's GPU, as an index into the topology's GPUs
+  int threads = 1;                ///< threads of this rank that compute at the same time
   int spins_before_yield = 0;     ///< for `WaitPolicy`; 0 if local ranks have fewer processors than threads
 };
 
@@ -38,6 +39,8 @@ struct ProcessView {
   CpuSet pus;                 ///< PUs on which it may run
   CpuSet cores;               ///< cores of these PUs, by their number on the machine
   bool bound = false;         ///< whether these are fewer than all of the machine
+  int threads = 1;            ///< threads that compute at the same time
+  bool spins = false;         ///< whether OpenMP's threads spin while they wait
   std::optional<int> device;  ///< index of its GPU among those it sees; ranks may see different ones
   Gpu gpu;                    ///< valid only with `device`
 };
@@ -59,7 +62,7 @@ struct ClusterView {
 /// @throws Error{transport}
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node);
 
-/// Returns warnings about the binding of processes, machine by machine.
+/// Returns warnings about the binding of processes, their threads and their GPUs, machine by machine.
 std::vector<std::string> binding_warnings(const ClusterView& view);
 
 /// Formats host → process → global rank, local rank → device or cores, followed by warnings. Up to 32 processes have

@@ -7,6 +7,7 @@
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
 #include "base/wrapped.hpp"
+#include "platform/machine/topology.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -30,6 +31,16 @@ TEST(Run, PrintsTheClusterFirstAndEverythingOnce) {
                            "gradients all-reduced by auto (lockstep's own)", "epoch  train loss", "test accuracy"}) {
     EXPECT_EQ(occurrences(result.output, part), 1) << part << result.output;
   }
+}
+
+TEST(Run, WarnsWhereRanksHaveMoreThreadsThanProcessors) {
+  const SmallDigits digits;
+  const auto processors = discover_topology().bound_pus.size();
+  const std::string arguments = digits.arguments() + " --batch 16 --steps 1 --eval-interval never --threads ";
+  const auto result = run_train(2, arguments + std::to_string(processors));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "ranks 0-1 have " + std::to_string(2 * processors) + " threads"), 1)
+      << result.output;
 }
 
 TEST(Run, WithoutATerminalThereAreOnlyPlainLines) {

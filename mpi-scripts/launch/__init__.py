@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of launch.py, which is installed as lockstep-launch."""

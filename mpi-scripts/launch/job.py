@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a command: passes on its standard error and signals, and says why it failed."""
+import collections
+import dataclasses
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+from launch import agents, cause
+from launch.options import NAME
+
+HOLD = 5  # seconds: a line that is no last one, such as a warning, should not be late
+KEPT = 400  # lines of the launcher in which the cause is looked for
+TAIL = 20  # lines of a log that are shown
+
+
+@dataclasses.dataclass
+class Outcome:
+    code: int
+    cause: object = None
+    was_told_to_end: bool = False
+    was_started: bool = True
+    bad_hosts: tuple = ()  # hosts that failed the checks before a restart
+
+
+class Signals:
+    """Passes signals to the running command. Between commands they end the launcher."""
+
+    def __init__(self):
+        self.job = None
+        self.told_to_end = False
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, self.receive)
+
+    def receive(self, number, _):
+        self.told_to_end |= number != signal.SIGUSR1
+        if self.job is None and number != signal.SIGUSR1:
+            sys.exit(128 + number)
+        if self.job is not None and number != signal.SIGINT:  # a terminal sends that to the command as well
+            self.job.send_signal(number)
+
+
+def show(lines):
+    """Writes lines in one go, so that others' lines do not mix with them."""
+    data = b"".join(lines)
+    while data:
+        data = data[os.write(2, data):]
+
+
+class Errors:
+    """The standard error of a command."""
+
+    def __init__(self, names):
+        self.names = names  # of the program, with which its own lines begin
+        self.own = []  # all lines of the program
+        self.others = collections.deque(maxlen=KEPT)
+        self.held = []
+        self.begin = 0.0
+
+    def take(self, line):
+        if line.split(b": ")[0] not in self.names:
+            self.others.append(line)
+            show([line])
+            return
+        self.begin = self.begin if self.held else time.monotonic()
+        self.held.append(line)
+        self.own.append(line.decode(errors="replace").rstrip("\n"))
+
+    def forward(self, job):
+        """Passes everything on until nobody can write any more. Lines of the program stay back at the end."""
+        rest = b""
+        while True:
+            ready = select.select([job.stderr], [], [], 0.2)[0]
+            data = os.read(job.stderr.fileno(), 65536) if ready else None
+            if data == b"" or (not ready and job.poll() is not None):
+                if rest:
+                    self.take(rest + b"\n" if self.held else rest)
+                return
+            if data:
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    self.take(line + b"\n")
+            if self.held and time.monotonic() - self.begin > HOLD:
+                show(self.held)
+                self.held = []
+
+    def why(self):
+        return cause.find(self.own, b"".join(self.others).decode(errors="replace"))
+
+
+def show_tail(found, log_dir, host):
+    if not log_dir or not found or not found.rank:
+        return
+    file = os.path.join(log_dir, f"workerlog.{found.rank}")
+    lines = agents.run_on(host, ["tail", "-n", str(TAIL), file])
+    if lines:
+        show([f"{NAME}: the last lines of {file} on {found.host or host or 'this host'}:\n".encode(), lines.encode()])
+
+
+def run(command, signals, log_dir=None, listed=lambda name: name):
+    """@param listed  the name by which a host was listed that calls itself so"""
+    try:
+        job = subprocess.Popen(command, stderr=subprocess.PIPE)
+    except OSError as error:
+        print(f"{NAME}: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
+        return Outcome(127)
+    signals.job = job
+    errors = Errors({os.path.basename(word).encode() for word in command[1:]})
+    errors.forward(job)
+    code = job.wait()
+    signals.job = None
+    code = code if code >= 0 else 128 - code
+    found = errors.why() if code != 0 else None
+    if found and found.line:  # the cause comes first, and once
+        errors.held.sort(key=lambda line: line.decode(errors="replace").rstrip("\n") != found.line)
+    elif found and not signals.told_to_end:
+        show([f"{NAME}: {found.text}\n".encode()])
+    show(errors.held)
+    if not signals.told_to_end:
+        show_tail(found, log_dir, listed(found.host) if found and found.host else None)
+    return Outcome(code, found, signals.told_to_end)

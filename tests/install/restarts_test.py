@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT
+
+The launcher and train are scripts, which note how they were started, and end as they are told.
+"""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(sys.argv[1])
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "mpi-scripts"))
+from launch import cause  # noqa: E402
+
+MPIRUN = """#!/bin/bash
+[ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }
+echo "$1 $2 $3 $4" >>launches
+while [[ $1 != */train && $1 != bash ]]; do shift; done
+exec "$@"
+"""
+# Ends by the next word of the file "plan": a code, behind an error of a rank; or "death HOST", as mpirun reports it.
+TRAIN = """#!/bin/bash
+echo "$*" >>starts
+line=$(sed -n "$(wc -l <starts)p" plan)
+set -- $line
+[ -z "$SAVES" ] || mkdir -p "$SAVES/checkpoints/step-0000000$(wc -l <starts)"
+case $1 in
+  sleep) trap 'exit 143' TERM; for ((i = 0; i < 100; ++i)); do sleep 0.1; done ;;
+  death) echo "mpirun noticed that process rank $3 with PID 7 on node $2 exited on signal 9 (Killed)." >&2; exit 137 ;;
+  leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
+  0) ;;
+  *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
+     echo "train: rank 1 on h2: io: no space left after $RANDOM bytes" >&2; exit "$1" ;;
+esac
+"""
+
+
+class Restarts(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = pathlib.Path(directory.name)
+        for name, text in (("mpirun", MPIRUN), ("train", TRAIN)):
+            (self.folder / name).write_text(text)
+            (self.folder / name).chmod(0o755)
+
+    def command(self, line):
+        script = "supervise.sh" if line.startswith("supervise") else "launch.sh"
+        words = line.replace("mpirun", str(self.folder / "mpirun")).replace("train", str(self.folder / "train")).split()
+        return [ROOT / "mpi-scripts" / script, *(words[1:] if script == "supervise.sh" else words)]
+
+    def environment(self, **variables):
+        return os.environ | {"MPIEXEC": str(self.folder / "mpirun"), "OMP_NUM_THREADS": "1"} | variables
+
+    def start(self, line, *plan, **variables):
+        """@return the result, and the arguments of train at each start"""
+        (self.folder / "plan").write_text("\n".join(map(str, plan)) + "\n")
+        result = subprocess.run(self.command(line), cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=100)
+        return result, (self.folder / "starts").read_text().replace(str(self.folder) + "/", "").splitlines()
+
+    def launches(self):
+        return (self.folder / "launches").read_text().splitlines()
+
+    def test_goes_on_from_the_last_checkpoint(self):
+        result, starts = self.start("--max_restart 3 -n 2 train --save-dir run --steps 9", 1, 1, 0, SAVES="run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(starts, ["--steps 9 --save-dir run"] + ["--steps 9 --save-dir run --resume auto"] * 2)
+        self.assertIn("restart 1 of 3", result.stderr)
+
+    def test_another_runs_checkpoints_are_left_alone(self):
+        (self.folder / "run/checkpoints/step-00000001").mkdir(parents=True)
+        result, starts = self.start("--max_restart 1 -n 2 train --save-dir run", 1, 0)
+        self.assertEqual((result.returncode, starts), (0, ["--save-dir run-2", "--save-dir run-2"]))
+
+    def test_a_run_that_continues_does_so_again(self):
+        (self.folder / "run/checkpoints/step-00000001").mkdir(parents=True)
+        _, starts = self.start("--max_restart 1 -n 2 train --save-dir run --resume best --steps 9", 1, 0)
+        self.assertEqual(starts, ["--save-dir run --resume best --steps 9", "--steps 9 --save-dir run --resume auto"])
+
+    def test_a_crash_loop_ends_with_its_cause_first(self):
+        result, starts = self.start("--max_restart 9 -n 2 train", *[1] * 9)
+        self.assertEqual((result.returncode, len(starts)), (1, 3), result.stderr)
+        last = result.stderr.splitlines()[-1]
+        self.assertRegex(last, "^lockstep-launch: rank 1 on h2: io: no space left after .*3 starts in a row ended like this, without a new checkpoint")
+
+    def test_progress_is_no_crash_loop(self):
+        result, starts = self.start("--max_restart 4 -n 2 train --save-dir run", 1, 1, 1, 1, 0, SAVES="run")
+        self.assertEqual((result.returncode, len(starts)), (0, 5), result.stderr)
+
+    def test_the_limit(self):
+        result, starts = self.start("--max_restart 1 -n 2 train --save-dir run", 1, 1, 0)
+        self.assertEqual((result.returncode, len(starts)), (1, 2))
+        self.assertIn("--max_restart 1 allows no further one", result.stderr)
+
+    def test_what_is_not_started_again(self):
+        for code in (0, 2, 3):
+            with self.subTest(code=code):
+                result, starts = self.start("--max_restart 3 -n 2 train", code, 0)
+                self.assertEqual((result.returncode, len(starts)), (code, 1))
+                (self.folder / "starts").unlink()
+
+    def test_sigterm_ends_it(self):
+        (self.folder / "plan").write_text("sleep\n0\n")
+        job = subprocess.Popen(list(map(str, self.command("--max_restart 3 -n 2 train"))), cwd=self.folder, env=self.environment(), stderr=subprocess.PIPE)
+        while not (self.folder / "starts").exists():
+            time.sleep(0.05)
+        time.sleep(0.3)
+        job.send_signal(signal.SIGTERM)
+        job.communicate(timeout=60)
+        self.assertEqual((job.returncode, len((self.folder / "starts").read_text().splitlines())), (143, 1))
+
+    def test_a_host_that_fails_twice_is_left_out(self):
+        result, _ = self.start("supervise -- mpirun -H h1:2,h2:2 -np 4 train", "death h2 3", "death h2 2", 0)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.launches(), ["-H h1:2,h2:2 -np 4"] * 2 + ["-H h1:2 -np 2"])
+        self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks train on, with the same global batch", result.stderr)
+        self.assertIn("lockstep-launch: rank 3 on h2 was ended by SIGKILL", result.stderr)
+
+    def test_too_few_ranks(self):
+        result, starts = self.start("supervise --min-ranks 3 --max-restarts 5 -- mpirun -H h1:2,h2:2 -np 4 train", *["death h2 3"] * 3)
+        self.assertEqual((result.returncode, len(starts)), (137, 2), result.stderr)
+        self.assertIn("2 ranks are left, and --min_ranks asks for 3", result.stderr)
+
+    def test_the_cause_is_named_first_and_once(self):
+        result, _ = self.start("-n 2 train", 1)
+        lines = result.stderr.splitlines()
+        self.assertRegex(lines[0], "^train: rank 1 on h2: io: no space left")
+        self.assertRegex(lines[1], "^train: rank 0 on h1: transport")
+        self.assertEqual(len(lines), 2, result.stderr)
+
+    def test_logs_have_the_last_words_and_their_writers_end_with_the_rank(self):
+        """Even if somebody else, such as a child of the rank, keeps its output open."""
+        begin = time.monotonic()
+        result, _ = self.start("--log_dir log -n 1 train", "leave", OMPI_COMM_WORLD_RANK="0")
+        self.assertEqual(result.returncode, 137, result.stderr)
+        child = int((self.folder / "child").read_text())
+        while self.writers():
+            time.sleep(0.1)
+        self.assertTrue(pathlib.Path(f"/proc/{child}").exists(), "the child that keeps the output open has ended before")
+        self.assertLess(time.monotonic() - begin, 25)
+        os.kill(child, signal.SIGKILL)
+        lines = (self.folder / "log/workerlog.0").read_text().splitlines()
+        host = os.uname().nodename
+        for line, text in zip(lines, ("last words", "without a newline")):
+            self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank 0 on {re.escape(host)}: {text}$")
+        self.assertEqual(len(lines), 2)
+
+    def writers(self):
+        """Processes that write logs of this test."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(self.folder / "log/workerlog") in process.read_text():
+                    found.append(process)
+            except OSError:
+                pass
+        return found
+
+    def test_mistakes(self):
+        for line, message in (("--max_restart x -n 2 train", "--max_restart x: give a number"), ("--min_ranks 0 -n 1 train", "--min_ranks 0: give a number"),
+                              ("--max_restart 3 -np 2 mpirun -np 2 train", "-np does not go with a command of mpirun")):
+            result = subprocess.run(self.command(line), cwd=self.folder, env=self.environment(), capture_output=True, text=True)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(message, result.stderr)
+
+
+class Causes(unittest.TestCase):
+    """Who is named, from what launchers print and from the lines of the ranks."""
+
+    def expect(self, text, lines, launcher_text):
+        found = cause.find(lines, launcher_text)
+        self.assertEqual(found.text if found else None, text)
+
+    def test_launchers(self):
+        self.expect("rank 1 on h2 was ended by SIGSEGV", [], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 11 (Segmentation fault).")
+        self.expect("rank 3 on h2 was ended by SIGKILL", [], "prterun noticed that process rank 3 with PID 12 on node h2 exited on\nsignal 9 (Killed).")
+        self.expect("a rank on h2 was ended by SIGKILL", [], "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 77 RUNNING AT h2\n=   EXIT CODE: 9\n"
+                    "=   CLEANING UP REMAINING PROCESSES\n===\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)")
+        self.expect("rank 1 on h2 was ended by Killed", [], "srun: error: h2: task 1: Killed")
+        self.expect("rank 1 ended with exit code 5", [], "  Process name: [[5161,1],1]\n  Exit code:    5")
+        self.expect("host h2 has left the run: its MPI daemon does not answer", [], "  HNP daemon   : [[33094,0],0] on node h1\n  Remote daemon: [[33094,0],1] on node h2")
+        self.expect(None, [], "mpirun: something else")
+
+    def test_the_rank_at_fault_before_those_that_miss_it(self):
+        missed = "train: rank 0 on h1: transport: rank 1 has ended (operation all_reduce, peer rank 1)"
+        fault = "train: rank 1 on h2: io: disk full"
+        self.expect("rank 1 on h2: io: disk full", [missed, fault], "")
+        self.expect("rank 1 on h2: io: disk full", [fault, missed], "  Process name: [[5161,1],0]\n  Exit code:    1")
+        self.expect("rank 1 on h2 was ended by SIGKILL", [missed], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 9 (Killed).")
+        self.expect("rank 1 on h2: io: disk full", [fault], "mpirun noticed that process rank 1 with PID 12 on node h2 exited on signal 6 (Aborted).")
+        self.expect("io: cannot read DIR", ["train: io: cannot read DIR"], "")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
