@@ -15,6 +15,7 @@ from launch.options import NAME
 HOLD = 5  # seconds: a line that is no last one, such as a warning, should not be late
 KEPT = 400  # lines of the launcher in which the cause is looked for
 TAIL = 20  # lines of a log that are shown
+DETAIL = b"  | "  # begins the lines that explain a line of the program above them
 
 
 @dataclasses.dataclass
@@ -61,6 +62,9 @@ class Errors:
         self.begin = 0.0
 
     def take(self, line):
+        if self.held and line.startswith(DETAIL):
+            self.held.append(line)
+            return
         if line.split(b": ")[0] not in self.names:
             self.others.append(line)
             show([line])

@@ -5,7 +5,8 @@ WORKER is a script for bash, so that other hosts need nothing of the launcher's:
 It becomes the program, which therefore gets all signals itself. Before, it starts two processes that write the lines of both
 streams to FOLDER/workerlog.RANK, each behind its time, rank and host. They have a session of their own, so that the end of the
 rank does not end them before the last line; they end with the stream, or a second after the rank if somebody else keeps it open.
-Rank 0's lines are also shown, and of the other ranks what the program says about errors: lines that begin with its name.
+Rank 0's lines are also shown, and of the other ranks what the program says about errors: lines that begin with its name, and what
+explains them. LOCKSTEP_OWN_LOG tells the program that it has a log of its own.
 """
 
 # bash -c LINES NAME PID RANK LOG WHICH PROGRAM
@@ -16,7 +17,7 @@ exec 3>>"$3"
 write() {
   now=${EPOCHREALTIME:-$(date +%s.%N)}
   printf "%(%FT%T)T.%.3sZ rank %s on %s: %s\n" "${now%[.,]*}" "${now#*[.,]}" "$2" "$HOSTNAME" "$line" >&3
-  if [[ $4 == all || $line == "$5: "* ]]; then printf "%s\n" "$line" 2>/dev/null; fi
+  if [[ $4 == all || $line == "$5: "* || $line == "  | "* ]]; then printf "%s\n" "$line" 2>/dev/null; fi
 }
 rest=
 while :; do
@@ -42,6 +43,7 @@ mkdir -p "$1" || exit
 shift 2
 shown=errors
 [ "$rank" != 0 ] || shown=all
+export LOCKSTEP_OWN_LOG=1
 lines() { exec setsid bash -c "$script" lines "$@"; }
 script='@LINES@'
 exec > >(lines $$ "$rank" "$log" "$shown" "${1##*/}") 2> >(lines $$ "$rank" "$log" "$shown" "${1##*/}" >&2)

@@ -17,11 +17,11 @@ void print_error(std::string_view program, std::string_view what) {
   std::fputs(line.c_str(), stderr);
 }
 
-void print_details(std::string_view text) {
+void print_details(std::string_view text, std::string_view prefix) {
   std::string lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    if (end > 0) lines.append("  | ").append(text.substr(0, end)) += '\n';
+    if (end > 0) lines.append(prefix).append(text.substr(0, end)) += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   std::fputs(lines.c_str(), stderr);

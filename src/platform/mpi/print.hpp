@@ -11,8 +11,8 @@ namespace lockstep {
 /// code in the place of a program's main calls it: `run`, and the destructor of a World without another way to report.
 void print_error(std::string_view program, std::string_view what);
 
-/// Writes what explains an error below its line, in one write: each line begins with "  | ".
-void print_details(std::string_view text);
+/// Writes what explains an error below its line, in one write. @param prefix  begins each line
+void print_details(std::string_view text, std::string_view prefix = "  | ");
 
 /// Flushes standard output. @return why some of it could not be written; nothing if all is written
 std::optional<std::string> flush_output();

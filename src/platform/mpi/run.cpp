@@ -96,7 +96,9 @@ class Run {
       const std::string what = error.reported_by(world_->rank().value, world_->host()).what();
       const ExitCode code = error.code() == ErrorCode::timeout ? exit_timeout : exit_error;
       if (error.is_on_every_rank()) return end_alike(error.what(), code);
-      return error.is_consequence() ? end_together(what, code, what) : end_as_cause(what, code);
+      if (!error.is_consequence()) return end_as_cause(what, code);
+      if (code == exit_timeout) explain_in_own_log(what);
+      return end_together(what, code, what);
     } catch (const std::bad_alloc&) {
       return end_as_cause(here() + "not enough memory", exit_error);
     } catch (const std::exception& error) {
@@ -141,6 +143,11 @@ class Run {
   int end_alike(const std::string& what, ExitCode code) {
     if (world_->rank() == 0) report_cause(what);
     return end_together(what, code);
+  }
+  /// Explains in the log of this rank, if it has one, what another rank reports to the user. The launcher shows no
+  /// lines with this prefix.
+  void explain_in_own_log(const std::string& what) const {
+    if (std::getenv("LOCKSTEP_OWN_LOG") != nullptr) print_details(what + '\n' + world_->explain_ranks(), "  : ");
   }
   /// Ends after an error of this rank alone. If it is that a rank did not answer, it reports what all ranks do.
   int end_as_cause(const std::string& what, ExitCode code) {
