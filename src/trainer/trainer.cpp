@@ -2,13 +2,16 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
@@ -55,7 +58,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                                     .ranks = group.size(),
                                     .seed = options.seed,
                                     .shuffle = training,
-                                    .shards = training ? options.shards : 0});
+                                    .shards = options.shards});
   std::vector<std::string> bytes;
   for (const TensorSpec& input : model.graph().inputs())
     if (input.bytes) bytes.push_back(input.name);
@@ -87,11 +90,47 @@ std::vector<observe::MetricValue> with_values_of(const std::vector<observe::Metr
 }
 
 /// Prepares the replica for all numbers of samples that this rank gets in a step.
-void prepare_shares(Replica& replica, const data::DistributedSampler& sampler, bool training) {
-  for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
-    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, training);
-  }
+void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
+  for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1})
+    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, true);
 }
+
+/// Returns the parts of a test batch that this rank predicts by themselves, as ranges of the global batch: its shards,
+/// if there are any, because how a kernel rounds a sample may depend on how many others it computes with it.
+std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup& group, int shards) {
+  const std::int64_t parts = shards == 0 ? group.size() : shards;
+  const Share own = share_of(parts, group.rank().value, group.size());
+  std::vector<Share> ranges;
+  for (std::int64_t part = own.first; part < own.end(); ++part) {
+    const Share range = share_of(step_samples, part, parts);
+    if (range.count > 0 || shards == 0) ranges.push_back(range);
+  }
+  return ranges;
+}
+
+/// A part of this rank's share of a batch, as a view.
+class PartOfBatch {
+ public:
+  PartOfBatch(const data::Batch& batch, const Share& range) : part_(batch) {
+    const std::int64_t offset = range.first - batch.first;
+    for (const Buffer& tensor : batch.tensors) {
+      const std::int64_t each = batch.samples.value == 0 ? 0 : tensor.count.value / batch.samples.value;
+      tensors_.push_back(slice(tensor, {offset * each}, {range.count * each}));
+    }
+    part_.samples = {range.count};
+    part_.first = range.first;
+    part_.ids = batch.ids.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(range.count));
+    part_.tensors = tensors_;
+  }
+  PartOfBatch(const PartOfBatch&) = delete;
+  PartOfBatch& operator=(const PartOfBatch&) = delete;
+  ~PartOfBatch() = default;
+  [[nodiscard]] const data::Batch& batch() const { return part_; }
+
+ private:
+  std::vector<Buffer> tensors_;
+  data::Batch part_;
+};
 
 }  // namespace
 
@@ -113,8 +152,12 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   } catch (const Error& error) {  // the same on all ranks, as the options are
     require(false, error.message(), group);
   }
-  prepare_shares(replica_, batches_.sampler(), true);
-  prepare_shares(replica_, test_batches_.sampler(), false);
+  prepare_shares(replica_, batches_.sampler());
+  const data::DistributedSampler& tests = test_batches_.sampler();
+  for (const std::int64_t step : {std::int64_t{0}, tests.steps() - 1}) {
+    for (const Share& part : predicted_parts(tests.step_samples(step).value, group, options.shards))
+      replica_.prepare({part.count}, false);
+  }
 }
 
 Trainer::~Trainer() = default;
@@ -421,8 +464,11 @@ std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t 
   double counts[2] = {0, 0};  // number of samples; number of ranks that want to stop
   test_batches_.start_epoch(1);
   for (std::int64_t done = 1; const data::Batch* batch = test_batches_.next(); ++done) {
-    const nn::Prediction prediction = replica_.predict(*batch);
-    for (const std::unique_ptr<Metric>& metric : metrics_) metric->add(prediction, *batch);
+    for (const Share& range : predicted_parts(batch->step_samples.value, *group_, options_.shards)) {
+      const PartOfBatch part(*batch, range);
+      const nn::Prediction prediction = replica_.predict(part.batch());
+      for (const std::unique_ptr<Metric>& metric : metrics_) metric->add(prediction, part.batch());
+    }
     counts[0] += static_cast<double>(batch->samples.value);
     if (listener_ != nullptr) {
       listener_->evaluation({.epoch = epoch, .batch = done, .batches = test_batches_.sampler().steps()});

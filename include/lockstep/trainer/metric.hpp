@@ -19,7 +19,7 @@ class Metric {
   virtual ~Metric() = default;
   /// Begins an evaluation: forgets what was added.
   virtual void reset() = 0;
-  /// Adds the predictions for a batch of this rank, which may have no samples.
+  /// Adds the predictions for a batch of this rank, or with shards for one of them. It may have no samples.
   virtual void add(const nn::Prediction& prediction, const data::Batch& batch) = 0;
   /// Adds up what all ranks have added. Collective.
   virtual void reduce(Communicator& communicator) = 0;
