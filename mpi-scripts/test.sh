@@ -79,15 +79,15 @@ docs() {
   echo "build/doc/html/index.html"
 }
 
-# What users get: no assertions, no CUDA.
+# What users get: no assertions, no CUDA. Not optimized, because neither depends on that.
 nocuda() {
-  section "Release build without CUDA, and quick tests (preset nocuda)"
-  cmake --preset nocuda
-  cmake --build --preset nocuda -j "$jobs" --target train topo comm-bench {base,kernels,train}_tests
-  ctest --preset nocuda -j "$((2 * jobs))" -R '^(base|kernels)\.|^train\.(usage|metrics)_test'
+  section "Build without CUDA and assertions, and quick tests (preset ndebug)"
+  cmake --preset ndebug
+  cmake --build --preset ndebug -j "$jobs" --target train topo comm-bench {base,kernels,train}_tests
+  ctest --preset ndebug -j "$((2 * jobs))" -R '^(base|kernels)\.|^train\.(usage|metrics)_test'
 }
 
-# What nocuda has built is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
+# What the preset nocuda builds is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
 speed() {
   local code=0
   mpi-scripts/speed-guard.sh || code=$?

@@ -16,6 +16,7 @@ function(emulated_cuda_sources result)
       COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${from}" VERBATIM)
     list(APPEND headers ${to})
   endforeach()
+  set(folders "")
   foreach(source ${ARG_UNPARSED_ARGUMENTS})
     get_filename_component(from ${source} ABSOLUTE)
     get_filename_component(folder ${from} DIRECTORY)
@@ -24,12 +25,20 @@ function(emulated_cuda_sources result)
     set(to ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
     add_custom_command(OUTPUT ${to} DEPENDS ${from} ${emulated_gpu_translator}
       COMMAND Python3::Interpreter ${emulated_gpu_translator} ${from} ${to} COMMENT "Translating ${source}" VERBATIM)
-    # The thread sanitizer's instrumentation calls the emulation at each access; the sanitizer's library is not linked.
-    set_source_files_properties(${to} PROPERTIES OBJECT_DEPENDS "${headers}" INCLUDE_DIRECTORIES
-      "${CMAKE_CURRENT_BINARY_DIR}/translated;${folder}" SKIP_UNITY_BUILD_INCLUSION ON
-      SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
-      "-fsanitize=thread;-O1;-g1;$<$<CXX_COMPILER_ID:GNU>:--param=tsan-instrument-func-entry-exit=0>")
     list(APPEND translated ${to})
+    list(APPEND folders ${folder})
   endforeach()
-  set(${result} ${translated} PARENT_SCOPE)
+  list(REMOVE_DUPLICATES folders)
+  list(LENGTH translated count)
+  set(units ${translated})
+  if(count GREATER 2)
+    lockstep_unite(units cpp ${translated})
+    list(APPEND headers ${translated})
+  endif()
+  # The thread sanitizer's instrumentation calls the emulation at each access; the sanitizer's library is not linked.
+  set_source_files_properties(${units} PROPERTIES OBJECT_DEPENDS "${headers}" INCLUDE_DIRECTORIES
+    "${CMAKE_CURRENT_BINARY_DIR}/translated;${folders}" SKIP_UNITY_BUILD_INCLUSION ON
+    SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS
+    "-fsanitize=thread;-O1;-g1;$<$<CXX_COMPILER_ID:GNU>:--param=tsan-instrument-func-entry-exit=0>")
+  set(${result} ${units} PARENT_SCOPE)
 endfunction()
