@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
@@ -135,6 +136,33 @@ TEST_F(CudaTrainStep, AGraphGivesTheBitsOfItsItemsWithOtherNumbersAndWithoutAnUp
     EXPECT_EQ(graphs.averages, items.averages);
     EXPECT_EQ(graphs.test_results, items.test_results);
   }
+}
+
+/// They are gathered into the host's memory, and taken from memory that ends with the checkpoint.
+TEST_F(CudaTrainStep, StatisticsOfACheckpointAreThereWhenTheHostGoesOn) {
+  ProcessGroup group = this->group();
+  {
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(20, 20, 12),
+                             {.batch = {8}, .schedule = {.peak = 0.05}, .sync_batch_norm = true, .eval_interval = 0});
+    ASSERT_EQ(trainer.train_steps(2), 2);
+    trainer::Store& store = trainer.replica().store();
+    std::vector<float> expected = host_copy(trainer, store.statistics());
+    const auto gathered = [&] {
+      trainer::Store::AllStatistics all = store.gather_statistics();
+      EXPECT_EQ(std::memcmp(all.memory.data(), expected.data(), all.memory.size()), 0);
+      return all;
+    };
+    for (int round = 0; round < 10; ++round) {
+      trainer::Store::AllStatistics all = gathered();
+      for (float& value : expected) value += 1;
+      std::memcpy(all.memory.data(), expected.data(), all.memory.size());
+      store.take_statistics(all);
+      std::fill(all.memory.begin(), all.memory.end(), std::byte{0xff});
+      ASSERT_EQ(host_copy(trainer, store.statistics()), expected) << round;
+    }
+  }
+  group.close();
 }
 
 /// What the host may call while it launches graphs. None of it allocates, and none waits for the GPU.
