@@ -6,8 +6,8 @@
   tidy.py --full [PATH...]   each file by itself, with the analyzer: a quarter of an hour on two cores, so weekly
 
 Nearly all of the time goes into system headers, which clang-tidy parses and matches again for each file. So files that
-are compiled with the same flags, that is those of one room, are checked as one: a file that includes them all. Those that
-do not go together, since two of them use one name for two things, are halved until they do. The analyzer looks at no
+are compiled with the same flags, those of one room or of some small ones, are checked as one: a file that includes them
+all. Those that do not go together, since two of them use one name for two things, are halved until they do. The analyzer looks at no
 function outside the main file, hence the other mode. Tests are left out, they would take twice as long again, and so are
 kernels for GPUs: clang does not take nvcc's options. build/dev (`cmake --preset dev`) holds the commands.
 """
@@ -46,6 +46,23 @@ def groups(paths):
     return files
 
 
+def packs(files_by_target, most=16):
+    """Files to be checked together, with their flags: those of a target, and of small targets with the same flags, but one
+    main.cpp only. What several targets compile is checked once."""
+    packed = []
+    seen = set()
+    for (_, flags), files in sorted(files_by_target.items(), key=lambda item: -len(item[1])):
+        new = set(files) - seen
+        seen |= new
+        fitting = (pack for flags_of_pack, pack in packed if flags_of_pack == flags and len(pack | new) <= most and
+                   sum(file.name == "main.cpp" for file in pack | new) <= 1)
+        if (pack := next(fitting, None)) is not None:
+            pack |= new
+        elif new:
+            packed.append((flags, new))
+    return packed
+
+
 def run(source, flags, checks):
     header_filter = f"^{re.escape(str(ROOT))}/(include|src|apps|kernels)/"
     command = ["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--header-filter={header_filter}",
@@ -69,26 +86,26 @@ def check_together(files, flags, work, name):
     return [result]
 
 
-def tasks(files_by_flags, full):
+def tasks(packed, full):
     work = BUILD / "tidy"
     work.mkdir(exist_ok=True)
-    for number, ((_, flags), files) in enumerate(sorted(files_by_flags.items(), key=lambda item: -len(item[1]))):
+    for number, (flags, files) in enumerate(packed):
         if full:
-            for file in files:
+            for file in sorted(files):
                 yield lambda file=file, flags=flags: [run(file, flags, "")]
         else:
-            yield lambda files=sorted(set(files)), flags=flags, number=number: check_together(files, flags, work, f"{number}")
+            yield lambda files=sorted(files), flags=flags, number=number: check_together(files, flags, work, f"{number}")
 
 
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--full"]
-    files_by_flags = groups([Path(argument).resolve() for argument in arguments] or [ROOT / folder for folder in FOLDERS])
-    count = sum(len(set(files)) for files in files_by_flags.values())
+    packed = packs(groups([Path(argument).resolve() for argument in arguments] or [ROOT / folder for folder in FOLDERS]))
+    count = sum(len(files) for _, files in packed)
     if count == 0:
         sys.exit(f"error: {BUILD}/compile_commands.json names no file in {', '.join(arguments or FOLDERS)} below {ROOT}")
     jobs = int(os.environ.get("BUILD_JOBS") or os.cpu_count() or 1)
     with ThreadPoolExecutor(jobs) as pool:
-        results = [result for task in pool.map(lambda task: task(), tasks(files_by_flags, "--full" in sys.argv)) for result in task]
+        results = [result for task in pool.map(lambda task: task(), tasks(packed, "--full" in sys.argv)) for result in task]
     for result in results:
         if result.returncode != 0:
             print(findings(result), file=sys.stderr)

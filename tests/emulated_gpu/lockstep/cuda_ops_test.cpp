@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -209,30 +208,6 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
         nn::choose_algorithms(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
     EXPECT_EQ(chosen.measured, 1) << how.name;
     EXPECT_NE(chosen.choices.text().find(", statistics, "), std::string::npos) << chosen.choices.text();
-  }
-}
-
-/// A kernel that has just been made runs at once, and meanwhile nothing is freed, which would make the host wait.
-TEST(CudaOps, HasTheWeightsOfClassesFromItsFirstRunOn) {
-  const auto ops = make_cuda_ops(0);
-  const Device& device = ops->device();
-  const std::vector<double> weights{0.5, 4, 2};
-  const Shape labels{1, 1, 1, 3};
-  const std::array inputs{Format::plain({1, 3, 1, 3}, DType::float32), Format::plain(labels, DType::int32)};
-  const Allocation host = device.allocate_staging(inputs[1].bytes);
-  for (std::int32_t i = 0; i < 3; ++i) static_cast<std::int32_t*>(host.data())[i] = i;
-  const Allocation on_device = device.allocate(inputs[1].bytes);
-  device.copy(on_device.data(), host.data(), host.bytes(), device.queue());
-  const std::array<const void*, 2> addresses{nullptr, on_device.data()};
-  const Allocation sums = device.allocate({sizeof(LossSums)});
-  const Allocation found = device.allocate_staging({sizeof(LossSums)});
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  for (int round = 0; round < 10; ++round) {
-    kernels.push_back(ops->make(CrossEntropy{.class_weights = weights}, inputs, DType::float32));
-    kernels.back()->run(Pass::normalizer, {.inputs = addresses, .output = sums.data(), .queue = device.queue()});
-    device.copy(found.data(), sums.data(), sums.bytes(), device.queue());
-    device.wait(device.queue());
-    ASSERT_EQ(static_cast<const LossSums*>(found.data())->weight, 6.5) << round;
   }
 }
 
