@@ -181,18 +181,16 @@ void Watchdog::look_at_the_rank(Clock::time_point now) {
     // A rank whose operation has failed ends, and advances in this. What it did before is asked for then.
     const std::uint64_t by_operations = record.operation_advances();
     const bool has_recovered = std::exchange(operation_advances_, by_operations) != by_operations;
-    if (has_recovered || now - stacks_taken_at_ > time_of_an_end) stacks_.clear();
+    if (has_recovered || now - suspected_at_ > time_of_an_end) suspicion_.reset();
   }
   if (std::exchange(polls_, polls) != polls) worked_at_ = now;
   if (worked_at_ != now) {
     const std::uint64_t work = work_of_other_threads();
     if (std::exchange(work_, work) != work) worked_at_ = now;
   }
-  const bool is_suspect = now - advanced_at_ > suspect_after_;
-  if (is_suspect && takes_stacks_ && stacks_.empty()) {
-    stacks_ = stacks_of_other_threads();
-    stacks_taken_at_ = now;
-  }
+  if (suspicion_ || now - advanced_at_ <= suspect_after_) return;
+  suspicion_ = own_report();
+  suspected_at_ = now;
 }
 
 /// Calls on_stuck if the rank hangs. @return whether it does
@@ -249,19 +247,24 @@ std::string Watchdog::answer(const std::string& question, bool is_local) {
   return {};
 }
 
+RankReport Watchdog::own_report() const {
+  const std::string& host = membership_->job.hosts[static_cast<std::size_t>(membership_->rank)];
+  RankReport report = report_from(*membership_->own, membership_->rank, host);
+  if (takes_stacks_) report.stacks = stacks_of_other_threads();
+  return report;
+}
+
 /// Returns the report of this rank, those of the other ranks of its node, and the heartbeats that it has received.
-std::vector<RankReport> Watchdog::reports() {
+std::vector<RankReport> Watchdog::reports() const {
   const JobTable& job = membership_->job;
   const std::string me = "rank " + std::to_string(membership_->rank);
-  std::vector<RankReport> all;
+  std::vector<RankReport> all = {suspicion_ ? *suspicion_ : own_report()};
+  if (suspicion_) all.front().seconds += Seconds(Clock::now() - suspected_at_).count();
   for (std::size_t i = 0; i < membership_->records.size(); ++i) {
     const int rank = membership_->node[i];
+    if (rank == membership_->rank) continue;
     all.push_back(report_from(*membership_->records[i], rank, job.hosts[static_cast<std::size_t>(rank)]));
-    if (rank != membership_->rank) {
-      all.back().source = me + ", which shares its node";
-    } else if (takes_stacks_) {
-      all.back().stacks = stacks_.empty() ? stacks_of_other_threads() : stacks_;
-    }
+    all.back().source = me + ", which shares its node";
   }
   for (const auto& [rank, heartbeat] : channel_.heartbeats()) {
     auto sent = reports_from_json(heartbeat.text.substr(heartbeat.text.find(' ') + 1));

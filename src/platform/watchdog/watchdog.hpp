@@ -93,7 +93,8 @@ class Watchdog {
   void look_at_the_rank(Clock::time_point now);
   void send_heartbeat();
   [[nodiscard]] std::string answer(const std::string& question, bool is_local);
-  [[nodiscard]] std::vector<RankReport> reports();
+  [[nodiscard]] RankReport own_report() const;
+  [[nodiscard]] std::vector<RankReport> reports() const;
   [[nodiscard]] std::string complaint(const Call& call) const;
   [[nodiscard]] std::string complaint_of_idle_rank(Seconds idle) const;
   void report_hang(std::string text);
@@ -118,8 +119,9 @@ class Watchdog {
   std::uint64_t work_ = 0;
   Clock::time_point advanced_at_;  // when it last advanced
   Clock::time_point worked_at_;    // when it last advanced, polled, computed, read or wrote
-  Clock::time_point stacks_taken_at_;
-  std::vector<ThreadStack> stacks_;  // of a rank that is suspect, or was until its last operation failed
+  // The report of a rank that is suspect, or was until its last operation failed, and when it was made.
+  std::optional<RankReport> suspicion_;
+  Clock::time_point suspected_at_;
   std::thread thread_;
 };
 

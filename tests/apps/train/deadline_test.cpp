@@ -42,7 +42,7 @@ TEST(Deadline, ARankThatBlocksWhileItLoadsDataIsNamed) {
       << result.output;
   // The stack of the odd rank comes first.
   const std::size_t odd = result.output.find(" is here:");
-  EXPECT_EQ(result.output.substr(result.output.rfind('\n', odd) + 1, 15), "  | rank 1 on ") << result.output;
+  EXPECT_EQ(result.output.substr(result.output.rfind('\n', odd) + 1, 14), "  | rank 1 on ") << result.output;
   const std::string stack = result.output.substr(odd, result.output.find(" here:", odd + 9) - odd);
   EXPECT_NE(stack.find("lockstep::data::read_idx"), std::string::npos) << result.output;
   EXPECT_GE(occurrences(result.output, "2 of 3 ranks (ranks 0 on "), 1) << result.output;
