@@ -123,7 +123,7 @@ def by_signal(number, phase):
     return inject
 
 
-DEAD = [r"rank 1 on \S+"]
+DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+"]
 STOPPED = [r"rank 1 on \S+", r"process is stopped"]
 
 
@@ -205,7 +205,7 @@ def run(fault, options, folder):
         if resumed.wait(60) not in (0, 3):
             wrong.append(f"the run cannot be resumed: {resumed.text()[-500:]}")
         resumed.kill()
-    line = next((line for line in text.splitlines() if re.search(r"^\w+: .*rank 1 on", line)), "")
+    line = next((line for line in text.splitlines() if re.search("process rank 1 with PID", line) or re.search(r"^\w+: .*rank 1\b", line)), "")
     return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
 
 

@@ -233,7 +233,7 @@ void SideChannel::serve(milliseconds time, const std::function<std::string(const
 }
 
 void SideChannel::receive_heartbeats() {
-  std::array<char, 512> bytes{};
+  std::array<char, 4096> bytes{};
   for (;;) {
     const ssize_t received = recv(udp_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (received <= 0) return;

@@ -150,7 +150,7 @@ void Watchdog::watch() {
   pthread_setname_np(pthread_self(), "watchdog");
   const auto interval = std::chrono::duration_cast<std::chrono::milliseconds>(interval_);
   Clock::time_point looked = Clock::now();
-  Clock::time_point heartbeat = looked;
+  Clock::time_point heartbeat;
   for (;;) {
     channel_.serve(interval, [this](const std::string& question, bool is_local) { return answer(question, is_local); });
     const std::lock_guard lock(mutex_);
@@ -163,7 +163,7 @@ void Watchdog::watch() {
       worked_at_ += away;
     }
     look_at_the_rank(now);
-    if (now - heartbeat >= between_heartbeats) {
+    if (membership_ && now - heartbeat >= between_heartbeats) {
       heartbeat = now;
       send_heartbeat();
     }
@@ -230,7 +230,7 @@ std::string Watchdog::complaint_of_idle_rank(Seconds idle) const {
 }
 
 void Watchdog::send_heartbeat() {
-  if (!membership_ || !membership_->receiver_of_heartbeats) return;
+  if (!membership_->receiver_of_heartbeats) return;
   RankReport report = report_from(*membership_->own, membership_->rank,
                                   membership_->job.hosts[static_cast<std::size_t>(membership_->rank)]);
   report.history.clear();
