@@ -27,37 +27,37 @@ std::string text_of(const FlightRecorder::Operation& operation) {
   return operation.step > 0 ? text + " of step " + std::to_string(operation.step) : text;
 }
 
-std::string in_seconds(double seconds) {
+std::string tenths_of_seconds(double seconds) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f s", seconds);
   return text.data();
 }
 
 /// Ranks with the same text, and when the shortest and the longest of them began to wait.
-struct Party {
+struct AlikeRanks {
   std::string text;
   std::vector<const RankReport*> reports;
 };
 
 template <typename TextOf>
-std::vector<Party> parties(const std::vector<RankReport>& reports, const TextOf& text_of_report) {
-  std::map<std::string, Party> found;
+std::vector<AlikeRanks> alike_ranks(const std::vector<RankReport>& reports, const TextOf& text_of_report) {
+  std::map<std::string, AlikeRanks> found;
   for (const RankReport& report : reports) {
     const std::string text = text_of_report(report);
     if (text.empty()) continue;
     found[text].text = text;
     found[text].reports.push_back(&report);
   }
-  std::vector<Party> all;
-  for (auto& [text, party] : found) all.push_back(std::move(party));
+  std::vector<AlikeRanks> all;
+  for (auto& [text, alike] : found) all.push_back(std::move(alike));
   std::stable_sort(all.begin(), all.end(),
-                   [](const Party& a, const Party& b) { return a.reports.size() < b.reports.size(); });
+                   [](const AlikeRanks& a, const AlikeRanks& b) { return a.reports.size() < b.reports.size(); });
   return all;
 }
 
-std::vector<int> ranks_of(const Party& party) {
+std::vector<int> ranks_of(const AlikeRanks& alike) {
   std::vector<int> ranks;
-  for (const RankReport* const report : party.reports) ranks.push_back(report->rank);
+  for (const RankReport* const report : alike.reports) ranks.push_back(report->rank);
   return ranks;
 }
 
@@ -151,38 +151,39 @@ std::string explain_ranks(const std::vector<std::string>& hosts, const std::vect
   }
   if (!silent.empty())
     text += names(silent) + ": no answer, neither from the process nor from another one of its node\n";
-  const std::vector<Party> activities = parties(reports, activity);
-  for (const Party& party : activities) {
+  const std::vector<AlikeRanks> activities = alike_ranks(reports, activity);
+  for (const AlikeRanks& alike : activities) {
     const auto [first, last] =
-        std::minmax_element(party.reports.begin(), party.reports.end(),
+        std::minmax_element(alike.reports.begin(), alike.reports.end(),
                             [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
-    text += names(ranks_of(party)) + ": " + party.text;
+    text += names(ranks_of(alike)) + ": " + alike.text;
     if (!(*last)->operation.empty()) {
-      const std::string shortest = in_seconds((*first)->seconds);
-      const std::string longest = in_seconds((*last)->seconds);
-      text += (party.reports.front()->is_waiting ? ", for " : ", submitted ") +
+      const std::string shortest = tenths_of_seconds((*first)->seconds);
+      const std::string longest = tenths_of_seconds((*last)->seconds);
+      text += (alike.reports.front()->is_waiting ? ", for " : ", submitted ") +
               (shortest == longest ? longest : shortest + " to " + longest);
-      if (!party.reports.front()->is_waiting) text += " ago";
+      if (!alike.reports.front()->is_waiting) text += " ago";
     }
     text += '\n';
-    const bool is_odd = 2 * party.reports.size() <= hosts.size();
-    const std::vector<std::string>& before = party.reports.front()->history;
+    const bool is_odd = 2 * alike.reports.size() <= hosts.size();
+    const std::vector<std::string>& before = alike.reports.front()->history;
     if (!is_odd || history == 0 || before.empty()) continue;
-    text += "  before that, on rank " + std::to_string(party.reports.front()->rank) + ":";
+    text += "  before that, on rank " + std::to_string(alike.reports.front()->rank) + ":";
     for (std::size_t i = before.size() - std::min(before.size(), history); i < before.size(); ++i)
       text += (text.back() == ':' ? " " : ", ") + before[i];
     text += '\n';
   }
-  const std::vector<Party> places = parties(reports, [](const RankReport& r) { return lines_of(place_of(r)); });
-  for (const Party& party : places) {
+  const std::vector<AlikeRanks> places =
+      alike_ranks(reports, [](const RankReport& r) { return lines_of(place_of(r)); });
+  for (const AlikeRanks& alike : places) {
     const bool all_wait =
-        std::all_of(party.reports.begin(), party.reports.end(), [](auto* r) { return r->is_waiting; });
-    const std::vector<int> ranks = ranks_of(party);
+        std::all_of(alike.reports.begin(), alike.reports.end(), [](auto* r) { return r->is_waiting; });
+    const std::vector<int> ranks = ranks_of(alike);
     text += ranks.size() == 1 ? names(ranks) + (all_wait ? " waits" : " is")
                               : std::to_string(ranks.size()) + " of " + std::to_string(hosts.size()) + " ranks (" +
                                     names(ranks) + ")" + (all_wait ? " wait" : " are");
-    text += " here:\n" + party.text;
-    if (ranks.size() == 1 && !all_wait) text += other_threads(*party.reports.front());
+    text += " here:\n" + alike.text;
+    if (ranks.size() == 1 && !all_wait) text += other_threads(*alike.reports.front());
   }
   return text;
 }

@@ -42,7 +42,7 @@ std::string this_process() {
   return (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
 }
 
-std::string in_seconds(Watchdog::Seconds time) {
+std::string whole_seconds(Watchdog::Seconds time) {
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.0f s", time.count());
   return seconds.data();
@@ -220,12 +220,12 @@ std::string Watchdog::complaint(const Call& call) const {
   } else if (call.name != "MPI_Init") {
     cause += ": does every rank make the same groups, and does none leave its function early?";
   }
-  return this_process() + ": " + call.name + " has not returned after " + in_seconds(Clock::now() - call.begin) +
+  return this_process() + ": " + call.name + " has not returned after " + whole_seconds(Clock::now() - call.begin) +
          ", so another process of the job " + cause;
 }
 
 std::string Watchdog::complaint_of_idle_rank(Seconds idle) const {
-  return this_process() + ": no thread has computed, read or written for " + in_seconds(idle) + " while " +
+  return this_process() + ": no thread has computed, read or written for " + whole_seconds(idle) + " while " +
          membership_->own->task() + ": it waits for a lock, or for a file or device that does not answer";
 }
 
@@ -271,7 +271,7 @@ std::vector<RankReport> Watchdog::reports() const {
     if (!sent || sent->size() != 1) continue;
     const Seconds age = Clock::now() - heartbeat.received;
     sent->front().state = silent;
-    sent->front().source = me + ", which received its last heartbeat " + in_seconds(age) + " ago";
+    sent->front().source = me + ", which received its last heartbeat " + whole_seconds(age) + " ago";
     sent->front().seconds += age.count();
     all.push_back(std::move(sent->front()));
   }

@@ -41,8 +41,8 @@ struct WorldOptions {
   /// Called if MPI does not return from a call that cannot be canceled (MPI_Init, MPI_Comm_split, MPI_Finalize) within
   /// the deadline, or if this rank hangs in a task of lockstep (no thread of it computes, reads or writes): once, by a
   /// thread of the world, with a text that names the call or task, what is known of the cause, and in further lines
-  /// what all ranks do. It should end the process. Null: such a call may last forever, and there is no record of
-  /// operations, except in `run`, which reports it and aborts the job.
+  /// what all ranks do, which it must not ask for by `explain_ranks`. It should end the process. Null: such a call may
+  /// last forever, and there is no record of operations, except in `run`, which reports it and aborts the job.
   std::function<void(std::string_view)> on_stuck = nullptr;
   /// Receives notices, which are no errors, as `GroupOptions::notice` does. Null: notices are dropped, except in `run`,
   /// which prints them.
