@@ -88,8 +88,8 @@ Descriptor open_socket(int type, std::uint16_t& port) {
   socklen_t length = sizeof address;
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || getsockname(opened.get(), plain, &length) != 0)
-    return Descriptor();
-  if (type == SOCK_STREAM && listen(opened.get(), SOMAXCONN) != 0) return Descriptor();
+    return {};
+  if (type == SOCK_STREAM && listen(opened.get(), SOMAXCONN) != 0) return {};
   port = ntohs(address.sin_port);
   return opened;
 }
@@ -107,8 +107,7 @@ Descriptor open_unix_socket() {
   Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto [address, length] = unix_address(getpid());
   const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
-  if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0)
-    return Descriptor();
+  if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0) return {};
   return opened;
 }
 

@@ -235,8 +235,8 @@ void Watchdog::send_heartbeat() {
                                   membership_->job.hosts[static_cast<std::size_t>(membership_->rank)]);
   report.history.clear();
   const auto receiver = static_cast<std::size_t>(*membership_->receiver_of_heartbeats);
-  channel_.send_heartbeat(membership_->job.addresses[receiver],
-                          std::to_string(report.rank) + ' ' + to_json({std::move(report)}));
+  const std::string sender = std::to_string(report.rank);
+  channel_.send_heartbeat(membership_->job.addresses[receiver], sender + ' ' + to_json({std::move(report)}));
 }
 
 std::string Watchdog::answer(const std::string& question, bool is_local) {
