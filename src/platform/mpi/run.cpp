@@ -94,7 +94,7 @@ class Run {
       return end_alike(error.what(), exit_usage);
     } catch (const Error& error) {
       const std::string what = error.reported_by(world_->rank().value, world_->host()).what();
-      const ExitCode code = error.code() == ErrorCode::timeout ? exit_timeout : exit_error;
+      const ExitCode code = code_of(error);
       if (error.is_on_every_rank()) return end_alike(error.what(), code);
       if (!error.is_consequence()) return end_as_cause(what, code);
       if (code == exit_timeout) explain_in_own_log(what);
@@ -117,6 +117,7 @@ class Run {
     std::this_thread::sleep_for(time_to_forward);
     report(what);
   }
+  static ExitCode code_of(const Error& error) { return error.code() == ErrorCode::timeout ? exit_timeout : exit_error; }
   [[nodiscard]] std::string here() const {
     return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
   }
@@ -133,11 +134,11 @@ class Run {
   int end_before_start(const Error& error) const {
     if (error.is_on_every_rank()) {
       if (first_process(read_environment())) report(error.what());
-      return exit_error;
+      return code_of(error);
     }
     if (error.is_consequence()) std::this_thread::sleep_for(time_to_be_ended);
     report(error.what());
-    World::abort(exit_error);
+    World::abort(code_of(error));
   }
   /// Ends after an error that every rank has at the same point. Rank 0 reports it.
   int end_alike(const std::string& what, ExitCode code) {
