@@ -161,6 +161,17 @@ def shared_memory():
     return {p.name for p in pathlib.Path("/dev/shm").iterdir()}
 
 
+def is_in_use(name):
+    """Whether a process maps this file of /dev/shm: a test that runs beside this one."""
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            if f"/dev/shm/{name}" in maps.read_text():
+                return True
+        except OSError:  # it has ended
+            pass
+    return False
+
+
 def seconds_of_end(fault, job):
     """Injects the fault, and waits for the end. @return its exit code, and how long it took after the fault"""
     if fault.inject is not None:
@@ -197,8 +208,7 @@ def run(fault, options, folder):
     if not until(lambda: not marked(job.marker), 5):
         wrong.append(f"processes are left: {marked(job.marker)}")
     job.kill()
-    # Other jobs may use shared memory, too; what was left by this one stays.
-    if left := {name for name in shared_memory() - before if until(lambda n=name: n not in shared_memory(), 3) is None}:
+    if left := {name for name in shared_memory() - before if not until(lambda n=name: n not in shared_memory() or is_in_use(n), 3)}:
         wrong.append(f"left in /dev/shm: {sorted(left)}")
     if fault.resumes and not wrong:
         resumed = Job(options, folder, program, "--resume auto --max-time 1s")

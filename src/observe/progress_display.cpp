@@ -139,12 +139,18 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
   }
   heading += "  images/s  seconds";
   row += format("  %8.0f  %7.1f", event.images_per_second, event.seconds);
-  if (!event.slow_ranks.empty()) {
-    heading += "  slowest rank, of a step";
-    row += "  " + cell_of(event.slow_ranks.front());
+  std::span<const SlowRank> below = event.slow_ranks;
+  if (!below.empty()) {
+    const std::string column = "  slowest rank, of a step";
+    const std::string cell = "  " + cell_of(below.front());
+    if (std::max(heading.size() + column.size(), row.size() + cell.size()) <= options_.columns) {
+      heading += column;
+      row += cell;
+      below = below.subspan(1);
+    }
   }
   heading += '\n';
-  row += '\n' + lines_of(std::span(event.slow_ranks).subspan(event.slow_ranks.empty() ? 0 : 1));
+  row += '\n' + lines_of(below);
   print(heading_done_ ? row : heading + row);
   heading_done_ = true;
   phase(place_text(std::min(event.epoch + 1, epochs_of(run_))), now);

@@ -20,10 +20,10 @@ TEST(Failure, GradientsThatAreNotFiniteNameTheStepAndEveryRankWhoseOwnTheyWere) 
   const SmallDigits digits;
   // The first update makes every weight too large for float32.
   const auto result = run_train(2, digits.arguments() + " --batch 16 --lr 1e38 --weight-decay 1e38 --epochs 3");
-  expect_refused(
-      result, 1,
-      {": diverged: gradients are not finite: 'fc2.bias' and 4 more on rank 0 (",
-       "), 'fc2.bias' and 4 more on rank 1 (", "step 2", "peer ranks 0 1", "A lower learning rate may help"});
+  // How many tensors have such gradients depends on the processor.
+  expect_refused(result, 1,
+                 {": diverged: gradients are not finite: 'fc2.bias' and ", " more on rank 0 (", "), 'fc2.bias' and ",
+                  " more on rank 1 (", "step 2", "peer ranks 0 1", "A lower learning rate may help"});
   EXPECT_EQ(occurrences(result.output, "steps in"), 0) << "no summary\n" << result.output;
 }
 
