@@ -123,8 +123,10 @@ TEST_F(FaultsOfTrain, AreNamedByTheRankThatMeetsThem) {
     const ProgramResult result = run(rank, "EMULATED_GPU_FAULTS=" + fault.text());
     EXPECT_LT(seconds_since(start), 2 * seconds + 1.2 * timeout_seconds) << result.output;
     if (result.exit_code == 0 && fault.is_poll()) continue;  // there were not so many calls this time
-    EXPECT_NE(result.exit_code, 0) << result.output;
     const std::string words = in_one_line(result.output);
+    // What ranks compare at the start is only information, and the run goes on with a warning.
+    const bool is_information = fault.phase == 0 && words.find("warning: ranks differ") != std::string::npos;
+    EXPECT_TRUE(result.exit_code != 0 || is_information) << result.output;
     EXPECT_NE(words.find("rank " + std::to_string(rank) + " on "), std::string::npos) << result.output;
     EXPECT_NE(words.find(fault.is_of_nccl() ? "system error" : fault.error()), std::string::npos) << result.output;
     if (fault.phase > 0 && !fault.is_poll()) {
