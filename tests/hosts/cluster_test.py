@@ -148,7 +148,7 @@ class Cluster(unittest.TestCase):
     @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
     def test_4_srun_with_a_wrong_plugin_is_explained(self):
         for plugin, said in (("none", r"srun started 4 processes \(SLURM_STEP_NUM_TASKS=4\) without a PMI plugin"),
-                             ("pmi2", r"srun --mpi=pmi2 started 4 processes \(SLURM_STEP_NUM_TASKS=4\) with a PMI plugin that this MPI library "
+                             ("pmi2", r"`srun --mpi=pmi2` started 4 processes \(SLURM_STEP_NUM_TASKS=4\) with a PMI plugin that this MPI library "
                                       "cannot use")):
             result = run("srun", "-N2", "-n4", f"--mpi={plugin}", TRAIN, *self.options)
             self.assertNotEqual(result.returncode, 0)

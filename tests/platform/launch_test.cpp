@@ -56,7 +56,7 @@ TEST(MissingPmi, IsExplainedWhereSrunConnectsNothing) {
   EXPECT_TRUE(mentions(by_none, "srun --mpi=list"));
   const Environment by_pmi2 = {{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "2"}, {"SLURM_MPI_TYPE", "pmi2"}};
   EXPECT_TRUE(mentions(missing_pmi(by_pmi2, true),
-                       "srun --mpi=pmi2 started 4 processes (SLURM_STEP_NUM_TASKS=4) with a PMI plugin that this MPI "
+                       "`srun --mpi=pmi2` started 4 processes (SLURM_STEP_NUM_TASKS=4) with a PMI plugin that this MPI "
                        "library cannot use"));
   EXPECT_FALSE(missing_pmi(by_pmi2, false));
 }

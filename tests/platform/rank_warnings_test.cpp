@@ -36,10 +36,11 @@ TEST(CrowdingWarnings, HardwareThreadsOfOneCoreOverlap) {
 TEST(CrowdingWarnings, FewerProcessorsThanThreads) {
   const auto warnings = crowding({use(0, "0-15", 8), use(1, "0-15", 9)});
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_EQ(warnings[0], "ranks 0-1 have 17 threads on 16 processors (0-15), which take turns; take fewer --threads");
+  EXPECT_EQ(warnings[0],
+            "ranks 0-1 have 17 threads on 16 processors (0-15), which take turns; give each rank fewer threads");
   const auto alone = crowding({use(0, "3", 2), use(1, "4-7", 4)});
   ASSERT_EQ(alone.size(), 1U);
-  EXPECT_EQ(alone[0], "rank 0 has 2 threads on 1 processor (3), which take turns; take fewer --threads");
+  EXPECT_EQ(alone[0], "rank 0 has 2 threads on 1 processor (3), which take turns; give each rank fewer threads");
 }
 
 TEST(CrowdingWarnings, MoreRanksThanProcessors) {

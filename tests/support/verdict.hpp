@@ -15,6 +15,7 @@
 ///   can use
 /// - winograd: oneDNN has no Winograd convolutions for this processor
 /// - bfloat16: oneDNN has no bfloat16 kernels for this processor
+/// - blocked: oneDNN computes a convolution in a plain format on this processor
 /// - ranks: the test has no meaning with this number of ranks
 #define LOCKSTEP_SKIP(reason) GTEST_SKIP() << "[" #reason "] "
 

@@ -81,8 +81,11 @@ TEST(NotFinite, IsFoundBehindARelu) {
   World world;
   const auto ops = ops::make_onednn_ops(1);
   const Error error = error_of_ranks<float>(world, *ops);
-  EXPECT_NE(error.message().find("gradients are not finite: 'fc1.weight' and 2 more on rank 1"), std::string::npos)
-      << error.message();
+  // How far NaNs get depends on the kernels that oneDNN has for this processor.
+  EXPECT_TRUE(error.message().starts_with("gradients are not finite: '")) << error.message();
+  for (const std::string rank : {"1", "2"})
+    EXPECT_NE(error.message().find(" on rank " + rank + " (" + world.host() + ")"), std::string::npos)
+        << error.message();
   world.close();
 }
 

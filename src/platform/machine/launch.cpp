@@ -103,7 +103,7 @@ std::optional<std::string> missing_pmi(const Environment& environment, bool need
   const bool has_pmi = has_any(environment, {"PMI_"});
   if (has_pmi && !needs_pmix) return std::nullopt;
   const auto plugin = environment.find("SLURM_MPI_TYPE");  // srun sets it, but not for --mpi=none
-  return "srun " + (plugin == environment.end() ? "" : "--mpi=" + plugin->second + ' ') + "started " +
+  return (plugin == environment.end() ? "srun" : "`srun --mpi=" + plugin->second + '`') + " started " +
          std::to_string(*tasks) + " processes (SLURM_STEP_NUM_TASKS=" + std::to_string(*tasks) + ") " +
          (has_pmi ? "with a PMI plugin that this MPI library cannot use" : "without a PMI plugin") +
          ", so MPI cannot connect them. Start them with `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm "

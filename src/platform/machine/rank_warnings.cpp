@@ -54,7 +54,7 @@ std::string text_of(const Crowd& crowd) {
                      (crowd.pus.size() == 1 ? " processor (" : " processors (") + crowd.pus.text() +
                      "), which take turns; ";
   if (crowd.spins) text += "OpenMP's threads spin while they wait: set OMP_WAIT_POLICY=passive, or ";
-  return text + (static_cast<std::size_t>(crowd.threads) > crowd.ranks.size() ? "take fewer --threads"
+  return text + (static_cast<std::size_t>(crowd.threads) > crowd.ranks.size() ? "give each rank fewer threads"
                                                                               : "start fewer ranks there");
 }
 
@@ -82,7 +82,7 @@ std::vector<std::string> distant_gpu_warnings(std::span<const RankUse> ranks) {
     if (rank.near_gpu.empty() || rank.near_gpu.intersects(rank.pus)) continue;
     warnings.push_back(names({rank.rank}) + " is bound to processors " + rank.pus.text() +
                        ", far from its GPU, which is attached to " + rank.near_gpu.text() +
-                       ": start with `mpirun --bind-to none`, or change the order of --device");
+                       ": start with `mpirun --bind-to none`, or list the GPUs in another order");
   }
   return warnings;
 }
