@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <mpi.h>
 
+#include <cstddef>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -88,6 +89,9 @@ MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, s
   const std::shared_ptr<Rendezvous> rendezvous = handle->rendezvous;
   auto members = std::make_shared<MpiGroup::Members>();
   MpiGroup group(std::move(handle), members);
+  // An error of the exchange below names this host.
+  members->hosts.resize(static_cast<std::size_t>(group.size()));
+  members->hosts[static_cast<std::size_t>(group.rank().value)] = processor_name();
   const Phase phase(group, "starting up");
   members->hosts = all_gather_strings(group, processor_name());
   rendezvous->set_hosts(members->hosts);
