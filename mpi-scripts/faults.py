@@ -132,7 +132,7 @@ def rows():
     for name, number in (("SIGKILL", signal.SIGKILL), ("SIGSEGV", signal.SIGSEGV), ("SIGABRT", signal.SIGABRT),
                          ("SIGHUP", signal.SIGHUP)):
         for phase in ("start", "collective", "save"):
-            found.append(Fault(name, phase, DEAD, {128 + number, 1}, 4, name == "SIGKILL",
+            found.append(Fault(name, phase, DEAD, {128 + number, 1}, 4, name in ("SIGKILL", "SIGSEGV"),
                                by_signal(number, phase), arguments="--save-steps 1"))
     for name, number in (("SIGTERM", signal.SIGTERM), ("SIGINT", signal.SIGINT)):
         found.append(Fault(name, "collective", [r"checkpoint|model: "], {3}, 8, name == "SIGTERM",
