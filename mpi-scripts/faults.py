@@ -49,16 +49,19 @@ def marked(marker, program=None):
     return found
 
 
-def rank_of(process):
+def variable_of(process, names):
+    """The value of the first of these variables that the process has."""
     try:
         variables = pathlib.Path(f"/proc/{process}/environ").read_bytes().decode(errors="replace").split("\0")
     except OSError:
         return None
-    for variable in variables:
-        name, _, value = variable.partition("=")
-        if name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK"):
-            return int(value)
-    return None
+    found = dict(variable.partition("=")[::2] for variable in variables)
+    return next((found[name] for name in names if name in found), None)
+
+
+def rank_of(process):
+    rank = variable_of(process, ("OMPI_COMM_WORLD_RANK", "PMI_RANK"))
+    return None if rank is None else int(rank)
 
 
 def until(condition, seconds):
@@ -78,6 +81,7 @@ class Job:
         self.program = program
         self.marker = str(folder)
         self.output = folder / "output.txt"
+        self.number = None  # Open MPI's number of the job
         command = [*shlex.split(options.mpiexec), "-n", str(RANKS), program, *COMMON.split(), *arguments.split(),
                    "--save-dir", str(folder / "run")]
         environment = dict(os.environ, FAULT=fault)
@@ -86,7 +90,9 @@ class Job:
                                             start_new_session=True)
 
     def rank(self, number):
-        return until(lambda: next((p for p in marked(self.marker, self.program) if rank_of(p) == number), None), 30)
+        process = until(lambda: next((p for p in marked(self.marker, self.program) if rank_of(p) == number), None), 30)
+        self.number = self.number or variable_of(process, ["OMPI_MCA_ess_base_jobid"])
+        return process
 
     def text(self):
         return self.output.read_text(errors="replace")
@@ -157,19 +163,10 @@ KINDS = {"exit(0)": "exit", "exception": "throw", "abort()": "abort", "invalid m
          "a held lock": "lock", "stops itself": "stop"}
 
 
-def shared_memory():
-    return {p.name for p in pathlib.Path("/dev/shm").iterdir()}
-
-
-def is_in_use(name):
-    """Whether a process maps this file of /dev/shm: a test that runs beside this one."""
-    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
-        try:
-            if f"/dev/shm/{name}" in maps.read_text():
-                return True
-        except OSError:  # it has ended
-            pass
-    return False
+def shared_memory(job=None):
+    """The names in /dev/shm; where the number of a job is known, only those of the job, since others may run."""
+    names = {p.name for p in pathlib.Path("/dev/shm").iterdir()}
+    return {name for name in names if f"{int(job.number):x}" in name} if job and job.number else names
 
 
 def seconds_of_end(fault, job):
@@ -208,7 +205,7 @@ def run(fault, options, folder):
     if not until(lambda: not marked(job.marker), 5):
         wrong.append(f"processes are left: {marked(job.marker)}")
     job.kill()
-    if left := {name for name in shared_memory() - before if not until(lambda n=name: n not in shared_memory() or is_in_use(n), 3)}:
+    if left := {name for name in shared_memory(job) - before if until(lambda n=name: n not in shared_memory(job), 3) is None}:
         wrong.append(f"left in /dev/shm: {sorted(left)}")
     if fault.resumes and not wrong:
         resumed = Job(options, folder, program, "--resume auto --max-time 1s")

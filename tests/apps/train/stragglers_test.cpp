@@ -30,9 +30,8 @@ TEST(Stragglers, ASlowBackwardAndStalledDataAreNamedWithRankHostAndCause) {
       " --eval-interval never --save-dir none --metrics " + metrics + " 2>&1");
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_GE(occurrences(result.output, " steps: slow ranks\n"), 1) << result.output;
-  EXPECT_GE(occurrences(result.output, "  rank 1 on "), 1) << result.output;
-  EXPECT_GE(occurrences(result.output, "  rank 2 on "), 2) << "live and after the epoch\n" << result.output;
-  EXPECT_GE(occurrences(result.output, "slowest rank, of a step\n"), 1) << result.output;
+  for (const char* rank : {"  rank 1 on ", "  rank 2 on "})
+    EXPECT_GE(occurrences(result.output, rank), 2) << "live and after the epoch\n" << result.output;
   int reports = 0;
   for (const nlohmann::json& event : read_metrics(metrics)) {
     if (event.at("event") != "stragglers" && event.at("event") != "epoch") continue;
