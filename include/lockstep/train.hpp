@@ -35,7 +35,8 @@ struct Registry {
 /// job, because the other ranks may be waiting. All ranks must have the same registry, which is not compared.
 /// @param argv  the arguments of `main`; --help lists the options, including the names in the registry
 /// @return the exit code: 0 success, 1 an error, 2 a wrong command line or configuration file, 3 stopped by SIGINT,
-///         SIGTERM or --max-time. It has handlers for these signals and for SIGUSR1 while it trains
+///         SIGTERM or --max-time, 4 a rank did not answer in time. It has handlers for these signals and for SIGUSR1
+///         while it trains
 int train_main(int argc, char** argv, const Registry& registry = {});
 
 }  // namespace lockstep

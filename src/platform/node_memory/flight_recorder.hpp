@@ -31,8 +31,8 @@ class SharedText {
 };
 
 /// What a rank does, and its last operations. It lies in memory that is zero at the start and that the ranks of a node
-/// share, so that others can read it even when its rank is stopped or dead. The rank writes it with one thread at a
-/// time; any thread of the node may read it at any time.
+/// share, so that others can read it even when its rank is stopped or dead. One thread of the rank at a time
+/// records operations, and one records tasks and steps; any thread of the node may read it at any time.
 class FlightRecorder {
  public:
   static constexpr std::uint64_t remembered = 256;  ///< number of operations that are kept

@@ -33,7 +33,7 @@ std::string tenths_of_seconds(double seconds) {
   return text.data();
 }
 
-/// Ranks with the same text, and when the shortest and the longest of them began to wait.
+/// Ranks that are described by the same text.
 struct AlikeRanks {
   std::string text;
   std::vector<const RankReport*> reports;
