@@ -2,19 +2,30 @@
 # SPDX-License-Identifier: Apache-2.0
 # On a machine with a GPU: builds the preset cuda, runs the tests that need a GPU, trains, and compares the speed of training
 # with PyTorch's, and notes what all of it ran on.
-#   gpu-check.sh [--out FILE] [STAGE...]      FILE gets everything that is printed (default build/gpu-check.txt)
-# The stages are tests, comm, train, speed, which needs a python3 that imports torch, and sanitizer; all unless some are named.
+#   gpu-check.sh [--out FILE] [--no-build] [STAGE...]
+# FILE gets everything that is printed (default build/gpu-check.txt). With --no-build, build/cuda is taken as it is. The
+# stages are tests, comm, train, speed, which needs a python3 that imports torch, and sanitizer; all unless some are named.
 # Nothing is installed. Where the packages of install-deps.sh are not, a folder made by gpu-carry.sh takes their place:
 #   LOCKSTEP_PREFIX=carry/usr mpi-scripts/gpu-check.sh
+# Where the loader finds no NCCL or cuDNN, those of the python3 that imports torch are taken.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 out=build/gpu-check.txt
-case ${1:-} in
-  --out) out=${2:?--out needs a file} ;;
-  "") ;;
-  -*) fail "unknown option '$1'; usage: gpu-check.sh [--out FILE] [STAGE...]" ;;
-esac
-case ${1:-} in --out) shift 2 ;; esac
+build=yes
+while :; do
+  case ${1:-} in
+    --out)
+      out=${2:?--out needs a file}
+      shift 2
+      ;;
+    --no-build)
+      build=
+      shift
+      ;;
+    -*) fail "unknown option '$1'; usage: gpu-check.sh [--out FILE] [--no-build] [STAGE...]" ;;
+    *) break ;;
+  esac
+done
 [ $# -gt 0 ] || set -- tests comm train speed sanitizer
 for stage; do
   case $stage in
@@ -30,6 +41,14 @@ unpack() {
   local root=$1 package tool
   for package in "$root"/packages/*.deb; do dpkg -x "$package" "$root"; done
   for tool in mpicc mpicxx mpirun mpiexec; do ln -sf "$tool.openmpi" "$root/usr/bin/$tool"; done
+}
+
+# NCCL, cuDNN, and what cuDNN compiles with, from PyTorch's packages.
+use_wheels() {
+  local folder library
+  folder=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null) || return 0
+  export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+  for library in nccl cudnn cu13; do LD_LIBRARY_PATH+=:$folder/$library/lib; done
 }
 
 # Programs, libraries and headers from there.
@@ -60,15 +79,17 @@ describe() {
 
 check() {
   nvidia-smi -L || fail "there is no GPU here: nvidia-smi does not list one"
-  section "Build (preset cuda)"
-  mkdir -p build/cuda
-  cmake --preset cuda | tee build/cuda/configure.log
-  cmake --build --preset cuda -j "$jobs"
+  if [ -n "$build" ]; then
+    section "Build (preset cuda)"
+    mkdir -p build/cuda
+    cmake --preset cuda | tee build/cuda/configure.log
+    cmake --build --preset cuda -j "$jobs"
+  fi
   describe
   # Where the loader does not know the NCCL that was found, lockstep is told.
   local nccl
   nccl=$(sed -n 's/^NCCL_LIBRARY:[A-Z]*=\(\/.*\)/\1/p' build/cuda/CMakeCache.txt)
-  [ -z "$nccl" ] || export LOCKSTEP_NCCL_LIBRARY=${LOCKSTEP_NCCL_LIBRARY:-$nccl}
+  [ ! -e "$nccl" ] || export LOCKSTEP_NCCL_LIBRARY=${LOCKSTEP_NCCL_LIBRARY:-$nccl}
   local stage
   for stage in "${stages[@]}"; do "check_$stage"; done
 }
@@ -142,4 +163,5 @@ check_sanitizer() {
 }
 
 [ -z "${LOCKSTEP_PREFIX:-}" ] || use_prefix "$LOCKSTEP_PREFIX"
+use_wheels
 check 2>&1 | tee "$out"

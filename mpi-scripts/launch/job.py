@@ -32,16 +32,32 @@ class Signals:
 
     def __init__(self):
         self.job = None
+        self.starts = False  # a command is being started: what comes now is passed on once there is a process
+        self.received = []
         self.told_to_end = False
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self.receive)
 
     def receive(self, number, _):
         self.told_to_end |= number != signal.SIGUSR1
-        if self.job is None and number != signal.SIGUSR1:
+        if self.starts:
+            self.received.append(number)
+        elif self.job is None and number != signal.SIGUSR1:
             sys.exit(128 + number)
-        if self.job is not None and number != signal.SIGINT:  # a terminal sends that to the command as well
+        elif self.job is not None and number != signal.SIGINT:  # a terminal sends that to the command as well
             self.job.send_signal(number)
+
+    def start(self, command):
+        """Starts a command that receives the signals from now on, those that come meanwhile among them."""
+        self.starts = True
+        try:
+            self.job = subprocess.Popen(command, stderr=subprocess.PIPE)
+        finally:
+            self.starts = False
+            received, self.received = self.received, []
+            for number in received:
+                self.receive(number, None)
+        return self.job
 
 
 def show(lines):
@@ -107,11 +123,10 @@ def show_tail(found, log_dir, host):
 def run(command, signals, log_dir=None, listed=lambda name: name):
     """@param listed  the name by which a host was listed that calls itself so"""
     try:
-        job = subprocess.Popen(command, stderr=subprocess.PIPE)
+        job = signals.start(command)
     except OSError as error:
         print(f"{NAME}: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return Outcome(127)
-    signals.job = job
     errors = Errors({os.path.basename(word).encode() for word in command[1:]})
     errors.forward(job)
     code = job.wait()

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "state/scratch_folder.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::testing_support {
@@ -239,8 +240,11 @@ TEST(Launch, LeavesAllElseAsItIs) {
 
 TEST(Launch, PassesSignalsOn) {
   const Launcher launcher;
-  const auto result = run_program("timeout --preserve-status -s TERM 1 " +
-                                  launcher.command(R"(trap "echo caught; exit 5" TERM; while :; do sleep 0.1; done)"));
+  const state::ScratchFolder folder;
+  const std::string ready = (folder / "ready").string();
+  const auto result = run_program(
+      launcher.command(R"(trap "echo caught; exit 5" TERM; : > )" + ready + "; while :; do sleep 0.1; done") +
+      " & until [ -e " + ready + " ]; do sleep 0.1; done; kill -TERM $!; wait $!");
   EXPECT_EQ(result.output, "caught\n");
   EXPECT_EQ(result.exit_code, 5);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every row of the table of operators on an emulated GPU, against the reference in float64.
+// Every row of the table of operators on a GPU, real or emulated, against the reference in float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
