@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,6 +58,7 @@ using ops::KernelAlgorithms;
 
 constexpr double least_seconds = 5e-4;  // the shortest turn, so that the resolution of the clock suffices
 constexpr int most_calls = 100;         // the most calls in a turn
+constexpr double hopeless = 3;          // times as long as the fastest one: such a candidate has no further turn
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -107,7 +109,6 @@ class Maker {
   Maker& operator=(const Maker&) = delete;
   ~Maker() { ops_.use(before_); }
 
-  [[nodiscard]] const ops::Device& device() const { return ops_.device(); }
   /// Lets the back end choose by its rule.
   void forget() { ops_.use({}); }
   [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const KernelAlgorithms& algorithms,
@@ -123,6 +124,37 @@ class Maker {
   ops::KernelChoices before_;
 };
 
+using Candidates = std::vector<std::unique_ptr<ops::Kernel>>;
+
+/// Begins to make the kernels of all candidates of operators, the next ones while one is measured, since a library may
+/// compile them in the background.
+class Beginner {
+ public:
+  Beginner(Maker& maker, DType dtype, std::vector<const Alternative*> all)
+      : maker_(maker), dtype_(dtype), all_(std::move(all)) {}
+
+  /// Returns the kernels of the next operator.
+  Candidates next() {
+    for (; begun_.size() <= ahead && begun_from_ < all_.size(); ++begun_from_) {
+      Candidates& kernels = begun_.emplace_back();
+      for (const KernelAlgorithms& candidate : all_[begun_from_]->candidates)
+        kernels.push_back(maker_.make(*all_[begun_from_], candidate, dtype_));
+    }
+    Candidates kernels = std::move(begun_.front());
+    begun_.pop_front();
+    return kernels;
+  }
+
+ private:
+  static constexpr std::size_t ahead = 8;
+
+  Maker& maker_;
+  DType dtype_;
+  std::vector<const Alternative*> all_;
+  std::size_t begun_from_ = 0;
+  std::deque<Candidates> begun_;
+};
+
 /// Runs the kernels of an operator on operands in the formats that all its candidates have.
 class Bench {
  public:
@@ -131,7 +163,7 @@ class Bench {
       : dtype_(dtype), device_(device) {
     const ops::Traits& traits = kernels.front()->traits();
     Bytes workspace;
-    for (const auto& kernel : kernels) workspace.value = std::max(workspace.value, kernel->traits().workspace.value);
+    for (const auto& kernel : kernels) workspace.value = std::max(workspace.value, kernel->workspace().value);
     std::vector<ops::Shape> shapes;
     for (const ops::Format& format : traits.inputs) {
       shapes.push_back(format.shape);
@@ -170,12 +202,17 @@ class Bench {
   void wait() const { device_.wait(device_.queue()); }  // not for order: its callers say why
 
  private:
+  static constexpr std::int64_t most_drawn = std::int64_t{8} << 20;  // then the numbers repeat themselves
+
   /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
   void* drawn(Bytes bytes) {
     const Allocation& memory = memory_.emplace_back(device_.allocate(bytes));
-    const Allocation staging = device_.allocate_staging(bytes);
+    const Allocation staging = device_.allocate_staging({std::min(bytes.value, most_drawn)});
     fill_uniform(staging.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
-    device_.copy(memory.data(), staging.data(), bytes, device_.queue());
+    for (std::int64_t at = 0; at < bytes.value; at += most_drawn) {
+      device_.copy(static_cast<std::byte*>(memory.data()) + at, staging.data(),
+                   {std::min(bytes.value - at, most_drawn)}, device_.queue());
+    }
     wait();  // not for order: memory is freed next, which waits as well
     return memory.data();
   }
@@ -197,18 +234,21 @@ class Bench {
 /// Measures the candidates of one operator.
 class Measurement {
  public:
-  Measurement(const Alternative& of, Maker& maker, const ChooseOptions& options, Clock::time_point end)
+  /// @param begun  a kernel of each candidate, which may still be compiled
+  Measurement(const Alternative& of, Candidates begun, const ops::Device& device, const ChooseOptions& options,
+              Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
-    for (const KernelAlgorithms& candidate : of.candidates) {
+    for (std::size_t i = 0; i < begun.size(); ++i) {
       try {
-        kernels_.push_back(maker.make(of, candidate, options.dtype));
-        candidates_.push_back(candidate);
-      } catch (const Error& error) {  // a library may learn only now that it cannot make a kernel
+        (void)begun[i]->workspace();
+        kernels_.push_back(std::move(begun[i]));
+        candidates_.push_back(of.candidates[i]);
+      } catch (const Error& error) {  // it learns only now that it cannot make the kernel
         if (error.code() != ErrorCode::unsupported) throw;
       }
     }
     if (kernels_.empty()) return;
-    bench_.emplace(of, kernels_, options.dtype, maker.device());
+    bench_.emplace(of, kernels_, options.dtype, device);
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
     bench_->wait();  // not for order: a clock is read next
@@ -226,28 +266,39 @@ class Measurement {
   }
 
  private:
+  struct Entrant {
+    std::size_t candidate;
+    double seconds = 0;  // of the second call
+    int calls = 1;       // of a turn
+  };
+
   /// @return false if the time ran out
   bool decide(std::string KernelAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
               KernelAlgorithms& best) {
-    std::vector<std::size_t> entrants{0};
+    std::vector<Entrant> entrants{{0}};
     for (std::size_t i = 1; i < candidates_.size(); ++i)
-      if (candidates_[i].*which != candidates_[0].*which) entrants.push_back(i);
+      if (candidates_[i].*which != candidates_[0].*which) entrants.push_back({i});
     if (entrants.size() < 2) return true;
-    const auto run = [&](std::size_t entrant, int calls) {
+    // The seconds of a call.
+    const auto run = [&](const Entrant& entrant, int calls) {
       const Clock::time_point begin = Clock::now();
-      for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrants[entrant]], pass, gives_input_gradients);
+      for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrant.candidate], pass, gives_input_gradients);
       bench_->wait();  // not for order: a clock is read next
-      return seconds_since(begin);
+      return seconds_since(begin) / calls;
     };
-    int calls = 1;
-    for (std::size_t entrant = 0; entrant < entrants.size(); ++entrant) {
+    for (Entrant& entrant : entrants) {
       if (is_over()) return false;
       (void)run(entrant, 1);
-      calls = std::max(calls, static_cast<int>(std::min<double>(most_calls, least_seconds / run(entrant, 1))));
+      entrant.seconds = run(entrant, 1);
+      entrant.calls = std::clamp(static_cast<int>(least_seconds / entrant.seconds), 1, most_calls);
     }
+    const double least = std::ranges::min_element(entrants, {}, &Entrant::seconds)->seconds;
+    std::erase_if(entrants,
+                  [&](const Entrant& each) { return each.candidate != 0 && each.seconds > hopeless * least; });
     const auto winner = fastest(
-        entrants.size(), rules_, [&](std::size_t entrant) { return run(entrant, calls); }, [&] { return is_over(); });
-    if (winner) best.*which = candidates_[entrants[*winner]].*which;
+        entrants.size(), rules_, [&](std::size_t i) { return run(entrants[i], entrants[i].calls); },
+        [&] { return is_over(); });
+    if (winner) best.*which = candidates_[entrants[*winner].candidate].*which;
     return winner.has_value();
   }
   [[nodiscard]] bool is_over() const { return Clock::now() >= end_; }
@@ -269,17 +320,23 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
   Maker maker(ops);
   maker.forget();
   const Graph passed = after_passes(graph, options.passes, options.synchronized, ops);
+  const std::vector<Alternative> alternatives = alternatives_of(passed, ops, options);
   Chosen chosen;
-  for (const Alternative& alternative : alternatives_of(passed, ops, options)) {
-    std::optional<KernelAlgorithms> best;
+  std::vector<const Alternative*> unknown;
+  for (const Alternative& alternative : alternatives) {
     if (const KernelAlgorithms* before = known.at(alternative.key, options.samples)) {
-      best = *before;
+      chosen.choices.set(alternative.key, options.samples, *before);
       ++chosen.known;
     } else {
-      if (Clock::now() < end) best = Measurement(alternative, maker, options, end).best();
-      best ? ++chosen.measured : ++chosen.left;
+      unknown.push_back(&alternative);
     }
-    if (best) chosen.choices.set(alternative.key, options.samples, *best);
+  }
+  Beginner beginner(maker, options.dtype, unknown);
+  for (const Alternative* alternative : unknown) {
+    std::optional<KernelAlgorithms> best;
+    if (Clock::now() < end) best = Measurement(*alternative, beginner.next(), ops.device(), options, end).best();
+    best ? ++chosen.measured : ++chosen.left;
+    if (best) chosen.choices.set(alternative->key, options.samples, *best);
   }
   chosen.seconds = chosen.measured + chosen.left > 0 ? seconds_since(begin) : 0;
   return chosen;

@@ -32,7 +32,7 @@ std::vector<Operand> LeafPlanner::parameters(std::size_t n) {
 }
 
 Operand LeafPlanner::workspace(std::size_t n) {
-  const Bytes bytes = made(n).kernel->traits().workspace;
+  const Bytes bytes = made(n).kernel->workspace();
   return bytes.value == 0 ? Operand{} : builder_->use(new_buffer(bytes));
 }
 

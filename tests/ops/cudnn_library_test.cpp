@@ -70,17 +70,18 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
   pretend("91900");
   setenv("LOCKSTEP_CUDNN_LIBRARY", complete.c_str(), 1);
   setenv("FAKE_CUDNN_NO_GPU", "1", 1);
-  expect_has(message_of(ErrorCode::unsupported, [] { make_convolutions(); }),
+  expect_has(message_of(ErrorCode::unsupported, [] { make_convolutions({}); }),
              {"cuDNN 9.19.0 (", "cannot use this GPU: a failure: of the fake", "driver"});
   unsetenv("FAKE_CUDNN_NO_GPU");
   {
-    const auto cudnn = make_convolutions();
+    const auto cudnn = make_convolutions({});
     EXPECT_EQ(cudnn->version(), "cuDNN 9.19.0");
     const Convolution layer{.out_channels = 8, .kernel = 3, .padding = 1};
     const ConvolutionRequest request = requests_of(layer, {2, 8, 6, 6}, DType::bfloat16, false).forward;
     EXPECT_EQ(cudnn->candidates(request), (std::vector<std::string>{"fused,eng7,k2=5", "eng7,k2=5"}));
 
-    const auto fused = cudnn->plan(request, "fused,eng7,k2=5");
+    const auto fused_plan = cudnn->plan(request, "fused,eng7,k2=5");
+    const ConvolutionPlan* const fused = fused_plan->get().plan.get();
     EXPECT_TRUE(fused->applies_epilogue());
     EXPECT_EQ(fused->workspace(), Bytes{4096});
     ConvolutionTensors tensors{
@@ -96,7 +97,8 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
     EXPECT_STREQ(ask<const char*>("fake_cudnn_executed"),
                  "plan on stream  b, tensors 1 2 3 4 at 10 20 31 40, workspace 50");
 
-    const auto plain = cudnn->plan(request, "eng7,k2=5");
+    const auto plain_plan = cudnn->plan(request, "eng7,k2=5");
+    const ConvolutionPlan* const plain = plain_plan->get().plan.get();
     EXPECT_FALSE(plain->applies_epilogue());
     plain->run(tensors, Queue::stream(address(0xa)));
     EXPECT_STREQ(ask<const char*>("fake_cudnn_executed"), "plan on stream  a, tensors 1 2 3 at 10 20 31, workspace 50");

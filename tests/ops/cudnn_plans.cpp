@@ -131,7 +131,7 @@ std::vector<Wanted> requests_of_models(const Precision& precision) {
 std::int64_t least_workspace(Convolutions& cudnn, const ConvolutionRequest& request) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const std::string& word : cudnn.candidates(request)) {
-    least = std::min(least, cudnn.plan(request, word)->workspace().value);
+    least = std::min(least, cudnn.plan(request, word)->get().plan->workspace().value);
   }
   return least;
 }
@@ -139,7 +139,7 @@ std::int64_t least_workspace(Convolutions& cudnn, const ConvolutionRequest& requ
 /// Returns the message of the error with which the plan is refused; empty if there is one.
 std::string refusal_of(Convolutions& cudnn, const ConvolutionRequest& request, const std::string& word) {
   try {
-    (void)cudnn.plan(request, word);
+    (void)cudnn.plan(request, word)->get();
     return {};
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
@@ -184,7 +184,8 @@ TEST(Cudnn, WordsAreTheSameEveryTimeAndForAnotherObject) {
   EXPECT_EQ(words, first->candidates(request));
   EXPECT_EQ(words, second->candidates(request));
   for (const std::string& word : words) {
-    EXPECT_EQ(second->plan(request, word)->workspace(), first->plan(request, word)->workspace()) << word;
+    EXPECT_EQ(second->plan(request, word)->get().plan->workspace(), first->plan(request, word)->get().plan->workspace())
+        << word;
   }
 }
 
@@ -291,7 +292,7 @@ TEST_P(CudnnPlans, CodeIsCompiledForFloat32GradientsAndForBias) {
     const std::vector<std::string> words = cudnn->candidates(request);
     ASSERT_FALSE(words.empty()) << text(request);
     EXPECT_NE(words, for_bfloat16);
-    EXPECT_TRUE(cudnn->plan(request, words.front())->applies_epilogue()) << words.front();
+    EXPECT_TRUE(cudnn->plan(request, words.front())->get().plan->applies_epilogue()) << words.front();
   }
 }
 // Plans with statistics take seconds to compile, so that float16 gets one for one architecture only.
@@ -308,9 +309,9 @@ TEST_P(CudnnPlans, CodeIsCompiledForStatistics) {
     const std::vector<std::string> words = cudnn->candidates(request);
     ASSERT_TRUE(!words.empty() && words.back().starts_with("fused,")) << "no engine for " << text(request);
     EXPECT_EQ(words.front(), rule);
-    EXPECT_FALSE(cudnn->plan(request, words.front())->applies_epilogue()) << words.front();
+    EXPECT_FALSE(cudnn->plan(request, words.front())->get().plan->applies_epilogue()) << words.front();
     if (dtype == DType::float16 && GetParam() != 90) continue;
-    EXPECT_TRUE(cudnn->plan(request, words.back())->applies_epilogue()) << words.back();
+    EXPECT_TRUE(cudnn->plan(request, words.back())->get().plan->applies_epilogue()) << words.back();
   }
 }
 // Tensor cores would round float32.

@@ -132,7 +132,7 @@ class HostedKernel final : public Kernel {
     call.state = state;
     call.output = copies.write(host.output, output_bytes());
     call.saved = copies.write(host.saved, traits.saved);
-    call.workspace = copies.scratch({traits.workspace.value + 1});
+    call.workspace = copies.scratch({inner_->workspace().value + 1});
     call.rng_key = copies.read(host.rng_key);
     call.part = part > 0 ? static_cast<double*>(copies.write(static_cast<void*>(host.part), doubles(part))) : nullptr;
     const auto count = static_cast<std::int64_t>(host.parts.size());

@@ -43,7 +43,7 @@ struct Traits {
   std::vector<Format> inputs;  ///< accepted formats; callers convert other formats first
   Format output;
   Bytes saved;      ///< size of what forward keeps for backward of the same batch
-  Bytes workspace;  ///< size of what each pass may overwrite while it runs
+  Bytes workspace;  ///< @see Kernel::workspace
   /// By parameter: the size of a copy in the kernel's own layout, which it is passed instead of the parameter; 0: it is
   /// passed the parameter. Empty: all zeros. @see Ops::pack
   std::vector<Bytes> packed;
@@ -108,6 +108,9 @@ class Kernel {
   virtual ~Kernel() = default;
 
   [[nodiscard]] const Traits& traits() const { return traits_; }
+  /// Size of what each pass may overwrite while it runs. It waits for a kernel whose code is still being compiled.
+  /// @throws Error{unsupported} if the library learns only then that it cannot compute the operator
+  [[nodiscard]] virtual Bytes workspace() const { return traits_.workspace; }
   /// A readable name of the algorithm.
   [[nodiscard]] virtual std::string algorithm(Pass /*pass*/) const { return "loops"; }
 

@@ -49,8 +49,9 @@ std::optional<Packing> bias_packing(std::int64_t channels, std::int64_t padded) 
 /// Plans for the three passes, which share one workspace; there are none for an empty batch.
 class LayerKernel final : public ConvolutionKernel {
  public:
-  LayerKernel(const ConvolutionLayer& layer, Convolutions& convolutions, const KernelAlgorithms* chosen)
-      : layer_(layer) {
+  LayerKernel(const ConvolutionLayer& layer, Convolutions& convolutions, const KernelAlgorithms* chosen,
+              IfMissing if_missing)
+      : layer_(layer), convolutions_(convolutions) {
     const ConvolutionRequest& request = layer.requests.forward;
     const Shape& image = layer.requests.transposed ? request.y : request.x;
     const bool is_image = layer.requests.transposed && layer.input.shape.batch > 0;
@@ -69,66 +70,50 @@ class LayerKernel final : public ConvolutionKernel {
                   .statistics = layer.has_statistics ? statistics_count(layer.output) : 0};
     if (layer.has_bias) traits.packed.push_back(layer.bias ? layer.bias->bytes() : Bytes{});
     if (layer.input.shape.batch > 0) {
-      const ConvolutionRequests& requests = layer_.requests;
-      const auto make = [&](const ConvolutionRequest& of, std::string KernelAlgorithms::*word) {
-        if (chosen == nullptr) return first_plan(convolutions, of);
-        const std::string& all = chosen->*word;
-        const bool has_prefix = all.starts_with(float32_prefix);
-        return Planned{all, convolutions.plan(of, has_prefix ? all.substr(float32_prefix.size()) : all)};
+      const auto plan = [&](ConvolutionRequest of, std::string KernelAlgorithms::*pass) {
+        std::string word = chosen == nullptr ? std::string() : chosen->*pass;
+        if (word.starts_with(float32_prefix)) {
+          word = word.substr(float32_prefix.size());
+          of.result = DType::float32;
+        }
+        return convolutions.plan(of, word, if_missing);
       };
-      if (chosen != nullptr && chosen->backward_weights.starts_with(float32_prefix))
-        layer_.requests.backward_weights.result = DType::float32;
-      forward_ = make(requests.forward, &KernelAlgorithms::forward);
-      backward_data_ = make(requests.backward_data, &KernelAlgorithms::backward_data);
-      backward_weights_ = make(requests.backward_weights, &KernelAlgorithms::backward_weights);
-      if (sums_in_epilogue()) {
-        ConvolutionRequest product = requests.forward;
-        product.statistics = false;
-        infer_ = first_plan(convolutions, product);
-      }
-      traits.workspace = workspace();
+      forward_ = plan(layer.requests.forward, &KernelAlgorithms::forward);
+      backward_data_ = plan(layer.requests.backward_data, &KernelAlgorithms::backward_data);
+      backward_weights_ = plan(layer.requests.backward_weights, &KernelAlgorithms::backward_weights);
     }
     set(std::move(traits));
   }
 
   [[nodiscard]] std::string algorithm(Pass pass) const override {
-    if (forward_.plan == nullptr) return "nothing";
-    return pass == Pass::backward ? backward_data_.word + " " + backward_weights_.word : forward_.word;
+    if (!forward_) return "nothing";
+    return pass == Pass::backward ? backward_data_->get().word + " " + backward_weights_->get().word
+                                  : forward_->get().word;
+  }
+  /// The gradient of the weights, the extended input, the sums of statistics, and behind them what a plan or the sum of
+  /// a bias's gradient needs.
+  [[nodiscard]] Bytes workspace() const override {
+    if (!forward_) return {};
+    if (sums_in_epilogue() && !infer_) {
+      ConvolutionRequest product = layer_.requests.forward;
+      product.statistics = false;
+      infer_ = convolutions_.plan(product, "");
+    }
+    std::int64_t most = layer_.has_bias ? sum_channels_workspace(layer_.output).value : 0;
+    for (const auto& pending : {forward_, infer_, backward_data_, backward_weights_})
+      if (pending) most = std::max(most, pending->get().plan->workspace().value);
+    return {rest() + most};
   }
   [[nodiscard]] const Packing& packing(int parameter) const override {
     return parameter == 0 ? layer_.weights : layer_.bias.value();
   }
 
  private:
-  struct Planned {
-    std::string word;
-    std::unique_ptr<ConvolutionPlan> plan;
-  };
-
-  /// Makes the first plan that the library does not refuse when it compiles its code.
-  static Planned first_plan(Convolutions& convolutions, const ConvolutionRequest& request) {
-    for (const std::string& word : convolutions.candidates(request)) {
-      try {
-        return {word, convolutions.plan(request, word)};
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-      }
-    }
-    throw Error(ErrorCode::unsupported, convolutions.version() + " has no way to compute " + text(request));
-  }
-
+  [[nodiscard]] DType weight_gradient_type() const { return backward_weights_->get().request.result; }
   [[nodiscard]] Bytes weight_gradient() const {
     Packing packing = layer_.weights;
-    packing.dtype = layer_.requests.backward_weights.result;
+    packing.dtype = weight_gradient_type();
     return packing.bytes();
-  }
-  /// The gradient of the weights, the extended input, the sums of statistics, and behind them what a plan or the sum of
-  /// a bias's gradient needs.
-  [[nodiscard]] Bytes workspace() const {
-    std::int64_t most = layer_.has_bias ? sum_channels_workspace(layer_.output).value : 0;
-    for (const Planned* planned : {&forward_, &infer_, &backward_data_, &backward_weights_})
-      if (planned->plan != nullptr) most = std::max(most, planned->plan->workspace().value);
-    return {rest() + most};
   }
   [[nodiscard]] std::int64_t extended() const { return aligned(weight_gradient().value); }
   [[nodiscard]] std::int64_t sums() const { return extended() + (extended_ ? aligned(extended_->bytes.value) : 0); }
@@ -137,7 +122,7 @@ class LayerKernel final : public ConvolutionKernel {
     return aligned(layer_.output.shape.channels * static_cast<std::int64_t>(sizeof(float)));
   }
   [[nodiscard]] bool sums_in_epilogue() const {
-    return layer_.requests.forward.statistics && forward_.plan != nullptr && forward_.plan->applies_epilogue();
+    return layer_.requests.forward.statistics && forward_ && forward_->get().plan->applies_epilogue();
   }
 
   /// The tensors of the library's convolution, whose x is the output of a transposed one.
@@ -150,25 +135,26 @@ class LayerKernel final : public ConvolutionKernel {
     return tensors;
   }
 
-  void infer(const Arguments& call) override { run_forward(infer_.plan != nullptr ? infer_ : forward_, call); }
+  void infer(const Arguments& call) override { run_forward(infer_ ? infer_ : forward_, call); }
 
   void forward(const Arguments& call) override {
     const ConvolutionTensors all = run_forward(forward_, call);
     if (layer_.has_statistics) write_statistics(layer_.output, call.output, all.sums, all.shift, call.part, call.queue);
   }
 
-  ConvolutionTensors run_forward(const Planned& planned, const Arguments& call) {
-    if (planned.plan == nullptr) return {};
+  ConvolutionTensors run_forward(const std::shared_ptr<const PendingPlan>& pending, const Arguments& call) {
+    if (!pending) return {};
+    const ConvolutionPlan& plan = *pending->get().plan;
     ConvolutionTensors all = tensors(call, call.inputs[0], call.output);
     if (layer_.has_bias) all.bias = call.parameters[1];
-    if (&planned == &forward_ && sums_in_epilogue()) {
+    if (pending == forward_ && sums_in_epilogue()) {
       auto* const first = static_cast<std::byte*>(call.workspace) + sums();
       all.shift = static_cast<const float*>(call.state[0]);
       all.sums = {reinterpret_cast<float*>(first), reinterpret_cast<float*>(first + bytes_of_sums())};
     }
     if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
-    planned.plan->run(all, call.queue);
-    if (layer_.requests.transposed || !planned.plan->applies_epilogue()) add_epilogue(call, all);
+    plan.run(all, call.queue);
+    if (layer_.requests.transposed || !plan.applies_epilogue()) add_epilogue(call, all);
     return all;
   }
 
@@ -178,20 +164,19 @@ class LayerKernel final : public ConvolutionKernel {
   }
 
   void backward(const Arguments& call) override {
-    if (layer_.activation != Activation::none && forward_.plan != nullptr)
+    if (layer_.activation != Activation::none && forward_)
       activation_backward(layer_.output, call.output, call.output_gradient, layer_.activation, call.queue);
     ConvolutionTensors all = tensors(call, call.inputs[0], call.output_gradient);
     if (layer_.has_bias)
       sum_channels(layer_.output, call.output_gradient, call.parameter_gradients[1], all.workspace, call.queue);
-    if (forward_.plan == nullptr) return zero(call.parameter_gradients[0], call.queue);
+    if (!forward_) return zero(call.parameter_gradients[0], call.queue);
     all.w = call.workspace;
     if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
-    backward_weights_.plan->run(all, call.queue);
-    unpack_gradient(layer_.weights, call.workspace, layer_.requests.backward_weights.result,
-                    call.parameter_gradients[0], call.queue);
+    backward_weights_->get().plan->run(all, call.queue);
+    unpack_gradient(layer_.weights, call.workspace, weight_gradient_type(), call.parameter_gradients[0], call.queue);
     if (call.input_gradients[0] == nullptr) return;
     all = tensors(call, call.input_gradients[0], call.output_gradient);
-    backward_data_.plan->run(all, call.queue);
+    backward_data_->get().plan->run(all, call.queue);
     if (extended_) copy(crop_, all.y, call.input_gradients[0], call.queue);
   }
 
@@ -208,10 +193,11 @@ class LayerKernel final : public ConvolutionKernel {
   std::optional<Format> extended_;  // the input of a transposed convolution with the zeros that the requests have
   Submit extend_;
   Submit crop_;
-  Planned forward_;
-  Planned infer_;  // instead of `forward_` if that gives statistics
-  Planned backward_data_;
-  Planned backward_weights_;
+  Convolutions& convolutions_;
+  std::shared_ptr<const PendingPlan> forward_;
+  mutable std::shared_ptr<const PendingPlan> infer_;  // instead of `forward_` if that gives statistics
+  std::shared_ptr<const PendingPlan> backward_data_;
+  std::shared_ptr<const PendingPlan> backward_weights_;
 };
 
 }  // namespace
@@ -269,8 +255,8 @@ std::vector<KernelAlgorithms> candidates(const ConvolutionLayer& layer, Convolut
 }
 
 std::unique_ptr<ConvolutionKernel> make_convolution(const ConvolutionLayer& layer, Convolutions& convolutions,
-                                                    const KernelAlgorithms* chosen) {
-  return std::make_unique<LayerKernel>(layer, convolutions, chosen);
+                                                    const KernelAlgorithms* chosen, IfMissing if_missing) {
+  return std::make_unique<LayerKernel>(layer, convolutions, chosen, if_missing);
 }
 
 }  // namespace lockstep::ops::cuda

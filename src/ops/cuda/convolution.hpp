@@ -42,9 +42,11 @@ class ConvolutionKernel : public Kernel {
   [[nodiscard]] virtual const Packing& packing(int parameter) const = 0;
 };
 
-/// @param chosen  the algorithms; null: the library's rule
-/// @throws Error{unsupported} naming the request if the library cannot compute it
+/// Returns while its plans are still being made. What needs them waits, `Kernel::workspace` first of all, and throws
+/// Error{unsupported} naming the request if the library cannot compute it.
+/// @param convolutions  outlives the kernel
+/// @param chosen        the algorithms; null: the library's rule
 std::unique_ptr<ConvolutionKernel> make_convolution(const ConvolutionLayer& layer, Convolutions& convolutions,
-                                                    const KernelAlgorithms* chosen);
+                                                    const KernelAlgorithms* chosen, IfMissing if_missing);
 
 }  // namespace lockstep::ops::cuda

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
+#include <functional>
+#include <future>
 #include <memory>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
@@ -53,7 +58,7 @@ struct ConvolutionTensors {
   ChannelSums sums;  ///< with statistics: overwritten; they are of y before it is rounded to 16 bits, in float32
   void* workspace = nullptr;  ///< of `ConvolutionPlan::workspace`, aligned to 256 bytes; its contents do not matter
 
-  friend bool operator==(const ConvolutionTensors&, const ConvolutionTensors&) = default;
+  friend auto operator<=>(const ConvolutionTensors&, const ConvolutionTensors&) = default;
 };
 
 /// A way to compute a request, which gives the same bits every time.
@@ -68,6 +73,35 @@ class ConvolutionPlan {
   virtual void run(const ConvolutionTensors& tensors, Queue queue) const = 0;
 };
 
+/// A plan, the word for it, and what it computes: the request, or with `IfMissing::take_the_rule` the same with a
+/// weight gradient in `dtype`.
+struct Planned {
+  std::string word;
+  ConvolutionRequest request;
+  std::unique_ptr<const ConvolutionPlan> plan;
+};
+
+/// A plan that a thread may still be making, since some take seconds. Where nobody wants it any more, it is given up.
+class PendingPlan {
+ public:
+  /// @param make  makes the plan, on another thread or, if `when` is deferred, in `get`
+  PendingPlan(std::launch when, const std::function<Planned(const std::stop_token&)>& make)
+      : made_(std::async(when, make, unwanted_.get_token()).share()) {}
+  PendingPlan(const PendingPlan&) = delete;
+  PendingPlan& operator=(const PendingPlan&) = delete;
+  ~PendingPlan() { unwanted_.request_stop(); }
+
+  /// Waits for the plan. @throws Error{unsupported} as `Convolutions::plan` says
+  [[nodiscard]] const Planned& get() const { return made_.get(); }
+
+ private:
+  std::stop_source unwanted_;
+  std::shared_future<Planned> made_;
+};
+
+/// What to do where a GPU or a version lacks what a word stands for.
+enum class IfMissing { fail, take_the_rule };
+
 /// The library that computes convolutions on a GPU. One thread uses it.
 class Convolutions {
  public:
@@ -77,17 +111,20 @@ class Convolutions {
   /// Returns words for the ways to compute the request, the most promising first; the same for the same kind of GPU and
   /// version. It is empty if there is none. Words have no spaces. `plan` may still refuse one whose code it compiles.
   [[nodiscard]] virtual std::vector<std::string> candidates(const ConvolutionRequest& request) = 0;
-  /// @param word  one of `candidates`, here or on another GPU
-  /// @throws Error{unsupported} naming the word and the request if this GPU or version lacks it
-  [[nodiscard]] virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
-                                                              const std::string& word) = 0;
+  /// Begins to make a plan. Whoever asks for it again while it is there gets the same one.
+  /// @param word  one of `candidates`, here or on another GPU; empty: the rule, which is the first that is not refused
+  /// The plan's `get` throws Error{unsupported} naming the word and the request if this GPU or version lacks it.
+  [[nodiscard]] virtual std::shared_ptr<const PendingPlan> plan(const ConvolutionRequest& request,
+                                                                const std::string& word,
+                                                                IfMissing if_missing = IfMissing::fail) = 0;
 };
 
 /// Returns why there is no such library, and the remedy; empty if there is one. It does not throw.
 std::string why_no_convolutions();
 
 /// Makes the library for the GPU that the thread has selected.
+/// @param select_gpu  selects the same GPU, in threads that make plans
 /// @throws Error{unsupported} saying why it is missing, and the remedy
-std::unique_ptr<Convolutions> make_convolutions();
+std::unique_ptr<Convolutions> make_convolutions(const std::function<void()>& select_gpu);
 
 }  // namespace lockstep::ops::cuda

@@ -57,7 +57,7 @@ class CudaOps final : public Ops {
       : arithmetic_(arithmetic),
         device_(make_cuda_device(gpu, deadline)),
         properties_(gpu_properties(gpu)),
-        convolutions_(cuda::make_convolutions()),
+        convolutions_(cuda::make_convolutions([gpu] { select_gpu(gpu); })),
         workspace_(device_->allocate(cuda::sums_workspace())) {}
 
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
@@ -141,14 +141,10 @@ class CudaOps final : public Ops {
     if (const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32)) {
       const std::string key = key_of(op, inputs);
       const KernelAlgorithms* chosen = choices_.find(key, inputs[0].shape.batch);
-      try {
-        return cuda::make_convolution(*layer, *convolutions_, chosen);
-      } catch (const Error& error) {
-        // What was chosen for another batch size need not exist for this one.
-        const bool is_for_another = chosen != choices_.at(key, inputs[0].shape.batch);
-        if (error.code() != ErrorCode::unsupported || !is_for_another) throw;
-        return cuda::make_convolution(*layer, *convolutions_, nullptr);
-      }
+      // What was chosen for another batch size need not exist for this one.
+      const bool is_for_another = chosen != choices_.at(key, inputs[0].shape.batch);
+      return cuda::make_convolution(*layer, *convolutions_, chosen,
+                                    is_for_another ? cuda::IfMissing::take_the_rule : cuda::IfMissing::fail);
     }
     const std::vector<Format> wanted =
         adds_plain(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end()) : wanted_formats(inputs, signature);

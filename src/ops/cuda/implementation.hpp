@@ -108,7 +108,7 @@ struct ChannelSums {
   float* deviations = nullptr;
   float* squares = nullptr;
 
-  friend bool operator==(const ChannelSums&, const ChannelSums&) = default;
+  friend auto operator<=>(const ChannelSums&, const ChannelSums&) = default;
 };
 /// The number of doubles in the statistics that batch norm takes in place of its first pass over its input.
 std::int64_t statistics_count(const Format& y);

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "lockstep/base/error.hpp"
+#include "ops/cuda/channels.cuh"
 #include "ops/cuda/functions.hpp"
 #include "ops/cuda/implementation.hpp"
-#include "ops/cuda/launch.cuh"
 #include "ops/cuda/tensor_view.hpp"
 
 namespace lockstep::ops::cuda {
@@ -19,23 +19,24 @@ struct AxisWindows {
   std::int64_t padding = 0;
 
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t begin(std::int64_t window) const {
-    if (kernel == 0) return window * extent / count;
+    if (kernel == 0) return divide(window * extent, count).quotient;
     const std::int64_t begin = window * stride - padding;
     return begin < 0 ? 0 : begin;
   }
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t end(std::int64_t window) const {
-    if (kernel == 0) return ((window + 1) * extent + count - 1) / count;
+    if (kernel == 0) return divide((window + 1) * extent + count - 1, count).quotient;
     const std::int64_t end = window * stride - padding + kernel;
     return end < extent ? end : extent;
   }
   /// The first and the last window that an element is in; there is none if the last comes before the first.
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t first_of(std::int64_t element) const {
-    if (kernel == 0) return element * count / extent;
+    if (kernel == 0) return divide(element * count, extent).quotient;
     const std::int64_t behind = element + padding - kernel;  // the last start of a window that ends before the element
-    return behind < 0 ? 0 : behind / stride + 1;
+    return behind < 0 ? 0 : divide(behind, stride).quotient + 1;
   }
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t last_of(std::int64_t element) const {
-    const std::int64_t last = kernel == 0 ? ((element + 1) * count - 1) / extent : (element + padding) / stride;
+    const std::int64_t last =
+        kernel == 0 ? divide((element + 1) * count - 1, extent).quotient : divide(element + padding, stride).quotient;
     return last < count - 1 ? last : count - 1;
   }
 };
@@ -57,148 +58,184 @@ Windows windows_of(const Pool& pool, const Shape& in, const Shape& out) {
           {in.width, out.width, pool.kernel.width, pool.stride.width, pool.padding.width}};
 }
 
-/// A window's largest element, and its place, counted row by row from the window's first element.
-struct Largest {
-  float value;
-  std::uint16_t place;
+/// The place of a window's largest element, counted row by row from the window's first element.
+struct Place {
+  using Stored = std::uint16_t;
 };
 
-template <typename E>
-__device__ Largest largest(const TensorView& x, const Windows& windows, const void* in, const Position& at) {
-  const std::int64_t top = windows.rows.begin(at.row);
-  const std::int64_t left = windows.columns.begin(at.column);
-  const std::int64_t width = windows.columns.end(at.column) - left;
-  Largest best{load<E>(in, x.offset({at.sample, at.channel, top, left})), 0};
-  for (std::int64_t row = top; row < windows.rows.end(at.row); ++row) {
-    for (std::int64_t column = left; column < left + width; ++column) {
-      const float value = load<E>(in, x.offset({at.sample, at.channel, row, column}));
-      if (value > best.value || value != value)
-        best = {value, static_cast<std::uint16_t>((row - top) * width + column - left)};
-    }
+/// The packs of a tensor: a thread takes one, so that it finds its position once for all channels of it.
+template <typename E, int size>
+struct Packs {
+  TensorView view;
+  std::int64_t of_position;
+
+  explicit Packs(const TensorView& tensor) : view(tensor), of_position(tensor.padded / size) {}
+  [[nodiscard]] std::int64_t count() const { return view.positions() * of_position; }
+  /// The index of a pack.
+  [[nodiscard]] __device__ std::int64_t index(std::int64_t sample, std::int64_t row, std::int64_t column,
+                                              std::int64_t pack) const {
+    return ((sample * view.height + row) * view.width + column) * of_position + pack;
   }
-  return best;
-}
+  /// Writes a pack, with zeros in the padding.
+  __device__ void write(void* data, std::int64_t i, std::int64_t pack, Pack<size> values) const {
+    for (int k = 0; k < size; ++k)
+      if (pack * size + k >= view.channels) values.at[k] = 0;
+    store_pack<E, size>(data, i, values);
+  }
+};
 
 /// Overwrites the result, and the places unless they are null.
-template <typename E>
-void take_largest(const TensorView& x, const TensorView& y, const Windows& windows, Activation activation,
-                  const Arguments& call, std::uint16_t* places) {
+template <typename E, int size>
+void take_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Windows& windows, Activation activation,
+                  const Arguments& call, void* places) {
   const void* in = call.inputs[0];
   void* out = call.output;
   for_each(
-      y.elements(),
+      y.count(),
       [=] __device__(std::int64_t i) {
-        const Position at = y.nhwc_position(i);
-        if (at.channel >= y.channels) return store<E>(out, i, 0.0F);
-        const Largest best = largest<E>(x, windows, in, at);
-        store<E>(out, i, activated(activation, best.value));
-        if (places != nullptr) places[i] = best.place;
+        const Division pixel = divide(i, y.of_position);
+        const Position at = y.view.first_channel(pixel.quotient);
+        const std::int64_t top = windows.rows.begin(at.row);
+        const std::int64_t left = windows.columns.begin(at.column);
+        const std::int64_t bottom = windows.rows.end(at.row);
+        const std::int64_t right = windows.columns.end(at.column);
+        Pack<size> best = load_pack<E, size>(in, x.index(at.sample, top, left, pixel.remainder));
+        StoredPack<Place, size> place{};
+        std::uint16_t here = 0;
+        for (std::int64_t row = top; row < bottom; ++row) {
+          for (std::int64_t column = left; column < right; ++column, ++here) {
+            const auto values = load_pack<E, size>(in, x.index(at.sample, row, column, pixel.remainder));
+            for (int k = 0; k < size; ++k) {
+              const float value = values.at[k];
+              if (!(value > best.at[k] || value != value)) continue;
+              best.at[k] = value;
+              place.at[k] = here;
+            }
+          }
+        }
+        for (int k = 0; k < size; ++k) best.at[k] = activated(activation, best.at[k]);
+        y.write(out, i, pixel.remainder, best);
+        if (places != nullptr) static_cast<StoredPack<Place, size>*>(places)[i] = place;
       },
       call.queue);
 }
 
-template <typename E>
-void pass_to_largest(const TensorView& x, const TensorView& y, const Windows& windows, Activation activation,
+template <typename E, int size>
+void pass_to_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Windows& windows, Activation activation,
                      const Arguments& call) {
   const void* out = call.output;
   const void* dy = call.output_gradient;
-  const auto* places = static_cast<const std::uint16_t*>(call.saved);
+  const auto* places = static_cast<const StoredPack<Place, size>*>(call.saved);
   void* dx = call.input_gradients[0];
   for_each(
-      x.elements(),
+      x.count(),
       [=] __device__(std::int64_t i) {
-        const Position at = x.nhwc_position(i);
-        float sum = 0;
+        const Division pixel = divide(i, x.of_position);
+        const Position at = x.view.first_channel(pixel.quotient);
+        Pack<size> sum{};
         for (std::int64_t row = windows.rows.first_of(at.row); row <= windows.rows.last_of(at.row); ++row) {
           for (std::int64_t column = windows.columns.first_of(at.column); column <= windows.columns.last_of(at.column);
                ++column) {
             const std::int64_t left = windows.columns.begin(column);
             const std::int64_t width = windows.columns.end(column) - left;
-            const std::int64_t place = (at.row - windows.rows.begin(row)) * width + at.column - left;
-            const std::int64_t o = y.offset({at.sample, at.channel, row, column});
-            if (at.channel < x.channels && places[o] == place &&
-                (activation == Activation::none || passes(activation, load<E>(out, o))))
-              sum += load<E>(dy, o);
+            const std::int64_t here = (at.row - windows.rows.begin(row)) * width + at.column - left;
+            const std::int64_t o = y.index(at.sample, row, column, pixel.remainder);
+            const StoredPack<Place, size> place = places[o];
+            const auto gradient = load_pack<E, size>(dy, o);
+            Pack<size> result{};
+            if (activation != Activation::none) result = load_pack<E, size>(out, o);
+            for (int k = 0; k < size; ++k)
+              if (place.at[k] == here && (activation == Activation::none || passes(activation, result.at[k])))
+                sum.at[k] += gradient.at[k];
           }
         }
-        store<E>(dx, i, sum);
+        x.write(dx, i, pixel.remainder, sum);
       },
       call.queue);
 }
 
-template <typename E>
+template <typename E, int size>
 Implementation max_pool(const Format& in, const Format& result, const Windows& windows, Activation activation) {
-  const TensorView x = view_of(in);
-  const TensorView y = view_of(result);
+  const Packs<E, size> x(view_of(in));
+  const Packs<E, size> y(view_of(result));
   return {.traits = {.inputs = {in},
                      .output = result,
-                     .saved = {y.elements() * static_cast<std::int64_t>(sizeof(std::uint16_t))},
+                     .saved = {y.view.elements() * static_cast<std::int64_t>(sizeof(std::uint16_t))},
                      .backward_reads_inputs = false,
                      .backward_reads_output = activation != Activation::none},
-          .forward =
-              [=](const Arguments& call) {
-                take_largest<E>(x, y, windows, activation, call, static_cast<std::uint16_t*>(call.saved));
-              },
+          .forward = [=](const Arguments& call) { take_largest(x, y, windows, activation, call, call.saved); },
           .backward =
               [=](const Arguments& call) {
-                if (call.input_gradients[0] != nullptr) pass_to_largest<E>(x, y, windows, activation, call);
+                if (call.input_gradients[0] != nullptr) pass_to_largest(x, y, windows, activation, call);
               },
-          .infer = [=](const Arguments& call) { take_largest<E>(x, y, windows, activation, call, nullptr); }};
+          .infer = [=](const Arguments& call) { take_largest(x, y, windows, activation, call, nullptr); }};
 }
 
-template <typename E>
-void average(const TensorView& x, const TensorView& y, const Windows& windows, const Arguments& call) {
+template <typename E, int size>
+void average(const Packs<E, size>& x, const Packs<E, size>& y, const Windows& windows, const Arguments& call) {
   const void* in = call.inputs[0];
   void* out = call.output;
   for_each(
-      y.elements(),
+      y.count(),
       [=] __device__(std::int64_t i) {
-        const Position at = y.nhwc_position(i);
-        if (at.channel >= y.channels) return store<E>(out, i, 0.0F);
-        double sum = 0;
-        for (std::int64_t row = windows.rows.begin(at.row); row < windows.rows.end(at.row); ++row)
-          for (std::int64_t column = windows.columns.begin(at.column); column < windows.columns.end(at.column);
-               ++column)
-            sum += static_cast<double>(load<E>(in, x.offset({at.sample, at.channel, row, column})));
-        store<E>(out, i, static_cast<float>(sum / static_cast<double>(windows.size(at.row, at.column))));
+        const Division pixel = divide(i, y.of_position);
+        const Position at = y.view.first_channel(pixel.quotient);
+        double sums[size] = {};
+        const std::int64_t bottom = windows.rows.end(at.row);
+        const std::int64_t right = windows.columns.end(at.column);
+        for (std::int64_t row = windows.rows.begin(at.row); row < bottom; ++row) {
+          for (std::int64_t column = windows.columns.begin(at.column); column < right; ++column) {
+            const auto values = load_pack<E, size>(in, x.index(at.sample, row, column, pixel.remainder));
+            for (int k = 0; k < size; ++k) sums[k] += static_cast<double>(values.at[k]);
+          }
+        }
+        const auto divisor = static_cast<double>(windows.size(at.row, at.column));
+        Pack<size> averages;
+        for (int k = 0; k < size; ++k) averages.at[k] = static_cast<float>(sums[k] / divisor);
+        y.write(out, i, pixel.remainder, averages);
       },
       call.queue);
 }
 
-template <typename E>
-void spread(const TensorView& x, const TensorView& y, const Windows& windows, const Arguments& call) {
+template <typename E, int size>
+void spread(const Packs<E, size>& x, const Packs<E, size>& y, const Windows& windows, const Arguments& call) {
   const void* dy = call.output_gradient;
   void* dx = call.input_gradients[0];
   for_each(
-      x.elements(),
+      x.count(),
       [=] __device__(std::int64_t i) {
-        const Position at = x.nhwc_position(i);
-        float sum = 0;
-        for (std::int64_t row = windows.rows.first_of(at.row); row <= windows.rows.last_of(at.row); ++row)
+        const Division pixel = divide(i, x.of_position);
+        const Position at = x.view.first_channel(pixel.quotient);
+        Pack<size> sum{};
+        for (std::int64_t row = windows.rows.first_of(at.row); row <= windows.rows.last_of(at.row); ++row) {
           for (std::int64_t column = windows.columns.first_of(at.column); column <= windows.columns.last_of(at.column);
-               ++column)
-            sum += load<E>(dy, y.offset({at.sample, at.channel, row, column})) /
-                   static_cast<float>(windows.size(row, column));
-        store<E>(dx, i, at.channel < x.channels ? sum : 0.0F);
+               ++column) {
+            const auto gradient = load_pack<E, size>(dy, y.index(at.sample, row, column, pixel.remainder));
+            const auto divisor = static_cast<float>(windows.size(row, column));
+            for (int k = 0; k < size; ++k) sum.at[k] += gradient.at[k] / divisor;
+          }
+        }
+        x.write(dx, i, pixel.remainder, sum);
       },
       call.queue);
 }
 
-template <typename E>
+template <typename E, int size>
 Implementation average_pool(const Format& in, const Format& result, const Windows& windows) {
-  const TensorView x = view_of(in);
-  const TensorView y = view_of(result);
+  const Packs<E, size> x(view_of(in));
+  const Packs<E, size> y(view_of(result));
   return {.traits = {.inputs = {in}, .output = result, .backward_reads_inputs = false, .backward_reads_output = false},
-          .forward = [=](const Arguments& call) { average<E>(x, y, windows, call); },
+          .forward = [=](const Arguments& call) { average(x, y, windows, call); },
           .backward =
               [=](const Arguments& call) {
-                if (call.input_gradients[0] != nullptr) spread<E>(x, y, windows, call);
+                if (call.input_gradients[0] != nullptr) spread(x, y, windows, call);
               }};
 }
 
 Implementation average_of(const Format& in, const Signature& signature, const Windows& windows) {
-  return with_elements(
-      in.dtype, [&](auto e) { return average_pool<decltype(e)>(in, nhwc(signature.output, in.dtype), windows); });
+  return with_packs(in, [&](auto e, auto size) {
+    return average_pool<decltype(e), size>(in, nhwc(signature.output, in.dtype), windows);
+  });
 }
 
 Windows adaptive(const Shape& in, const Shape& out) { return {{in.height, out.height}, {in.width, out.width}}; }
@@ -210,9 +247,9 @@ Implementation make(const MaxPool& op, std::span<const Format> in, const Signatu
     throw Error(ErrorCode::unsupported, "a max pool with windows of " + std::to_string(op.kernel.area()) +
                                             " elements on a GPU; there may be 65535");
   }
-  return with_elements(in[0].dtype, [&](auto e) {
-    return max_pool<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype),
-                                 windows_of(op, in[0].shape, signature.output), op.activation);
+  return with_packs(in[0], [&](auto e, auto size) {
+    return max_pool<decltype(e), size>(in[0], nhwc(signature.output, in[0].dtype),
+                                       windows_of(op, in[0].shape, signature.output), op.activation);
   });
 }
 

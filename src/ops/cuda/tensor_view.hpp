@@ -19,6 +19,21 @@ inline std::int64_t padded_channels(std::int64_t channels, DType dtype) {
   return size_of(dtype) == 2 ? (channels + 7) / 8 * 8 : channels;
 }
 
+/// A quotient and its remainder.
+struct Division {
+  std::int64_t quotient;
+  std::int64_t remainder;
+};
+/// GPUs divide numbers of 32 bits several times faster than those of 64. @pre dividend ≥ 0 and divisor > 0
+LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t dividend, std::int64_t divisor) {
+  if (((dividend | divisor) >> 32) == 0) {
+    const auto a = static_cast<std::uint32_t>(dividend);
+    const auto b = static_cast<std::uint32_t>(divisor);
+    return {a / b, a % b};
+  }
+  return {dividend / divisor, dividend % divisor};
+}
+
 /// A position in a tensor.
 struct Position {
   std::int64_t sample;
@@ -48,9 +63,16 @@ struct TensorView {
   }
   /// The position of element `i` in memory of an NHWC tensor. In the padding its channel is not below `channels`.
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Position nhwc_position(std::int64_t i) const {
-    const std::int64_t pixel = i / padded;
-    const std::int64_t row = pixel / width;
-    return {row / height, i % padded, row % height, pixel % width};
+    const Division pixel = divide(i, padded);
+    Position at = first_channel(pixel.quotient);
+    at.channel = pixel.remainder;
+    return at;
+  }
+  /// The first channel of pixel `i`, of which there are `positions`.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE Position first_channel(std::int64_t i) const {
+    const Division row = divide(i, width);
+    const Division sample = divide(row.quotient, height);
+    return {sample.quotient, 0, sample.remainder, row.remainder};
   }
   /// The place of an element of a sample in plain order.
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t plain_index(const Position& at) const {
@@ -58,7 +80,9 @@ struct TensorView {
   }
   /// The position of a sample's element in plain order.
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Position plain_position(std::int64_t sample, std::int64_t i) const {
-    return {sample, i / (height * width), i / width % height, i % width};
+    const Division row = divide(i, width);
+    const Division channel = divide(row.quotient, height);
+    return {sample, channel.quotient, channel.remainder, row.remainder};
   }
 };
 TensorView view_of(const Format& format);

@@ -137,7 +137,7 @@ void compute_request(const ConvolutionRequest& r, const ConvolutionTensors& tens
   std::vector<float> bias;
   if (op.bias) bias = plain(const_cast<void*>(tensors.bias), {1, r.y.channels}, DType::float32);
   std::vector<std::byte> saved(static_cast<std::size_t>(kernel->traits().saved.value));
-  std::vector<std::byte> workspace(static_cast<std::size_t>(kernel->traits().workspace.value));
+  std::vector<std::byte> workspace(static_cast<std::size_t>(kernel->workspace().value));
   const std::array<const void*, 1> inputs{x.data()};
   std::vector<const void*> parameters{w.data()};
   if (op.bias) parameters.push_back(bias.data());
@@ -214,12 +214,21 @@ class ReferenceConvolutions final : public Convolutions {
     if (request.statistics) words.insert(is_first ? words.begin() : words.end(), with_statistics);
     return words;
   }
-  [[nodiscard]] std::unique_ptr<ConvolutionPlan> plan(const ConvolutionRequest& request,
-                                                      const std::string& word) override {
-    const bool statistics = request.statistics && word == with_statistics;
-    if (word != "loops" && word != "loops-again" && !statistics)
+  [[nodiscard]] std::shared_ptr<const PendingPlan> plan(const ConvolutionRequest& request, const std::string& word,
+                                                        IfMissing if_missing) override {
+    return std::make_shared<const PendingPlan>(std::launch::deferred, [=, this](const std::stop_token&) -> Planned {
+      std::vector<std::string> words = candidates(request);
+      if (!word.empty() && (if_missing == IfMissing::fail || exists(request, word))) words = {word};
+      for (const std::string& each : words)
+        if (exists(request, each))
+          return {each, request, std::make_unique<ReferencePlan>(request, each == with_statistics)};
       throw Error(ErrorCode::unsupported, "the reference has no '" + word + "' for " + text(request));
-    return std::make_unique<ReferencePlan>(request, statistics);
+    });
+  }
+
+ private:
+  static bool exists(const ConvolutionRequest& request, const std::string& word) {
+    return word == "loops" || word == "loops-again" || (word == with_statistics && request.statistics);
   }
 };
 
@@ -227,6 +236,8 @@ class ReferenceConvolutions final : public Convolutions {
 
 std::string why_no_convolutions() { return {}; }
 
-std::unique_ptr<Convolutions> make_convolutions() { return std::make_unique<ReferenceConvolutions>(); }
+std::unique_ptr<Convolutions> make_convolutions(const std::function<void()>& /*select_gpu*/) {
+  return std::make_unique<ReferenceConvolutions>();
+}
 
 }  // namespace lockstep::ops::cuda
