@@ -158,6 +158,7 @@ check_speed() {
 }
 
 check_sanitizer() {
+  # memcheck also counts calls of NCCL's that look for kernels of other GPUs and fail (cudaErrorNoKernelImageForDevice).
   local tool
   for tool in memcheck racecheck synccheck; do
     section "compute-sanitizer $tool"

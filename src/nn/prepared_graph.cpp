@@ -2,6 +2,7 @@
 #include "nn/prepared_graph.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -295,11 +296,17 @@ PlacedSteps& PreparedGraph::training() {
       leaves.push_back({&kernels_for(part.count, lane), samples.first + part.first, shard, micro_batch, lane});
     }
   }
-  StepPlan plan = plan_training(graph_, leaves, cut);
-  if (passes_.recompute) plan = nn::recompute(std::move(plan));
-  if (passes_.fuse) plan = fuse_sums(std::move(plan));
-  if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
-  return training_.emplace(graph_, std::move(plan), passes_, dtype_, samples_);
+  const auto placed = [&](bool recomputes) -> PlacedSteps& {
+    StepPlan plan = plan_training(graph_, leaves, cut);
+    if (recomputes) plan = nn::recompute(std::move(plan));
+    if (passes_.fuse) plan = fuse_sums(std::move(plan));
+    if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
+    return training_.emplace(graph_, std::move(plan), passes_, dtype_, samples_);
+  };
+  // On a CPU less memory means more hits of its caches. A GPU computes again only where its memory would not suffice.
+  const std::optional<ops::DeviceMemory> memory = lanes_.ops(0).device().memory();
+  if (passes_.recompute && memory && placed(false).plan().total.value <= memory->free.value / 10 * 9) return *training_;
+  return placed(passes_.recompute);
 }
 
 PlacedSteps& PreparedGraph::evaluation() {

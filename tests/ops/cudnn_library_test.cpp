@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -74,7 +75,8 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
              {"cuDNN 9.19.0 (", "cannot use this GPU: a failure: of the fake", "driver"});
   unsetenv("FAKE_CUDNN_NO_GPU");
   {
-    const auto cudnn = make_convolutions({});
+    std::atomic<int> selections{0};
+    const auto cudnn = make_convolutions([&] { ++selections; });
     EXPECT_EQ(cudnn->version(), "cuDNN 9.19.0");
     const Convolution layer{.out_channels = 8, .kernel = 3, .padding = 1};
     const ConvolutionRequest request = requests_of(layer, {2, 8, 6, 6}, DType::bfloat16, false).forward;
@@ -102,6 +104,8 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
     EXPECT_FALSE(plain->applies_epilogue());
     plain->run(tensors, Queue::stream(address(0xa)));
     EXPECT_STREQ(ask<const char*>("fake_cudnn_executed"), "plan on stream  a, tensors 1 2 3 at 10 20 31, workspace 50");
+    EXPECT_EQ(selections, 2) << "each thread that makes a plan selects the GPU, also one that takes another's handle";
+    EXPECT_EQ(cudnn->plan(request, "eng7,k2=5"), plain_plan) << "a layer alike has the same plan";
     setenv("FAKE_CUDNN_FAILS", "1", 1);
     expect_has(message_of(ErrorCode::device, [&] { plain->run(tensors, Queue::stream(address(0xa))); }),
                {"cuDNN 9.19.0 fails to submit a convolution: a failure"});

@@ -362,7 +362,9 @@ constexpr std::ptrdiff_t most_makers = 16;
 /// @source cuDNN developer guide, Thread Safety
 class PlanMakers {
  public:
-  explicit PlanMakers(MakeTarget make_target) : make_target_(std::move(make_target)), runs_(make_target_()) {}
+  /// @param select_gpu  is called in each thread; may be empty
+  PlanMakers(MakeTarget make_target, std::function<void()> select_gpu)
+      : make_target_(std::move(make_target)), select_gpu_(std::move(select_gpu)), runs_(make_target_()) {}
 
   /// The target that runs the plans.
   [[nodiscard]] const PlanTarget& target() const { return *runs_; }
@@ -372,6 +374,7 @@ class PlanMakers {
     seats_.acquire();
     const std::shared_ptr<void> seat(nullptr, [this](void*) { seats_.release(); });
     if (is_unwanted.stop_requested()) return {};
+    if (select_gpu_) select_gpu_();
     const std::shared_ptr<const PlanTarget> target = take_target();
     const std::shared_ptr<void> back(nullptr, [&](void*) { give_back(target); });
     const PlanMaker maker(*target);
@@ -404,6 +407,7 @@ class PlanMakers {
   }
 
   MakeTarget make_target_;
+  std::function<void()> select_gpu_;
   std::shared_ptr<const PlanTarget> runs_;
   std::counting_semaphore<> seats_{std::clamp<std::ptrdiff_t>(std::thread::hardware_concurrency(), 1, most_makers)};
   std::mutex mutex_;
@@ -412,7 +416,8 @@ class PlanMakers {
 
 class CudnnConvolutions final : public Convolutions {
  public:
-  explicit CudnnConvolutions(MakeTarget make_target) : makers_(std::make_shared<PlanMakers>(std::move(make_target))) {}
+  CudnnConvolutions(MakeTarget make_target, std::function<void()> select_gpu)
+      : makers_(std::make_shared<PlanMakers>(std::move(make_target), std::move(select_gpu))) {}
 
   [[nodiscard]] std::string version() const override { return version_text(); }
 
@@ -452,8 +457,7 @@ std::string why_no_convolutions() {
 }
 
 std::unique_ptr<Convolutions> make_convolutions(const std::function<void()>& select_gpu) {
-  return std::make_unique<CudnnConvolutions>([select_gpu] {
-    if (select_gpu) select_gpu();
+  const auto make_target = [] {
     auto target = std::make_shared<PlanTarget>();
     if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
       throw Error(
@@ -462,11 +466,12 @@ std::unique_ptr<Convolutions> make_convolutions(const std::function<void()>& sel
               ". Its driver or the GPU may be too old for this cuDNN: install a newer driver, or an older cuDNN");
     }
     return target;
-  });
+  };
+  return std::make_unique<CudnnConvolutions>(make_target, select_gpu);
 }
 
 std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_properties) {
-  return std::make_unique<CudnnConvolutions>([device_properties] {
+  const auto make_target = [device_properties] {
     auto target = std::make_shared<PlanTarget>();
     Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
     properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
@@ -475,7 +480,8 @@ std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_pr
                   "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
     }
     return target;
-  });
+  };
+  return std::make_unique<CudnnConvolutions>(make_target, nullptr);
 }
 
 }  // namespace lockstep::ops::cuda
