@@ -3,16 +3,18 @@
 """Makes a run of train fail in many ways, and checks how it ends: with which message, exit code, and within which time;
 that no process and no file in shared memory is left; and that the run can be resumed.
 
-  faults.py --train FILE --faulty FILE [--few] [--only TEXT] [--mpiexec COMMAND] [--table FILE]
+  faults.py --train FILE --faulty FILE [--few] [--only TEXT] [--kills N] [--mpiexec COMMAND] [--table FILE]
     --train, --faulty   the program train, and the one of tests/apps/train/faulty.cpp, which fails by the variable FAULT
     --few               the dozen that continuous integration runs
     --only TEXT         rows whose name contains this
     --table FILE        write what was seen as a Markdown table, for docs/faults.md
+    --kills N           instead, kill a random rank of N jobs at random times, and look for what is left
 
 The exit status is 1 if a fault was not reported as its row says."""
 import argparse
 import os
 import pathlib
+import random
 import re
 import shlex
 import signal
@@ -60,7 +62,7 @@ def variable_of(process, names):
 
 
 def rank_of(process):
-    rank = variable_of(process, ("OMPI_COMM_WORLD_RANK", "PMI_RANK"))
+    rank = variable_of(process, ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"))
     return None if rank is None else int(rank)
 
 
@@ -218,6 +220,33 @@ def run(fault, options, folder):
     return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
 
 
+def kill_often(options):
+    """Kills a random rank of so many jobs, at a random time from its start on. @return how many jobs left something behind"""
+    random.seed(1)
+    bad, slowest = 0, 0.0
+    for number in range(options.kills):
+        before = shared_memory()
+        with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
+            job = Job(options, pathlib.Path(folder), options.train, "")
+            victim = job.rank(random.randrange(RANKS))
+            time.sleep(random.uniform(0, 2))
+            begin = time.monotonic()
+            os.kill(victim, signal.SIGKILL)
+            code = job.wait(60)
+            slowest = max(slowest, time.monotonic() - begin)
+            wrong = [] if code not in (None, 0) else [f"exit code {code}"]
+            if not until(lambda: not marked(job.marker), 5):
+                wrong.append(f"processes are left: {marked(job.marker)}")
+            job.kill()
+            if left := {name for name in shared_memory(job) - before if until(lambda n=name: n not in shared_memory(job), 3) is None}:
+                wrong.append(f"left in /dev/shm: {sorted(left)}")
+            if wrong:
+                bad += 1
+                print(f"FAILED  kill {number + 1}: {'; '.join(wrong)}\n{job.text()[-2000:]}", flush=True)
+    print(f"{options.kills - bad} of {options.kills} killed jobs left nothing; the slowest ended after {slowest:.1f} s.")
+    return bad
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--train", required=True)
@@ -226,7 +255,10 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none")
     parser.add_argument("--table")
+    parser.add_argument("--kills", type=int, help="instead, kill a random rank of so many jobs, and look for what is left")
     options = parser.parse_args()
+    if options.kills:
+        return 1 if kill_often(options) else 0
     chosen = [f for f in rows() if (f.few or not options.few) and options.only in f"{f.name}, {f.phase}"]
     failed, table = 0, []
     for fault in chosen:

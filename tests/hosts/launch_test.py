@@ -109,6 +109,14 @@ class OnCpus(unittest.TestCase):
         self.assertIn("host9", result.stdout + result.stderr)
 
 
+# Stops its own rank on host2 once the first checkpoint has been saved.
+STOPPING_TRAIN = """#!/bin/sh
+if [ "$(hostname)" = host2 ]; then
+  (until [ -e {folder}/run/checkpoints/step-00000010 ] || ! kill -0 $$; do sleep 0.01; done; kill -STOP $$) </dev/null >/dev/null 2>&1 &
+fi
+exec {train} "$@"
+"""
+
 # Kills its own rank on host2, when a further checkpoint has been saved, in each of its starts.
 MORTAL_TRAIN = """#!/bin/sh
 if [ "$(hostname)" = host2 ]; then
@@ -153,6 +161,20 @@ class Failures(unittest.TestCase):
         self.assertEqual(re.findall(r"(?m)^(\d) ranks? on (\d) nodes?$", result.stdout), [("2", "2"), ("2", "2"), ("1", "1")])
         self.assertRegex(logs[0], r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z rank 0 on host1: weights sha256")
         self.assertEqual(len(starts.splitlines()), 2)
+
+    def test_each_log_says_what_all_ranks_did_when_one_hung(self):
+        with tempfile.TemporaryDirectory() as directory:
+            folder = pathlib.Path(directory)
+            (folder / "bin").mkdir()
+            (folder / "bin/train").write_text(STOPPING_TRAIN.format(folder=folder, train=TRAIN))
+            (folder / "bin/train").chmod(0o755)
+            line = f"--log_dir {folder}/log -H host1:2,host2 -np 3 train --save-dir {folder}/run --device cpu --model lenet --batch 24 --epochs 1000 --save-steps 10 --comm-timeout 5"
+            result = on_hosts(2, folder, line.split())
+            logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]
+        self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
+        for log in logs:
+            self.assertRegex(log, r"rank 2 on host2.*stopped")
+            self.assertRegex(log, r"2 of 3 ranks")
 
     def test_threads_of_hosts_that_are_one_machine(self):
         """They share its processors, of which each host alone would take all for its ranks. (local-cluster.sh sets OMP_WAIT_POLICY.)"""
