@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "emulated_gpu/device/faults.hpp"
@@ -18,6 +20,7 @@
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/verdict.hpp"
 #include "trainer/host_view.hpp"
 #include "trainer/small_data.hpp"
 
@@ -71,11 +74,10 @@ class CudaTrainStep : public testing::Test {
   void TearDown() override { world_.close(); }
 
   /// Makes a group of all ranks.
-  ProcessGroup group() {
-    return ProcessGroup(world_, {.device = Device::cuda,
-                                 .algorithm = "tree-order",
-                                 .wait = {.spins_before_yield = 0},
-                                 .deadline = std::chrono::seconds(60)});
+  ProcessGroup group(std::chrono::seconds deadline = std::chrono::seconds(60)) {
+    return ProcessGroup(
+        world_,
+        {.device = Device::cuda, .algorithm = "tree-order", .wait = {.spins_before_yield = 0}, .deadline = deadline});
   }
 
   static std::vector<float> host_copy(const trainer::Trainer& trainer, const Buffer& memory) {
@@ -251,6 +253,28 @@ TEST_F(CudaTrainStep, ABadLabelInALaunchedGraphNamesRankAndSampleOnAllRanks) {
     EXPECT_EQ(host_copy(trainer, replica.store().values()), before);
   }
   group.close();
+}
+
+/// The process is neither stopped nor dead, so that nothing but its absence tells which rank it is.
+TEST_F(CudaTrainStep, ARankThatDoesNotTakeItsStepIsNamed) {
+  if (world_.size() != 2) LOCKSTEP_SKIP(ranks) << "one rank waits for one other";
+  constexpr std::chrono::seconds deadline(3);
+  ProcessGroup group = this->group(deadline);
+  {
+    const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+    trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(80, 20, 12),
+                             {.batch = {8}, .schedule = {.peak = 0.05}, .eval_interval = 0});
+    ASSERT_EQ(trainer.train_steps(6), 6);
+    if (world_.rank() == 1) std::this_thread::sleep_for(2 * deadline);
+    try {
+      (void)trainer.train_steps(1);
+      ADD_FAILURE() << "the step has succeeded";
+    } catch (const Error& error) {
+      if (world_.rank() == 1) return;
+      EXPECT_EQ(error.code(), ErrorCode::timeout) << error.what();
+      EXPECT_EQ(error.context().peers, std::vector<int>{1}) << error.what();
+    }
+  }
 }
 
 }  // namespace
