@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/reporter.hpp"
 
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <string>
 
 namespace lockstep::train {
 
@@ -34,6 +37,20 @@ void Reporter::print(const std::string& text) {
 }
 
 void Reporter::start(const observe::StartEvent& event, const observe::RunLength& run) {
+  write(event);
+  const std::lock_guard lock(mutex_);
+  display_.start(run);
+}
+
+void Reporter::recovered(const observe::RecoveryEvent& event, const observe::RunLength& run) {
+  std::string dead;
+  for (const observe::DeadRank& rank : event.ranks)
+    dead += (dead.empty() ? "rank " : ", rank ") + std::to_string(rank.rank) + " on " + rank.host;
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f s", event.seconds);
+  const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
+  print(dead + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
+        std::to_string(event.step) + ", " + seconds.data() + " later\n");
   write(event);
   const std::lock_guard lock(mutex_);
   display_.start(run);

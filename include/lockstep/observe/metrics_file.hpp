@@ -31,6 +31,7 @@ class MetricsFile {
   /// @throws Error{io}
   void write(const CheckpointEvent& event);
   /// @throws Error{io}
+  void write(const RecoveryEvent& event);
   void write(const EndEvent& event);
 
  private:

@@ -11,6 +11,7 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/rendezvous.hpp"
@@ -78,7 +79,9 @@ std::string processor_name() {
 }
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
-  throw Error(ErrorCode::transport, mpi_error_text(code) + " in " + std::string(call), std::move(context), location);
+  const Error error(ErrorCode::transport, mpi_error_text(code) + " in " + std::string(call), std::move(context),
+                    location);
+  throw fault_tolerance::is_revoked(code) ? error.as_consequence() : error;
 }
 
 std::string mpi_library_version() {
@@ -110,6 +113,7 @@ MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members
     : handle_(std::move(handle)), members_(std::move(members)) {
   LOCKSTEP_MPI(MPI_Comm_rank(handle_->communicator, &rank_.value));
   LOCKSTEP_MPI(MPI_Comm_size(handle_->communicator, &size_));
+  if (handle_->rendezvous != nullptr) handle_->rendezvous->add(handle_->communicator);
 }
 
 MpiGroup::MpiGroup(MpiGroup&&) noexcept = default;
@@ -160,6 +164,7 @@ void MpiGroup::close() {
   if (handle_ == nullptr) return;
   const std::unique_ptr<Handle> handle = std::move(handle_);
   if (handle->failure) return;
+  if (handle->rendezvous != nullptr) handle->rendezvous->remove(handle->communicator);
   LOCKSTEP_MPI(MPI_Comm_free(&handle->communicator));
   if (handle->rendezvous.use_count() == 1) handle->rendezvous->close();
 }

@@ -51,6 +51,12 @@ struct WorldOptions {
   std::string program = {};
 };
 
+/// A rank whose process has ended.
+struct LostRank {
+  int rank;  ///< its number at the start of the job
+  std::string host;
+};
+
 /// All processes of the job, and this process's place among them. A World is passed on, never global. `run`, below,
 /// makes one for the whole program.
 ///
@@ -106,6 +112,23 @@ class World {
   /// @return empty without `WorldOptions::on_stuck`, and after close()
   [[nodiscard]] std::string explain_ranks() const;
 
+  /// Why the ranks of this job cannot go on without one that has died, and the remedy; empty if they can, which takes
+  /// Open MPI 5 and `mpirun --with-ft ulfm`. Equal on all ranks.
+  [[nodiscard]] std::string why_not_elastic() const;
+
+  /// Calls `body`, which uses groups of this world and throws an Error as soon as one of their ranks has died. Then the
+  /// living ranks become the world (`rank`, `size`, `hosts` and all else are theirs), and `body` is called again, with
+  /// the ranks that were lost since its last call. This goes on until `body` has returned on all living ranks.
+  /// Collective.
+  ///
+  /// The first thing that `body` does with lost ranks is to make new groups, give them to each `DataParallel`
+  /// (`rebind`), and bring all ranks to the furthest step that one of them has completed: ranks may differ by one step.
+  /// Groups, and buffers of their operations, live outside of `body` until it has replaced them, because another rank
+  /// may still read them.
+  /// @throws Error{unsupported} on every rank if `why_not_elastic` says why; what `body` throws if no rank has died, or
+  ///         if it is no Error{transport}
+  void run_elastic(const std::function<void(const std::vector<LostRank>& lost)>& body);
+
   /// Ends all processes of the job with this exit code, without waiting; if MPI is not running, ends only this process.
   /// It flushes output. Any thread may call it, also while another thread is in MPI. It is for programs; the library
   /// itself calls it only in `run`.
@@ -117,6 +140,7 @@ class World {
   [[nodiscard]] const std::function<void(std::string_view)>& notice() const { return notice_; }
 
  private:
+  class Survivors;
   std::shared_ptr<OpenGroups> open_groups_;
   std::shared_ptr<Watchdog> watchdog_;  // null if nobody would receive its reports
   bool finalizes_ = false;              // whether this process must call MPI_Finalize
@@ -125,6 +149,7 @@ class World {
   MpiGroup node_group_;
   Place place_;
   std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
+  bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more
 };
 
 /// The exit codes of a program that ends with `run`, on every rank. If a process is killed, mpirun returns 128 plus the
