@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/reporter.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <string>
+#include <vector>
+
+#include "base/nearest.hpp"
 
 namespace lockstep::train {
 
@@ -43,13 +47,16 @@ void Reporter::start(const observe::StartEvent& event, const observe::RunLength&
 }
 
 void Reporter::recovered(const observe::RecoveryEvent& event, const observe::RunLength& run) {
-  std::string dead;
-  for (const observe::DeadRank& rank : event.ranks)
-    dead += (dead.empty() ? "rank " : ", rank ") + std::to_string(rank.rank) + " on " + rank.host;
+  std::vector<int> dead;
+  for (const observe::DeadRank& rank : event.ranks) dead.push_back(rank.rank);
+  const auto host_of = [&](int number) {
+    return std::find_if(event.ranks.begin(), event.ranks.end(), [&](const auto& rank) { return rank.rank == number; })
+        ->host;
+  };
   std::array<char, 32> seconds{};
   std::snprintf(seconds.data(), seconds.size(), "%.2f s", event.seconds);
   const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
-  print(dead + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
+  print(rank_names(dead, host_of) + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
         std::to_string(event.step) + ", " + seconds.data() + " later\n");
   write(event);
   const std::lock_guard lock(mutex_);

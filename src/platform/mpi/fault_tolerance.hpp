@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <string>
+#include <vector>
 
 /// What MPI libraries with ULFM (user-level failure mitigation) offer to ranks that outlive another one.
 /// @source Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure recovery of MPI communication capability, 2013
@@ -17,6 +18,9 @@ std::string missing();
 bool is_of_death(int code);
 /// Whether another rank has revoked the communicator.
 bool is_revoked(int code);
+
+/// The ranks of a communicator that have died, as far as this process knows.
+std::vector<int> dead_ranks(MPI_Comm communicator);
 
 /// Makes all calls on the communicator fail, under way or later, on all its ranks. It waits for nobody.
 void revoke(MPI_Comm communicator);

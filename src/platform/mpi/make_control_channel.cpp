@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/make_node_memory.hpp"
@@ -58,7 +59,8 @@ class MpiPost final : public ControlChannel::Post {
   std::optional<std::string> receive() override {
     int found = 0;
     MPI_Status status;
-    LOCKSTEP_MPI(MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator(group_), &found, &status));
+    const int code = MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator(group_), &found, &status);
+    if (code != MPI_SUCCESS) throw_naming_the_dead(code, "MPI_Iprobe");
     if (found == 0) return std::nullopt;
     int length = 0;
     LOCKSTEP_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
@@ -79,6 +81,16 @@ class MpiPost final : public ControlChannel::Post {
     Delivery delivery;
     std::vector<MPI_Request> requests;
   };
+
+  /// MPI fails here on all ranks, whatever they wait for, once it knows that a rank has died.
+  [[noreturn]] void throw_naming_the_dead(int code, const char* call) const {
+    std::vector<int> dead;
+    if (fault_tolerance::is_of_death(code) && !fault_tolerance::is_revoked(code))
+      dead = fault_tolerance::dead_ranks(communicator(group_));
+    if (dead.empty()) throw_mpi_error(code, call);
+    const std::string names = rank_names(dead, [this](int rank) { return group_.host_of({rank}); });
+    throw Error(ErrorCode::transport, names + (dead.size() == 1 ? " has ended" : " have ended"), {.peers = dead});
+  }
 
   /// A rank that has died keeps the others from nothing: a text to it counts as sent.
   static void tolerate(int code, const char* call) {

@@ -13,6 +13,7 @@ std::string missing() {
 
 bool is_revoked(int /*code*/) { return false; }
 bool is_of_death(int /*code*/) { return false; }
+std::vector<int> dead_ranks(MPI_Comm /*communicator*/) { return {}; }
 void revoke(MPI_Comm /*communicator*/) {}
 Agreement agree(MPI_Comm /*communicator*/, bool /*mine*/) { throw Error(ErrorCode::unsupported, missing()); }
 MPI_Comm shrink(MPI_Comm /*communicator*/) { throw Error(ErrorCode::unsupported, missing()); }

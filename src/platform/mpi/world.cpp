@@ -233,6 +233,7 @@ class World::Survivors {
     for (const int number : numbers_of(ranks_))
       if (std::find(living.begin(), living.end(), number) == living.end()) lost_.push_back({number, hosts_.at(number)});
     ranks_ = left;
+    world_.has_lost_ranks_ = world_.has_lost_ranks_ || !lost_.empty();
     is_whole_ = false;
     return lost_.size() > before;
   }
@@ -273,12 +274,13 @@ void World::close() {
     barrier(group_);
   } catch (const Error& error) {
     if (!outlives_deaths_ || error.code() != ErrorCode::transport) throw;
+    has_lost_ranks_ = true;
   }
   if (watchdog_) watchdog_->leave();
   if (records_ && records_.use_count() == 1) records_->close();  // otherwise a group outlives this, and uses its record
   node_group_.close();
   group_.close();
-  if (!finalizes_) return;
+  if (!finalizes_ || has_lost_ranks_) return;
   const BlockingCall call(watchdog_, "MPI_Finalize");
   LOCKSTEP_MPI(MPI_Finalize());
 }

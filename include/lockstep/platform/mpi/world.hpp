@@ -97,7 +97,8 @@ class World {
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
   /// Closes the groups that were made of this world and are still open, the last one first, waits for all ranks, and
-  /// finalizes MPI, unless the program initialized it itself. Collective. Calling it again does nothing.
+  /// finalizes MPI, unless the program initialized it itself or ranks have died, for which MPI_Finalize may wait.
+  /// Collective. Calling it again does nothing.
   /// @throws Error{invalid_argument} if an operation of a group is under way; Error{timeout} that names the ranks that
   ///         have not arrived within the deadline; Error{transport}
   void close();
@@ -150,6 +151,7 @@ class World {
   Place place_;
   std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
   bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more
+  bool has_lost_ranks_ = false;
 };
 
 /// The exit codes of a program that ends with `run`, on every rank. If a process is killed, mpirun returns 128 plus the
