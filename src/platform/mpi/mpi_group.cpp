@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/hash.hpp"
+#include "base/nearest.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -79,9 +81,17 @@ std::string processor_name() {
 }
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
-  const Error error(ErrorCode::transport, mpi_error_text(code) + " in " + std::string(call), std::move(context),
-                    location);
-  throw fault_tolerance::is_revoked(code) ? error.as_consequence() : error;
+  std::string message = mpi_error_text(code) + " in " + std::string(call);
+  if (fault_tolerance::is_revoked(code))
+    throw Error(ErrorCode::transport, std::move(message), std::move(context), location).as_consequence();
+  if (fault_tolerance::is_of_death(code)) {
+    const std::vector<int> dead = fault_tolerance::dead_ranks(MPI_COMM_WORLD);
+    if (!dead.empty())
+      message = rank_names(dead, [](int) { return std::string(); }) + " of the job " +
+                (dead.size() == 1 ? "has" : "have") + " ended: " + message;
+    if (context.peers.empty()) context.peers = dead;
+  }
+  throw Error(ErrorCode::transport, std::move(message), std::move(context), location);
 }
 
 std::string mpi_library_version() {
