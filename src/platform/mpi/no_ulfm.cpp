@@ -7,7 +7,8 @@ namespace lockstep::fault_tolerance {
 
 std::string missing() {
   return mpi_library_version() +
-         ", which lockstep was built with, has no fault tolerance (ULFM): build with Open MPI 5, and start the job by "
+         ", which lockstep was built with, has no fault tolerance (ULFM): build with Open MPI 5 (docs/launch.md), and "
+         "start the job by "
          "mpirun --with-ft ulfm";
 }
 
