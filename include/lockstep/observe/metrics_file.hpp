@@ -32,6 +32,7 @@ class MetricsFile {
   void write(const CheckpointEvent& event);
   /// @throws Error{io}
   void write(const RecoveryEvent& event);
+  /// @throws Error{io}
   void write(const EndEvent& event);
 
  private:

@@ -9,7 +9,7 @@ std::string missing() {
   return mpi_library_version() +
          ", which lockstep was built with, has no fault tolerance (ULFM): build with Open MPI 5 (docs/launch.md), and "
          "start the job by "
-         "mpirun --with-ft ulfm";
+         "`mpirun --with-ft ulfm`";
 }
 
 bool is_revoked(int /*code*/) { return false; }

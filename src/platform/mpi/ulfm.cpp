@@ -25,7 +25,7 @@ std::string missing() {
   int* is_on = nullptr;
   LOCKSTEP_MPI(MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_set));
   if (is_set != 0 && *is_on != 0) return {};
-  return "MPI was started without fault tolerance: start the job by mpirun --with-ft ulfm";
+  return "MPI was started without fault tolerance: start the job by `mpirun --with-ft ulfm`";
 }
 
 bool is_revoked(int code) { return class_of(code) == MPIX_ERR_REVOKED; }
