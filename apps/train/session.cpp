@@ -178,6 +178,30 @@ void show_step(const World& world, const Options& options, const nn::Graph& grap
               to_text(report, table_columns()) + '\n');
 }
 
+/// Lets the user, and the clock, end the run or save a checkpoint.
+void listen_to_user(trainer::Trainer& trainer, const Options& options, Clock::time_point begin) {
+  trainer.stop_on(StopSignals::received());
+  trainer.save_on(StopSignals::save_requests());
+  if (options.max_seconds > 0)
+    trainer.stop_at(begin +
+                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
+}
+
+GroupOptions options_of_group(const Options& options, const DeviceChoice& device, const NodeView& node,
+                              Observer* observer, std::function<void(std::string_view)> notice) {
+  return {.device = device.device,
+          .gpus = device.gpus,
+          .algorithm = options.algorithm,
+          .tuning = options.tuning,
+          .wait = make_wait_policy(options.wait, node.spins_before_yield),
+          .progress_thread = options.progress_thread,
+          .deadline = std::chrono::duration<double>(options.timeout_seconds),
+          .check = options.check,
+          .observer = observer,
+          .notice = std::move(notice),
+          .compress = backends::parse_compression(options.compress)};
+}
+
 /// Makes the compute library of the device, which `Options::ops` is called after then.
 std::unique_ptr<ops::Ops> make_ops_for(const ProcessGroup& group, const World& world, Options& options, int threads) {
   if (!group.gpu()) return make_ops(options.ops, options.precision, threads, options.exact);
@@ -217,8 +241,6 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const Clock::time_point begin = Clock::now();
   StopSignals signals;  // before any thread that computes starts
   Options options = given;
-  if (const std::string why = world.why_not_elastic(); options.min_ranks > 0 && !why.empty())
-    throw UsageError("--min-ranks " + std::to_string(options.min_ranks) + ": " + why);
   std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
   options.trace = agreed_path(world, "--trace", given.trace);
   options.metrics = agreed_path(world, "--metrics", given.metrics);
@@ -226,8 +248,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   DeviceChoice device = choose_device(world, options);
   const NodeView node = show_cluster(world, options, device, voice);
   voice.phase("loading " + options.dataset);
-  const auto [data, fingerprint] = load_data(world, options, registry.datasets);
-  options.trainer.data_fingerprint = fingerprint;
+  const LoadedData loaded = load_data(world, options, registry.datasets);
+  const data::DatasetPair& data = loaded.data;
+  options.trainer.data_fingerprint = loaded.fingerprint;
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const observe::RunLength run = length_of(options.trainer, *data.train);
   if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);
@@ -240,25 +263,13 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (device.device == Device::cuda && !options.bucket_given) options.trainer.bucket = bucket_on_gpus;
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   RunFiles files = open_run_folder(world, options, notice);
-
   voice.phase("connecting the ranks");
   std::optional<observe::TraceRecorder> recorder;
   start_together(world);
-  if (!options.trace.empty()) {
+  if (!options.trace.empty())
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
-  }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  const GroupOptions group_options{.device = device.device,
-                                   .gpus = device.gpus,
-                                   .algorithm = options.algorithm,
-                                   .tuning = options.tuning,
-                                   .wait = make_wait_policy(options.wait, node.spins_before_yield),
-                                   .progress_thread = options.progress_thread,
-                                   .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                                   .check = options.check,
-                                   .observer = observer,
-                                   .notice = notice,
-                                   .compress = backends::parse_compression(options.compress)};
+  const GroupOptions group_options = options_of_group(options, device, node, observer, notice);
   auto group = std::make_unique<ProcessGroup>(world, group_options);
   const std::unique_ptr<ops::Ops> ops = make_ops_for(*group, world, options, by_shards ? 1 : threads);
   voice.phase("preparing kernels");
@@ -277,11 +288,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const auto make_trainer = [&](ProcessGroup& ranks) {
     auto trainer =
         std::make_unique<trainer::Trainer>(ranks, *ops, graph, data, options.trainer, voice.reporter(), observer);
-    trainer->stop_on(StopSignals::received());
-    trainer->save_on(StopSignals::save_requests());
-    if (options.max_seconds > 0)
-      trainer->stop_at(begin +
-                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
+    listen_to_user(*trainer, options, begin);
     if (options.save_dir != no_save_dir) trainer->save_checkpoints(checkpoint_options(options, *ops));
     return trainer;
   };
