@@ -14,12 +14,12 @@ int main() {
   return lockstep::run([](lockstep::World& world) {
     const bool is_elastic = world.why_not_elastic().empty();
     const bool dies = is_elastic && world.size() > 1 && world.rank().value == world.size() - 1;
-    // guide elastic: begin
     std::vector<double> weight = {0, 0}, gradient = {0, 0};
     int step = 0;
     auto group = std::make_unique<lockstep::ProcessGroup>(world);
     lockstep::DataParallel parallel(*group, {{"weight", weight, gradient}});
 
+    // guide elastic: begin
     const auto train = [&](const std::vector<lockstep::LostRank>& lost) {
       if (!lost.empty()) {
         auto others = std::make_unique<lockstep::ProcessGroup>(world);  // of the ranks that are left
@@ -31,7 +31,7 @@ int main() {
         group->broadcast(weight, {source});
         step = furthest;
       }
-      for (; step < 100; ++step) {
+      for (; step < 100; ++step) {  // a step of training
         // guide elastic: end
         if (dies && step == 50) std::raise(SIGKILL);
         gradient = {0, 0};
@@ -39,10 +39,10 @@ int main() {
           gradient[0] += i % 7 - step % 5;
           gradient[1] += i % 5 - step % 3;
         }
-        // guide elastic: begin
         parallel.ready(0);
         parallel.finish(1);
         for (int k : {0, 1}) weight[k] -= gradient[k];
+        // guide elastic: begin
       }
     };
     if (is_elastic) {
