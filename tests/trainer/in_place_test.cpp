@@ -47,27 +47,27 @@ TrainerOptions six_epochs(int shards, bool synchronized) {
 using Row = std::tuple<std::int64_t, double, std::vector<observe::MetricValue>>;
 using testing_support::WholeState;
 
+enum class When { after_step, in_evaluation, after_evaluation };
 /// The rank that ends, and when.
 struct Death {
   int rank = 0;
-  std::int64_t step = 0;       ///< of the run, after which it ends
-  bool in_evaluation = false;  ///< in the evaluation after this step, instead
+  std::int64_t step = 0;  ///< of the run; the evaluation is the one after it
+  When when = When::after_step;
 };
 
-/// Throws where its rank is to end, and remembers what the trainer remembered one step before.
+/// Throws where its rank is to end, and keeps what the trainer remembered one step before.
 class Mortal final : public Listener {
  public:
   explicit Mortal(std::optional<Death> death) : death_(death) {}
   void progress(const observe::ProgressEvent& /*event*/) override {
-    if (death_ && !death_->in_evaluation && trainer->state().global_step == death_->step) end();
-    before = trainer->memory();
+    end_at(When::after_step);
+    before = std::exchange(latest_, trainer->memory());
   }
-  void evaluation(const observe::EvaluationEvent& /*event*/) override {
-    if (death_ && death_->in_evaluation && trainer->state().global_step >= death_->step) end();
-  }
+  void evaluation(const observe::EvaluationEvent& /*event*/) override { end_at(When::in_evaluation); }
   void step(const observe::StepEvent& /*event*/) override {}
   void epoch(const observe::EpochEvent& event) override {
     if (event.metrics[0].value) rows.emplace_back(event.epoch, event.train_loss, event.metrics);
+    end_at(When::after_evaluation);
   }
 
   Trainer* trainer = nullptr;
@@ -75,8 +75,12 @@ class Mortal final : public Listener {
   std::vector<Row> rows;
 
  private:
-  [[noreturn]] static void end() { throw Error(ErrorCode::transport, "this rank ends"); }
+  void end_at(When when) const {
+    if (death_ && death_->when == when && death_->step == trainer->state().global_step)
+      throw Error(ErrorCode::transport, "this rank ends");
+  }
   std::optional<Death> death_;
+  std::optional<RunMemory> latest_;
 };
 
 struct Life {
@@ -122,14 +126,16 @@ Life live(int ranks, const TrainerOptions& options, const std::vector<RunMemory>
 }
 
 /// The first death comes within an epoch, when another rank has not completed that step; the second one is rank 0's, in
-/// an evaluation; the third one comes at once, and one rank goes on.
+/// an evaluation; the third one comes after an evaluation, before the next step is completed.
 void expect_bits_of_an_undisturbed_run(const TrainerOptions& options) {
   const Life whole = live(2, options, {}, std::nullopt);
   ASSERT_TRUE(whole.end);
   Life life = live(4, options, {}, Death{.rank = 3, .step = 4}, 1);
   std::vector<Row> rows = life.rows;
   const std::vector<std::pair<int, std::optional<Death>>> rest = {
-      {3, Death{.rank = 0, .step = 9, .in_evaluation = true}}, {2, Death{.rank = 1, .step = 13}}, {1, std::nullopt}};
+      {3, Death{.rank = 0, .step = 6, .when = When::in_evaluation}},
+      {2, Death{.rank = 1, .step = 12, .when = When::after_evaluation}},
+      {1, std::nullopt}};
   for (const auto& [ranks, death] : rest) {
     ASSERT_FALSE(life.end);
     ASSERT_EQ(life.memories.size(), static_cast<std::size_t>(ranks));
