@@ -52,6 +52,13 @@ std::string conflict_of_shards(const Options& o) {
   return too_many_parts("--shards", o.trainer.shards, o);
 }
 
+std::string conflict_of_min_ranks(const Options& o) {
+  if (o.min_ranks == 0 || !o.trainer.zero) return "";
+  return "--min-ranks with --zero: a rank that dies takes its part of the optimizer's state along; leave --zero out, "
+         "or "
+         "restart from checkpoints (lockstep-launch --max_restart)";
+}
+
 std::string conflict_of_zero(const Options& o) {
   if (!o.trainer.zero || !is_canonical(o)) return "";
   return "--zero with " + algorithm_of(o) +
@@ -132,6 +139,14 @@ OptionGroup communication_options(Options& o) {
         .otherwise = std::to_string(usual_deadline.count()),
         .of_each_rank = true,
         .store = into(o.timeout_seconds)},
+       {.name = "min-ranks",
+        .domain = Whole{1, 1'000'000, "off"},
+        .help =
+            "if ranks die, go on with the others from the last step, in memory, as long as N are left; with --shards "
+            "to the same weights. It takes Open MPI 5 and mpirun --with-ft ulfm. off: a death ends the run",
+        .otherwise = "off",
+        .store = into(o.min_ranks),
+        .conflict = [&o](const OptionValues&) { return conflict_of_min_ranks(o); }},
        {.name = "check",
         .domain = Switch{},
         .help = "with --algorithm mpi, compare what ranks call before each operation; the other algorithms notice "

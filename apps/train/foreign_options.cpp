@@ -19,7 +19,8 @@ constexpr std::string_view launch_answer =
 constexpr std::string_view rank_answer =
     "leave it out: every process learns its rank, its node and its peers from mpirun or srun";
 constexpr std::string_view elastic_answer =
-    "lockstep has no elastic training and no restarts yet; a job has as many ranks as mpirun or srun starts";
+    "use --min-ranks N to go on without ranks that die, and lockstep-launch --max_restart N to start a run again; no "
+    "ranks join a run";
 constexpr std::string_view ssh_answer =
     "lockstep opens no connections by ssh; mpirun or srun starts the processes and has options for it";
 constexpr std::string_view log_answer =
@@ -324,9 +325,9 @@ constexpr ForeignOption rows[] = {
     {"monitor-interval", {}, elastic_answer},
     {"elastic-level", {}, elastic_answer},
     {"elastic-timeout", {}, elastic_answer},
-    {"min-np", {}, elastic_answer},
+    {"min-np", "min-ranks", {}},
     {"max-np", {}, elastic_answer},
-    {"min-num-proc", {}, elastic_answer},
+    {"min-num-proc", "min-ranks", {}},
     {"max-num-proc", {}, elastic_answer},
     {"reset-limit", {}, elastic_answer},
     {"blacklist-cooldown-range", {}, elastic_answer},

@@ -106,6 +106,9 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
 }
 
 void complete_for(int ranks, Options& options) {
+  if (ranks < options.min_ranks)
+    throw UsageError("--min-ranks " + std::to_string(options.min_ranks) + ": there are only " + std::to_string(ranks) +
+                     " ranks to begin with: start more, or give a smaller number");
   if (options.batch_per_rank > 0) {
     options.trainer.batch = {options.batch_per_rank * ranks};
     for (const std::string& mistake : {too_many_parts("--accumulate", options.trainer.accumulate, options),

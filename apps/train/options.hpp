@@ -48,6 +48,7 @@ struct Options {
   bool exact = false;
   std::string kernels;                              ///< file of measured algorithms; empty: the back end's rule
   double timeout_seconds = usual_deadline.count();  ///< also limits the start if the command line is invalid
+  int min_ranks = 0;  ///< the run goes on after deaths while so many ranks are left; 0: a death ends it
   bool progress_thread = false;
   std::string wait = "auto";
   bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway

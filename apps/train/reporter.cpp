@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/reporter.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "base/nearest.hpp"
 
 namespace lockstep::train {
 
@@ -34,6 +41,23 @@ void Reporter::print(const std::string& text) {
 }
 
 void Reporter::start(const observe::StartEvent& event, const observe::RunLength& run) {
+  write(event);
+  const std::lock_guard lock(mutex_);
+  display_.start(run);
+}
+
+void Reporter::recovered(const observe::RecoveryEvent& event, const observe::RunLength& run) {
+  std::vector<int> dead;
+  for (const observe::DeadRank& rank : event.ranks) dead.push_back(rank.rank);
+  const auto host_of = [&](int number) {
+    return std::find_if(event.ranks.begin(), event.ranks.end(), [&](const auto& rank) { return rank.rank == number; })
+        ->host;
+  };
+  std::array<char, 32> seconds{};
+  std::snprintf(seconds.data(), seconds.size(), "%.2f s", event.seconds);
+  const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
+  print(rank_names(dead, host_of) + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
+        std::to_string(event.step) + ", " + seconds.data() + " later\n");
   write(event);
   const std::lock_guard lock(mutex_);
   display_.start(run);

@@ -44,6 +44,8 @@ class Reporter : public trainer::Listener {
   [[nodiscard]] bool lost_metrics() const { return lost_metrics_; }
   /// Notes that the run is about to start.
   void start(const observe::StartEvent& event, const observe::RunLength& run);
+  /// Says that the run goes on without ranks that have died.
+  void recovered(const observe::RecoveryEvent& event, const observe::RunLength& run);
   void end(const observe::EndEvent& event) { write(event); }
 
   void progress(const observe::ProgressEvent& event) override;

@@ -193,6 +193,10 @@ RunFiles open_run_folder(const World& world, Options& options, const std::functi
   make_run_folder(world, options, notice);
   write_options(world, options);
   if (options.save_dir != no_save_dir) notice_hosts_without(world, options.save_dir, notice);
+  return open_files(world, options);
+}
+
+RunFiles open_files(const World& world, const Options& options) {
   RunFiles files;
   const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {

@@ -34,6 +34,10 @@ std::string agreed_path(const World& world, const std::string& option, const std
 /// @throws Error{io} on every rank
 RunFiles open_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice);
 
+/// Opens the files that rank 0 writes. Files that exist are continued, so that another rank can take over. Collective.
+/// @throws Error{io} on every rank
+RunFiles open_files(const World& world, const Options& options);
+
 /// Returns the options of checkpoints, with the texts of `state.json` that say what made it.
 trainer::CheckpointOptions checkpoint_options(const Options& options, const ops::Ops& ops);
 

@@ -15,7 +15,6 @@
 #include "apps/common/same_options.hpp"
 #include "apps/common/terminal.hpp"
 #include "apps/common/version.hpp"
-#include "apps/train/checksum.hpp"
 #include "apps/train/device.hpp"
 #include "apps/train/graph_for_data.hpp"
 #include "apps/train/kernel_choices.hpp"
@@ -24,6 +23,8 @@
 #include "apps/train/run_folder.hpp"
 #include "apps/train/stop_signals.hpp"
 #include "apps/train/texts.hpp"
+#include "apps/train/training.hpp"
+#include "apps/train/voice.hpp"
 #include "base/wrapped.hpp"
 #include "ddp/on_gpus.hpp"
 #include "lockstep/base/error.hpp"
@@ -36,7 +37,6 @@
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/require_equal.hpp"
-#include "trainer/host_view.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -65,49 +65,6 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
           .batch = options.trainer.batch,
           .hosts = world.hosts()};
 }
-
-std::string weights_sha256(const trainer::Replica& replica) {
-  const trainer::HostView values(replica.model().device(), replica.data_parallel().values());
-  return sha256(replica.data_parallel().layout(), values.buffer());
-}
-
-observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
-  const trainer::RunState& run = trainer.state();
-  const bool is_signal = run.stopped_by != 0 && run.stopped_by != trainer::stopped_by_time;
-  const char* outcome = trainer.stops_early() ? "early-stopped" : "completed";
-  return {.outcome = run.stopped_by == 0 ? outcome : "stopped",
-          .signal = is_signal ? signal_name(run.stopped_by) : "",
-          .epochs = trainer.completed_epochs(),
-          .steps = run.global_step,
-          .seconds = seconds,
-          .best = run.best,
-          .last = run.evaluation,
-          .skipped_updates = run.skipped,
-          .optimizer_bytes = trainer.replica().store().optimizer_bytes().value,
-          .weights_sha256 = weights};
-}
-
-/// Rank 0's output to the user. The other ranks have no reporter and print nothing.
-class Voice {
- public:
-  explicit Voice(const World& world) {
-    if (world.rank() == Rank{0}) {
-      reporter_.emplace(std::cout, observe::ProgressOptions{.terminal = shows_on_terminal(),
-                                                            .columns = terminal_columns().value_or(80)});
-    }
-  }
-  void phase(const std::string& what) {
-    if (reporter_) reporter_->phase(what);
-  }
-  void print(const std::string& text) {
-    if (reporter_) reporter_->print(text);
-  }
-  /// Returns null on the other ranks.
-  [[nodiscard]] Reporter* reporter() { return reporter_ ? &*reporter_ : nullptr; }
-
- private:
-  std::optional<Reporter> reporter_;
-};
 
 void write_trace(const World& world, const Options& options, RunFiles& files, const observe::TraceRecorder* recorder,
                  Voice& voice) {
@@ -221,12 +178,28 @@ void show_step(const World& world, const Options& options, const nn::Graph& grap
               to_text(report, table_columns()) + '\n');
 }
 
-/// Closes the group after an error that all ranks throw, so that no rank mistakes one that left first for the cause.
-void close_in_order(ProcessGroup& group) {
-  try {
-    group.close();
-  } catch (const Error&) {  // the error under way says more
-  }
+/// Lets the user, and the clock, end the run or save a checkpoint.
+void listen_to_user(trainer::Trainer& trainer, const Options& options, Clock::time_point begin) {
+  trainer.stop_on(StopSignals::received());
+  trainer.save_on(StopSignals::save_requests());
+  if (options.max_seconds > 0)
+    trainer.stop_at(begin +
+                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
+}
+
+GroupOptions options_of_group(const Options& options, const DeviceChoice& device, const NodeView& node,
+                              Observer* observer, std::function<void(std::string_view)> notice) {
+  return {.device = device.device,
+          .gpus = device.gpus,
+          .algorithm = options.algorithm,
+          .tuning = options.tuning,
+          .wait = make_wait_policy(options.wait, node.spins_before_yield),
+          .progress_thread = options.progress_thread,
+          .deadline = std::chrono::duration<double>(options.timeout_seconds),
+          .check = options.check,
+          .observer = observer,
+          .notice = std::move(notice),
+          .compress = backends::parse_compression(options.compress)};
 }
 
 /// Makes the compute library of the device, which `Options::ops` is called after then.
@@ -244,44 +217,6 @@ std::unique_ptr<ops::Ops> make_ops_for(const ProcessGroup& group, const World& w
 void start_together(const World& world) {
   const Phase phase(world.group(), "preparing the training", Phase::Kind::work);
   barrier(world.group());
-}
-
-/// Says how a run that was stopped goes on from its last checkpoint, which --save-fallback may have got.
-std::string how_to_continue(const Options& options, const std::string& checkpoint) {
-  const bool is_in_folder = checkpoint.starts_with((options.checkpoints.folder / "checkpoints").string());
-  return "to continue: the same options with " +
-         (is_in_folder ? "--save-dir " + options.save_dir + " --resume\n" : "--resume " + checkpoint + '\n');
-}
-
-/// Trains to the end, and records the end even if it is an error.
-trainer::RunState run_to_end(trainer::Trainer& trainer, ProcessGroup& group, Voice& voice, const Options& options) {
-  const Clock::time_point begin = Clock::now();
-  const auto seconds = [begin] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  Reporter* reporter = voice.reporter();
-  try {
-    const trainer::RunState& run = trainer.run();
-    if (reporter == nullptr) return run;
-    reporter->print(summary_text(options, trainer, seconds(), reporter->lost_metrics()));
-    if (!reporter->last_checkpoint().empty()) {
-      reporter->print("model: " + reporter->last_checkpoint() + '\n');
-      if (run.stopped_by != 0) reporter->print(how_to_continue(options, reporter->last_checkpoint()));
-    }
-    reporter->phase("computing the checksum of the weights");
-    const std::string weights = weights_sha256(trainer.replica());
-    reporter->end(end_event(trainer, weights, seconds()));
-    reporter->print("weights sha256 " + weights + '\n');
-    return run;
-  } catch (const Error& error) {
-    if (reporter != nullptr) {
-      reporter->end({.outcome = "failed",
-                     .seconds = seconds(),
-                     .best = trainer.metrics(),
-                     .last = trainer.metrics(),
-                     .optimizer_bytes = trainer.replica().store().optimizer_bytes().value});
-    }
-    if (error.is_on_every_rank()) close_in_order(group);
-    throw;
-  }
 }
 
 /// Evaluates the weights, and reports the result as a run does that has trained no step. @return the exit code
@@ -313,8 +248,9 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   DeviceChoice device = choose_device(world, options);
   const NodeView node = show_cluster(world, options, device, voice);
   voice.phase("loading " + options.dataset);
-  const auto [data, fingerprint] = load_data(world, options, registry.datasets);
-  options.trainer.data_fingerprint = fingerprint;
+  const LoadedData loaded = load_data(world, options, registry.datasets);
+  const data::DatasetPair& data = loaded.data;
+  options.trainer.data_fingerprint = loaded.fingerprint;
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const observe::RunLength run = length_of(options.trainer, *data.train);
   if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);
@@ -327,26 +263,15 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (device.device == Device::cuda && !options.bucket_given) options.trainer.bucket = bucket_on_gpus;
   const auto notice = [&options](std::string_view text) { tell_user(options, text); };
   RunFiles files = open_run_folder(world, options, notice);
-
   voice.phase("connecting the ranks");
   std::optional<observe::TraceRecorder> recorder;
   start_together(world);
-  if (!options.trace.empty()) {
+  if (!options.trace.empty())
     recorder.emplace(observe::TraceOptions{.rank = world.rank(), .host = world.host(), .origin = Clock::now()});
-  }
   observe::TraceRecorder* observer = recorder ? &*recorder : nullptr;
-  ProcessGroup group(world, {.device = device.device,
-                             .gpus = device.gpus,
-                             .algorithm = options.algorithm,
-                             .tuning = options.tuning,
-                             .wait = make_wait_policy(options.wait, node.spins_before_yield),
-                             .progress_thread = options.progress_thread,
-                             .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                             .check = options.check,
-                             .observer = observer,
-                             .notice = notice,
-                             .compress = backends::parse_compression(options.compress)});
-  const std::unique_ptr<ops::Ops> ops = make_ops_for(group, world, options, by_shards ? 1 : threads);
+  const GroupOptions group_options = options_of_group(options, device, node, observer, notice);
+  auto group = std::make_unique<ProcessGroup>(world, group_options);
+  const std::unique_ptr<ops::Ops> ops = make_ops_for(*group, world, options, by_shards ? 1 : threads);
   voice.phase("preparing kernels");
   const std::string kernels =
       options.kernels.empty() ? "" : use_kernel_choices(world, options, graph, *ops, by_shards ? 1 : threads);
@@ -360,25 +285,36 @@ int run_session(World& world, const Options& given, const Registry& registry) {
                           data, graph, table_columns()));
   voice.phase("preparing the model");
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
-  trainer::Trainer trainer(group, *ops, graph, data, options.trainer, voice.reporter(), observer);
-  voice.print(memory_text(trainer, table_columns()));
-  trainer.stop_on(StopSignals::received());
-  trainer.save_on(StopSignals::save_requests());
-  if (options.max_seconds > 0)
-    trainer.stop_at(begin +
-                    std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
-  if (options.save_dir != no_save_dir) trainer.save_checkpoints(checkpoint_options(options, *ops));
-  if (!options.eval_only) voice.print(resume(trainer, options));
-  voice.print(load_weights(world, trainer, options));
-  if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, group, trainer));
+  const auto make_trainer = [&](ProcessGroup& ranks) {
+    auto trainer =
+        std::make_unique<trainer::Trainer>(ranks, *ops, graph, data, options.trainer, voice.reporter(), observer);
+    listen_to_user(*trainer, options, begin);
+    if (options.save_dir != no_save_dir) trainer->save_checkpoints(checkpoint_options(options, *ops));
+    return trainer;
+  };
+  std::unique_ptr<trainer::Trainer> trainer = make_trainer(*group);
+  voice.print(memory_text(*trainer, table_columns()));
+  if (!options.eval_only) voice.print(resume(*trainer, options));
+  voice.print(load_weights(world, *trainer, options));
+  if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, *group, *trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
   if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
-  if (options.eval_only) return evaluate_only(trainer, group, data.test->size(), voice);
+  if (options.eval_only) return evaluate_only(*trainer, *group, data.test->size(), voice);
   signals.handle();
-  const trainer::RunState result = run_to_end(trainer, group, voice, options);
-  group.close();
+  Training training(options, voice, std::move(group), std::move(trainer));
+  if (options.min_ranks == 0) {
+    training.run();
+  } else {
+    const auto make_group = [&] {
+      voice.begin(world);
+      files = open_files(world, options);
+      if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
+      return std::make_unique<ProcessGroup>(world, group_options);
+    };
+    training.run_elastic(world, run, {.group = make_group, .trainer = make_trainer});
+  }
   write_trace(world, options, files, observer, voice);
-  return result.stopped_by == 0 ? exit_success : exit_stopped;
+  return training.result().stopped_by == 0 ? exit_success : exit_stopped;
 }
 
 }  // namespace lockstep::train

@@ -129,7 +129,8 @@ std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64
   return text + " over " + count_of(samples, "sample") + '\n';
 }
 
-std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, bool lost_metrics) {
+std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, int recoveries,
+                         bool lost_metrics) {
   const trainer::RunState& run = trainer.state();
   std::string text = "\n";
   if (run.stopped_by != 0) {
@@ -149,6 +150,7 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
                  seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
   if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);
   if (run.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(run.skipped));
+  if (recoveries > 0) text += "; went on without ranks that had died " + count_of(recoveries, "time");
   text += '\n';
   for (std::size_t i = 0; i < run.evaluation.size(); ++i) {
     const observe::MetricValue& metric = run.evaluation[i];

@@ -47,6 +47,8 @@ int train_main(int argc, char** argv, const Registry& registry) {
     settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
     require_same_start(world, program_name(argc, argv), mistake, settings);
     train::complete_for(world.size(), command_line.options);
+    if (const std::string why = world.why_not_elastic(); command_line.options.min_ranks > 0 && !why.empty())
+      throw UsageError("--min-ranks " + std::to_string(command_line.options.min_ranks) + ": " + why);
     try {
       return train::run_session(world, command_line.options, registry);
     } catch (const std::bad_alloc&) {

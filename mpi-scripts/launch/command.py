@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from launch.options import UsageError, positive, NAME
+from launch.options import UsageError, positive, value_of, NAME
 from launch.worker import WORKER
 
 FORWARDED = re.compile(r"(NCCL|LOCKSTEP|OMP|GOMP|UCX|EMULATED_GPU)_\w+|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)|LD_LIBRARY_PATH|PATH")
@@ -24,7 +24,7 @@ class Launcher:
             raise UsageError(f"{self.path} cannot be started ({error.strerror}): install Open MPI or MPICH, or name it in MPIEXEC") from error
         text = done.stdout + done.stderr
         self.is_open_mpi = re.search(r"Open ?MPI|OpenRTE|PRRTE", text) is not None
-        is_prrte = re.search(r"PRRTE|prterun|\(Open MPI\) [5-9]", text) is not None
+        self.is_prrte = is_prrte = re.search(r"PRRTE|prterun|\(Open MPI\) [5-9]", text) is not None
         self.daemon = "hydra_pmi_proxy" if not self.is_open_mpi else "prted" if is_prrte else "orted"
         if os.path.isabs(self.path):  # then the launcher takes the daemon beside itself
             folder = os.path.dirname(self.path if self.is_open_mpi else os.path.realpath(self.path))
@@ -67,6 +67,8 @@ def command_of(launcher, options, placed, program, excluded=(), chosen=None, app
             command += ["-genv", name, variables[name]]
         return [*command, "-n", ranks, *worker, *program]
     command = [launcher.path, *(["-H", listed] if listed else ["--oversubscribe"]), "-np", ranks, "--bind-to", "none", *network]
+    if launcher.is_prrte and value_of(program, "--min-ranks") not in (None, "off"):
+        command += ["--with-ft", "ulfm"]
     if port:
         command += ["--mca", "btl_tcp_port_min_v4", str(positive("--start_port", port))]
     for name in sorted({*forwarded(), *variables}):

@@ -36,7 +36,8 @@ bool HostCommunicator::is_unreported(const std::exception_ptr& error) const {
 }
 
 bool HostCommunicator::depart() noexcept {
-  const bool is_reason_known = poison_ && !is_unreported(poison_);  // the program has received the error
+  // The program has received the error, or is its author.
+  const bool is_reason_known = is_aborted_.load(std::memory_order_relaxed) || (poison_ && !is_unreported(poison_));
   progress_->remove(*this);  // first, because a progress thread might use what is destroyed next
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -160,6 +161,7 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   Clock::time_point last_look_at_peers_;
   Blame blame_;
   std::exception_ptr poison_;
+  std::atomic<bool> is_aborted_ = false;  // by the program, on any thread
   bool closed_ = false;
 };
 

@@ -30,6 +30,7 @@ void HostCommunicator::tell_now() noexcept {
 }
 
 void HostCommunicator::abort(std::string_view why) noexcept {
+  is_aborted_.store(true, std::memory_order_relaxed);
   if (!options_.control) return;
   options_.control->raise(ErrorCode::transport, why, {});
   if (!progress_->is_known_to_be_of_this_thread()) return;

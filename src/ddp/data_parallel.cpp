@@ -46,14 +46,14 @@ void DataParallel::synchronize() {
 void DataParallel::ready(int parameter, Queue queue) {
   const auto turn = state_->group->take_turn();
   state_->check_synchronized();
-  state_->make_ready(parameter, queue);
+  state_->attempt([&] { state_->make_ready(parameter, queue); });
 }
 
 void DataParallel::ready(int parameter, const Buffer& gradient, Queue queue) {
   const auto turn = state_->group->take_turn();
   state_->check_synchronized();
   state_->move_gradient(parameter, gradient);
-  state_->make_ready(parameter, queue);
+  state_->attempt([&] { state_->make_ready(parameter, queue); });
 }
 
 void DataParallel::progress() {
@@ -75,14 +75,16 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
     std::fill(state.is_ready.begin(), state.is_ready.end(), char{0});
     return {.weight = state.tally.weight()};
   }
-  state.send_the_rest();
-  state.look_at_values();
-  Work tallying = state.tally.send(state.group->control(), state.finite.found(), state.values.digest());
-  state.reducer->finish();
-  tallying.wait();
-  state.tensors.distribute();
-  state.end_step();
-  return state.take(sums);
+  return state.attempt([&] {
+    state.send_the_rest();
+    state.look_at_values();
+    Work tallying = state.tally.send(state.group->control(), state.finite.found(), state.values.digest());
+    state.reducer->finish();
+    tallying.wait();
+    state.tensors.distribute();
+    state.end_step();
+    return state.take(sums);
+  });
 }
 
 void DataParallel::finish_on(Queue queue) {
@@ -90,10 +92,12 @@ void DataParallel::finish_on(Queue queue) {
   const auto turn = state.group->take_turn();
   state.check_synchronized();
   state.check_complete();
-  state.reducer->order_before(queue);
-  state.tensors.distribute(queue);
-  state.tally.begin_anew();
-  state.end_step();
+  state.attempt([&] {
+    state.reducer->order_before(queue);
+    state.tensors.distribute(queue);
+    state.tally.begin_anew();
+    state.end_step();
+  });
 }
 
 const std::vector<LayoutPart>& DataParallel::owned() const { return state_->reducer->owned(); }
@@ -114,8 +118,10 @@ DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on
 void DataParallel::number_steps_from(std::int64_t next) { state_->step = next; }
 
 void DataParallel::rebind(ProcessGroup& group) {
-  if (state_->within_a_step()) throw state_->refusal("a group is changed between steps: call finish() first");
+  if (state_->within_a_step() && !state_->has_failed)
+    throw state_->refusal("a group is changed between steps: call finish() first");
   state_->reducer->settle();
+  if (state_->has_failed) state_->forget_step();
   state_->exposed_before = exposed_seconds();
   state_->tensors.move_to(group);
   state_->join(group);

@@ -146,6 +146,19 @@ void DataParallel::State::end_step() {
   ++step;
 }
 
+void DataParallel::State::forget_step() {
+  tensors.keep_gradients_forever();
+  tally.begin_anew();
+  finite = ddp::FiniteCheck(is_ready.size());
+  std::fill(is_ready.begin(), is_ready.end(), char{0});
+  queue = Queue::host();
+  has_failed = false;
+}
+
+DataParallel::State::~State() {
+  if (has_failed) tensors.keep_gradients_forever();
+}
+
 void DataParallel::State::check_parameter(int parameter) const {
   if (parameter < 0 || static_cast<std::size_t>(parameter) >= is_ready.size()) {
     throw refusal("there is no parameter " + std::to_string(parameter) + ": there are " +

@@ -58,9 +58,24 @@ namespace lockstep {
 /// The state of a DataParallel and the phases of a step.
 struct DataParallel::State {
   State(ProcessGroup& group_in, ddp::Tensors tensors_in, const DataParallelOptions& options_in);
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State();
 
   /// Starts working with a group. Collective.
   void join(ProcessGroup& other);
+  /// Does a part of a step, which has failed as a whole if this throws anything but a usage error.
+  template <typename Part>
+  auto attempt(const Part& part) {
+    try {
+      return part();
+    } catch (const Error& error) {
+      has_failed = has_failed || error.code() != ErrorCode::invalid_argument;
+      throw;
+    }
+  }
+  /// Forgets the step that has failed. Its gradients stay where late messages may still arrive.
+  void forget_step();
 
   void check_synchronized() const;
   void check_complete() const;
@@ -88,6 +103,7 @@ struct DataParallel::State {
   int scopes = 0;               // number of active no_sync() scopes
   std::int64_t step = 1;        // number of the current step
   bool synchronized = false;
+  bool has_failed = false;    // this step cannot be finished
   double exposed_before = 0;  // exposed seconds with earlier groups
 
  private:

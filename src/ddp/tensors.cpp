@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -107,6 +110,13 @@ void Tensors::move_to(const ProcessGroup& group) {
   Allocation values = group.allocate(bytes);
   if (values_.bytes() == bytes) copy(flat(values_), flat(values));
   values_ = std::move(values);
+}
+
+void Tensors::keep_gradients_forever() {
+  static auto& kept = *std::make_unique<std::deque<Allocation>>().release();
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(std::move(gradients_));
 }
 
 Buffer Tensors::flat(const Allocation& memory) const { return {memory.data(), layout_.count(), dtype_, memory.kind()}; }

@@ -32,6 +32,8 @@ class Tensors {
 
   /// Moves into another group's memory. Values are kept; gradients in the flat allocation are lost.
   void move_to(const ProcessGroup& group);
+  /// Never frees the memory of the gradients, to which messages of a failed operation may still be written.
+  void keep_gradients_forever();
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool are_the_programs() const { return !program_values_.empty(); }

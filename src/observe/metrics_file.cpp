@@ -123,6 +123,16 @@ void MetricsFile::write(const CheckpointEvent& event) {
                   {"error", event.error.empty() ? Json(nullptr) : Json(event.error)}});
 }
 
+void MetricsFile::write(const RecoveryEvent& event) {
+  Json ranks = Json::array();
+  for (const DeadRank& dead : event.ranks) ranks.push_back({{"rank", dead.rank}, {"host", dead.host}});
+  append(*file_, {{"event", "recovery"},
+                  {"step", event.step},
+                  {"dead_ranks", ranks},
+                  {"ranks", event.left},
+                  {"seconds", event.seconds}});
+}
+
 void MetricsFile::write(const EndEvent& event) {
   Json line = {{"event", "end"},
                {"outcome", event.outcome},

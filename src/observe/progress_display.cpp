@@ -99,6 +99,7 @@ void ProgressDisplay::phase(const std::string& what, Clock::time_point now) {
 
 void ProgressDisplay::start(const RunLength& run, Clock::time_point now) {
   run_ = run;
+  from_ = next_ = {};
   phase("the first step", now);
 }
 

@@ -292,6 +292,7 @@ void Replica::gather_parameters(Queue /*queue*/) {
 void Replica::finish(const Buffer& numbers, Queue queue) {
   if (queue.is_host()) {
     const Waiting waiting(waited_seconds_);
+    store_.gather_in_step({static_cast<std::int64_t>(step_samples_)});  // before the update, which may follow at once
     data_parallel_.finish(step_samples_,
                           {static_cast<double*>(numbers.data), static_cast<std::size_t>(numbers.count.value)});
   } else {

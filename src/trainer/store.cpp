@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "lockstep/comm/communicator.hpp"
 #include "trainer/host_view.hpp"
@@ -82,10 +83,12 @@ Buffer Store::statistics(std::int64_t shard) const {
   return slice(statistics(), {shard * count.value}, count);
 }
 
-void Store::count_samples(Count samples) {
+void Store::count_samples(Count samples, std::vector<std::int64_t>& seen) const {
   for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
-    samples_seen_[static_cast<std::size_t>(shard)] += share_of(samples.value, shard, own_shards_.count).count;
+    seen[static_cast<std::size_t>(shard)] += share_of(samples.value, shard, own_shards_.count).count;
 }
+
+void Store::count_samples(Count samples) { count_samples(samples, samples_seen_); }
 
 void Store::average_statistics() {
   if (statistics_are_equal_) return;
@@ -97,6 +100,13 @@ void Store::average_statistics() {
   }
   view.write_back();
   std::fill(samples_seen_.begin(), samples_seen_.end(), std::int64_t{0});
+  if (!remembers_) return;
+  gathered_ = remembered_.copy();
+  const Count count = model_->state().count();
+  for (std::size_t part = 0; part < gathered_.samples.size(); ++part)
+    overwrite(slice(gathered_.parts, {static_cast<std::int64_t>(part) * count.value}, count), statistics(0));
+  std::fill(gathered_.samples.begin(), gathered_.samples.end(), std::int64_t{0});
+  has_gathered_ = true;
 }
 
 std::span<const Count> Store::times_shards(std::int64_t each) {
@@ -108,22 +118,40 @@ std::span<const Count> Store::times_shards(std::int64_t each) {
 
 Store::AllStatistics Store::gather_statistics() {
   AllStatistics all;
+  gather_statistics(all, samples_seen_);
+  return all;
+}
+
+void Store::gather_statistics(AllStatistics& all, std::span<std::int64_t> samples) {
   const std::int64_t parts = statistics_are_equal_ ? 1 : total_of(times_shards(1));
   all.samples.assign(static_cast<std::size_t>(parts), 0);
   all.memory.resize(static_cast<std::size_t>(parts * statistics(0).bytes().value));
   all.parts = {all.memory.data(), {parts * model_->state().count().value}, model_->dtype()};
-  if (statistics_are_equal_) {
-    overwrite(all.parts, statistics(0));
-    return all;
-  }
+  if (statistics_are_equal_) return overwrite(all.parts, statistics(0));
   group_->control()
-      .all_gather_v(std::span(samples_seen_), std::span(all.samples), times_shards(1), Queue::host(), "samples seen")
+      .all_gather_v(samples, std::span(all.samples), times_shards(1), Queue::host(), "samples seen")
       .wait();
   group_->control()
       .all_gather_v(HostView(model_->device(), statistics()).buffer(), all.parts,
                     times_shards(model_->state().count().value), Queue::host(), "running statistics")
       .wait();
-  return all;
+}
+
+void Store::remember_statistics() {
+  remembered_ = gather_statistics();
+  remembers_ = true;
+}
+
+void Store::gather_in_step(Count samples) {
+  if (!remembers_ || model_->state().count().value == 0) return;
+  seen_in_step_ = samples_seen_;
+  count_samples(samples, seen_in_step_);
+  gather_statistics(gathered_, seen_in_step_);
+  has_gathered_ = true;
+}
+
+void Store::keep_gathered() {
+  if (std::exchange(has_gathered_, false)) std::swap(remembered_, gathered_);
 }
 
 void Store::take_statistics(AllStatistics& all) {

@@ -2,7 +2,9 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -208,6 +210,7 @@ const RunState& Trainer::run() {
     observe::EpochEvent event = train_epoch();
     const bool is_best = state_.stopped_by == 0 && evaluate_epoch(event);
     state_.is_reported = state_.stopped_by == 0;  // a run that resumes catches up on it
+    complete();
     if (listener_ != nullptr) listener_->epoch(event);
     if (checkpoints_) save_after_epoch(is_best);
   }
@@ -286,8 +289,13 @@ bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
     state_.best[i] = state_.evaluation[i];
     state_.evaluations_since_best[i] = 0;
   }
+  return is_better[best_metric()] != 0;
+}
+
+/// Returns the index of the metric whose best evaluation is the best checkpoint.
+std::size_t Trainer::best_metric() const {
   const std::string usual = is_there(state_.best, "accuracy") ? "accuracy" : "loss";
-  return is_better[index_of(state_.best, options_.best_metric.empty() ? usual : options_.best_metric)] != 0;
+  return index_of(state_.best, options_.best_metric.empty() ? usual : options_.best_metric);
 }
 
 /// Trains to the end of the epoch, or of the run. @return the event of the epoch, without evaluation
@@ -387,7 +395,6 @@ void Trainer::finish_step(Clock::time_point& begin) {
   Replica::Finished finished;
   try {
     finished = replica_.finish(state_);
-    if (finished.has_request) agree_on_requests();
   } catch (const Error& error) {
     throw error.in_step(state_.global_step + 1);
   }
@@ -396,6 +403,8 @@ void Trainer::finish_step(Clock::time_point& begin) {
   state_.is_reported = false;
   state_.epoch_loss_sum += state_.last_loss * static_cast<double>(finished.samples);
   state_.epoch_samples += finished.samples;
+  complete();
+  if (finished.has_request) agree_on_requests();
   window_samples_ += finished.samples;
   run_samples_ += finished.samples;
   const double seconds = seconds_since(begin);
@@ -517,6 +526,74 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
   if (checkpoints_) on_rank_zero(*group_, [&] { checkpoints_->continue_from(opened->path, state_.global_step); });
   resumed.path = opened->path;
   return resumed;
+}
+
+/// Notes that all of a step, or of an evaluation, is done. Nothing between the update of a step and this call waits for
+/// other ranks, so what a rank has completed it has as a whole.
+void Trainer::complete() {
+  if (!replica_.store().remembers()) return;
+  replica_.store().keep_gathered();
+  completed_ = state_;
+}
+
+std::vector<Buffer> Trainer::tensors() const {
+  const Store& store = replica_.store();
+  std::vector<Buffer> all = store.optimizer_state();
+  all.push_back(store.values());
+  all.push_back(store.averages());
+  return all;
+}
+
+void Trainer::remember() {
+  const std::string what = replica_.store().is_sharded() ? "a sharded optimizer: a rank that dies takes its part along"
+                           : !replica_.model().device().queue().is_host() ? "operators on a GPU: NCCL's ranks are fixed"
+                                                                          : "";
+  if (!what.empty()) {
+    throw Error(ErrorCode::unsupported, "ranks cannot go on without one that dies, with " + what,
+                {.rank = group_->rank().value, .host = group_->host()})
+        .on_every_rank();
+  }
+  replica_.store().remember_statistics();
+  completed_ = state_;
+}
+
+RunMemory Trainer::memory() {
+  if (checkpoints_) checkpoints_->finish();
+  RunMemory memory{.run = completed_, .tensors = {}, .statistics = replica_.store().remembered().copy()};
+  for (const Buffer& tensor : tensors()) {
+    const auto* begin = static_cast<const std::byte*>(tensor.data);
+    memory.tensors.emplace_back(begin, begin + tensor.bytes().value);
+  }
+  memory.saves_heard = saves_heard_;
+  return memory;
+}
+
+void Trainer::go_on_from(const RunMemory& own) {
+  const std::int64_t completed = 2 * own.run.global_step + (own.run.is_reported ? 1 : 0);
+  const std::int64_t most = group_->max(completed);
+  const Rank source{group_->min(completed == most ? group_->rank().value : group_->size())};
+  const bool is_everybody_there = group_->min(completed) == most;
+  const auto share = [&](const Buffer& buffer) {
+    if (!is_everybody_there) group_->broadcast(buffer, source);
+  };
+  state::StateFile file;
+  add_run(own.run, file);
+  RunState run = run_state_of(state::StateFile::parse(text_of_rank(*group_, file.text(), source), "the run's state"));
+  std::vector<Buffer> all = tensors();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::copy(own.tensors[i].begin(), own.tensors[i].end(), static_cast<std::byte*>(all[i].data));
+    share(all[i]);
+  }
+  Store::AllStatistics statistics = own.statistics.copy();
+  share(statistics.parts);
+  share(Buffer(statistics.samples.data(), {std::ssize(statistics.samples)}, DType::int64));
+  replica_.store().take_statistics(statistics);
+  take_over(std::move(run));
+  saves_heard_ = own.saves_heard;
+  remember();
+  if (!checkpoints_ || state_.global_step == 0) return;
+  if (!state_.is_reported) return save_after_step();
+  save_after_epoch(state_.evaluation[best_metric()].value && state_.evaluations_since_best[best_metric()] == 0);
 }
 
 /// Continues with the state of another run.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This program runs ranks that share memory and are killed, under mpiexec with 2 or more ranks.
-//   mortal_ranks await FOLDER spin|sleep SECONDS   the last rank kills itself while the others wait for it in an
-//                                                  all_reduce with this deadline; it writes FOLDER/death, they write
-//                                                  FOLDER/<rank>
+//   mortal_ranks await FOLDER spin|sleep SECONDS [METHOD]   the last rank kills itself while the others wait for it in
+//                                                  an all_reduce with this deadline, by shared memory or by METHOD; it
+//                                                  writes FOLDER/death, they write FOLDER/<rank>
 //   mortal_ranks repeat MARKER                     makes communicators, reduces with them and closes them, forever; the
 //                                                  marker identifies its processes
 // Times are nanoseconds of the clock that all processes of a host read.
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/mpi_plan.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
@@ -25,10 +25,10 @@ namespace {
 using namespace lockstep;
 using namespace std::chrono_literals;
 
-std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s) {
-  return backends::make_mpi_plan(
-      world.group(), progress,
-      {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
+std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s,
+                                   const std::string& method = "shared-memory") {
+  return backends::make_communicator(world.group(), progress,
+                                     {.method = backends::parse_method(method), .deadline = deadline});
 }
 
 void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }
@@ -49,10 +49,11 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   _exit(0);
 }
 
-[[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline) {
+[[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline,
+                        const std::string& method) {
   const World world;
   Progress progress(make_wait_policy(manner, 0));
-  const auto c = make(world, progress, deadline);
+  const auto c = make(world, progress, deadline, method);
   const Allocation memory = c->allocate({1 << 20});
   const Buffer values = memory.as(DType::float32);
   for (int i = 0; i < 10; ++i) add_up(*c, values);
@@ -95,7 +96,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
 
 }  // namespace
 
-int main(int /*argc*/, char** argv) {
+int main(int argc, char** argv) {
   if (std::string(argv[1]) == "repeat") repeat();
-  await(argv[2], argv[3], std::chrono::seconds(std::stoi(argv[4])));
+  await(argv[2], argv[3], std::chrono::seconds(std::stoi(argv[4])), argc > 5 ? argv[5] : "shared-memory");
 }

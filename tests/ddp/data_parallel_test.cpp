@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 
 #include "ddp/model.hpp"
 #include "ddp/ranks.hpp"
@@ -180,6 +181,32 @@ TEST(DataParallel, GoesOnWithAnotherGroup) {
     EXPECT_NE(message_of([&] { model.rebind(group); }).find("between steps"), std::string::npos);
     (void)model.finish(0);
     part->close();
+  });
+}
+
+TEST(DataParallel, GoesOnWithAnotherGroupAfterAFailedStep) {
+  on_every_rank([](ProcessGroup& whole) {
+    if (whole.size() == 1) return;
+    const int rank = whole.rank().value;
+    auto group = std::make_unique<ProcessGroup>(*whole.split(0, rank));
+    DataParallel model(*group, layout(), DType::float32, small_buckets);
+    write(model.values(), 7, 0);
+    model.synchronize();
+    model.ready(parameters - 1);
+    if (rank == 0) group->abort("as if a rank had died");
+    EXPECT_FALSE(message_of([&] { (void)model.finish(1); }).empty());
+    EXPECT_FALSE(message_of([&] { (void)model.finish(1); }).empty()) << "the group does not recover";
+    auto others = std::make_unique<ProcessGroup>(*whole.split(0, -rank));
+    model.rebind(*others);
+    group = std::move(others);
+    EXPECT_EQ(floats(model.values())[8], contribution(7, 0, 8)) << "values are kept";
+    for (int parameter = 0; parameter < parameters; ++parameter) {
+      write(model.gradient(parameter), group->rank().value, parameter);
+      model.ready(parameter);
+    }
+    EXPECT_EQ(model.finish(1).weight, group->size());
+    expect_sums(model, group->size(), everybody);
+    group->close();
   });
 }
 

@@ -218,7 +218,9 @@ class DataParallel {
   /// Continues with another group. Values are kept. Buffers obtained before become invalid, except for the program's
   /// own. If ranks with other values join, all ranks call synchronize() next. Collective over `group`, together with
   /// ranks that construct a DataParallel there. Call it between steps and, on a GPU, after the host has waited for all
-  /// writes to values.
+  /// writes to values; or after a call has thrown an Error of its group, as when a rank has died
+  /// (`World::run_elastic`). Then the step is forgotten, with all that was accumulated under no_sync(). The group
+  /// before outlives this call.
   /// @throws as the constructors; Error{invalid_argument} within a step
   void rebind(ProcessGroup& group);
 

@@ -107,6 +107,20 @@ struct EpochEvent {
   std::vector<SlowRank> slow_ranks = {};
 };
 
+/// A rank whose process has ended, by its number and host at the start of the job.
+struct DeadRank {
+  int rank = 0;
+  std::string host;
+};
+
+/// Emitted when a run has gone on in place after the death of ranks.
+struct RecoveryEvent {
+  std::int64_t step = 0;        ///< step of the run after which it goes on
+  std::vector<DeadRank> ranks;  ///< those that have died
+  std::int64_t left = 0;        ///< number of ranks that go on
+  double seconds = 0;           ///< from when rank 0 noticed the death until training goes on
+};
+
 /// Emitted when a checkpoint is complete, or could not be written.
 struct CheckpointEvent {
   std::int64_t epoch = 0;

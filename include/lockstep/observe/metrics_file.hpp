@@ -31,6 +31,8 @@ class MetricsFile {
   /// @throws Error{io}
   void write(const CheckpointEvent& event);
   /// @throws Error{io}
+  void write(const RecoveryEvent& event);
+  /// @throws Error{io}
   void write(const EndEvent& event);
 
  private:

@@ -42,7 +42,7 @@ class ProgressDisplay {
 
   /// Sets the current activity, until the next call or event, e.g. "loading mnist".
   void phase(const std::string& what, Clock::time_point now = Clock::now());
-  /// Starts the display of a run. Call it before the first step.
+  /// Starts the display of a run. Call it before the first step, and whenever a run goes on with other ranks.
   void start(const RunLength& run, Clock::time_point now = Clock::now());
   /// Shows epoch, step, loss, images/s and the time left at that rate, unless a line was shown a moment ago.
   void step(const ProgressEvent& event, Clock::time_point now = Clock::now());

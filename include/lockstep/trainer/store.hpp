@@ -56,9 +56,28 @@ class Store {
     std::vector<std::byte> memory;
     Buffer parts;                       ///< those of each shard, one after the other, in `memory`
     std::vector<std::int64_t> samples;  ///< samples that each has seen since they were averaged
+
+    /// Returns a copy whose parts are in its own memory.
+    [[nodiscard]] AllStatistics copy() const {
+      AllStatistics other = *this;
+      other.parts.data = other.memory.data();
+      return other;
+    }
   };
   /// Gathers the running statistics. Statistics that batch norm keeps equal on all ranks are one part. Collective.
   [[nodiscard]] AllStatistics gather_statistics();
+  /// From now on this rank remembers the running statistics of all ranks as they were when the last step was
+  /// completed, since those of a rank that dies are lost. Collective. @cost  an all-gather of the statistics in each
+  /// step
+  void remember_statistics();
+  /// Gathers the statistics, if they are to be remembered, within a step in which this rank has these samples. They
+  /// become the remembered ones when the step is completed. Collective.
+  void gather_in_step(Count samples);
+  /// Remembers what was gathered or averaged last, because all that belongs to it is completed.
+  void keep_gathered();
+  /// The remembered statistics. @pre remember_statistics() was called
+  [[nodiscard]] const AllStatistics& remembered() const { return remembered_; }
+  [[nodiscard]] bool remembers() const { return remembers_; }
   /// Overwrites the running statistics with gathered ones. If other numbers of shards or ranks had them, all get their
   /// average, which overwrites `all`.
   void take_statistics(AllStatistics& all);
@@ -73,6 +92,8 @@ class Store {
 
  private:
   void overwrite(const Buffer& to, const Buffer& from) const;
+  void gather_statistics(AllStatistics& all, std::span<std::int64_t> samples);
+  void count_samples(Count samples, std::vector<std::int64_t>& seen) const;
   /// Returns for each rank `each` times the number of its shards or, without shards, `each`. Valid until the next call.
   std::span<const Count> times_shards(std::int64_t each);
 
@@ -90,6 +111,11 @@ class Store {
   Allocation statistics_;
   std::vector<std::int64_t> samples_seen_;
   std::vector<Count> counts_;  // result of times_shards(), which allocates nothing
+  bool remembers_ = false;
+  AllStatistics remembered_;
+  AllStatistics gathered_;  // to be remembered next
+  bool has_gathered_ = false;
+  std::vector<std::int64_t> seen_in_step_;
 };
 
 }  // namespace lockstep::trainer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -38,6 +39,14 @@ struct LoadedWeights {
     [[nodiscard]] bool is_loaded() const { return in_model.has_value() && in_file == in_model; }
   };
   std::vector<Tensor> tensors;  ///< on rank 0: those of the model in its order, then the others of the file
+};
+
+/// What a rank remembers of a run: its state after the last step, or evaluation, that this rank has completed.
+struct RunMemory {
+  RunState run;
+  std::vector<std::vector<std::byte>> tensors;  ///< parameters, the optimizer's state, EMA weights
+  Store::AllStatistics statistics;              ///< of all ranks
+  int saves_heard = 0;                          ///< of the requests of `Trainer::save_on`
 };
 
 /// The training loop: epochs of steps, with evaluations between them.
@@ -102,6 +111,19 @@ class Trainer {
   ///         Error{mismatch} on every rank, before anything is changed, that names the tensors that do not fit
   LoadedWeights load_weights(const std::filesystem::path& path, WeightsMatch match = WeightsMatch::strict);
 
+  /// From now on `memory` has what other ranks need to go on without this one, and this one without others. Collective.
+  /// @throws Error{unsupported} on every rank with a sharded optimizer, of which each rank has a part that nobody else
+  ///         has, and if operators compute in memory of a GPU
+  /// @cost  of a model with running statistics, an all-gather of them in each step
+  void remember();
+  /// Returns the state of this rank after what it has completed, also after run() has thrown an Error. It waits for the
+  /// checkpoint that is being written. @pre remember() was called. Not collective.
+  [[nodiscard]] RunMemory memory();
+  /// Goes on from the memory of a rank that has completed the most, among those of this group, and remembers again. A
+  /// checkpoint that is due after that step is saved, because it may not have been. Collective.
+  /// @param own  from a trainer of the same run on this rank, with another group of any number of ranks
+  void go_on_from(const RunMemory& own);
+
   /// Trains to the end: all epochs, or `steps`, or until it is stopped or stops early. Collective.
   /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; as Replica::step
   const RunState& run();
@@ -140,6 +162,9 @@ class Trainer {
   void save_after_epoch(bool is_best);
   void start_saving(bool is_best);
   void take_over(RunState run);
+  void complete();
+  [[nodiscard]] std::vector<Buffer> tensors() const;
+  [[nodiscard]] std::size_t best_metric() const;
   std::optional<std::vector<observe::MetricValue>> evaluate(std::int64_t epoch, bool may_stop);
   [[nodiscard]] std::int64_t next_step() const;
   void submit(const data::Batch& batch);
@@ -187,6 +212,7 @@ class Trainer {
   std::vector<std::unique_ptr<Metric>> metrics_;
   std::unique_ptr<Checkpoints> checkpoints_;
   RunState state_;
+  RunState completed_;         // the state to go on from, if ranks die
   bool entered_ = false;       // whether the prefetcher has started this epoch
   double window_seconds_ = 0;  // training time since the last report
   std::int64_t window_samples_ = 0;

@@ -73,14 +73,23 @@ void check_running() {
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
   require_deadline(deadline);
   await_start(theirs, deadline);
-  auto handle = std::make_unique<MpiGroup::Handle>();
-  handle->node_files = std::make_shared<NodeFiles>();
-  handle->deadline = deadline;
+  MPI_Comm own = MPI_COMM_NULL;
   {
     const BlockingCall call(watchdog, "MPI_Comm_split");
     // MPI_Comm_dup would call the program's attribute copy functions. Only the new communicators return errors.
-    LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &handle->communicator));
-    LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
+    LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &own));
+  }
+  return group_of(own, deadline, std::move(watchdog));
+}
+
+MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+  auto handle = std::make_unique<MpiGroup::Handle>();
+  handle->communicator = own;
+  handle->node_files = std::make_shared<NodeFiles>();
+  handle->deadline = deadline;
+  LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
+  {
+    const BlockingCall call(watchdog, "MPI_Comm_dup");
     MPI_Comm questions = MPI_COMM_NULL;
     LOCKSTEP_MPI(MPI_Comm_dup(handle->communicator, &questions));
     handle->rendezvous = std::make_shared<Rendezvous>(questions, 0, std::move(watchdog));

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/node_memory/control_channel.hpp"
@@ -33,8 +35,9 @@ class MpiPost final : public ControlChannel::Post {
     const auto start = delivery == Delivery::acknowledged ? MPI_Issend : MPI_Isend;
     for (const int rank : ranks) {
       sent.requests.push_back(MPI_REQUEST_NULL);
-      LOCKSTEP_MPI(start(sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank, 0, communicator(group_),
-                         &sent.requests.back()));
+      tolerate(start(sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank, 0, communicator(group_),
+                     &sent.requests.back()),
+               "MPI_Isend");
     }
   }
 
@@ -56,7 +59,8 @@ class MpiPost final : public ControlChannel::Post {
   std::optional<std::string> receive() override {
     int found = 0;
     MPI_Status status;
-    LOCKSTEP_MPI(MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator(group_), &found, &status));
+    const int code = MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator(group_), &found, &status);
+    if (code != MPI_SUCCESS) throw_naming_the_dead(code, "MPI_Iprobe");
     if (found == 0) return std::nullopt;
     int length = 0;
     LOCKSTEP_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
@@ -78,14 +82,32 @@ class MpiPost final : public ControlChannel::Post {
     std::vector<MPI_Request> requests;
   };
 
+  /// MPI fails here on all ranks, whatever they wait for, once it knows that a rank has died.
+  [[noreturn]] void throw_naming_the_dead(int code, const char* call) const {
+    std::vector<int> dead;
+    if (fault_tolerance::is_of_death(code) && !fault_tolerance::is_revoked(code))
+      dead = fault_tolerance::dead_ranks(communicator(group_));
+    if (dead.empty()) throw_mpi_error(code, call);
+    const std::string names = rank_names(dead, [this](int rank) { return group_.host_of({rank}); });
+    throw Error(ErrorCode::transport, names + (dead.size() == 1 ? " has ended" : " have ended"), {.peers = dead});
+  }
+
+  /// A rank that has died keeps the others from nothing: a text to it counts as sent.
+  static void tolerate(int code, const char* call) {
+    if (code != MPI_SUCCESS && !fault_tolerance::is_of_death(code)) throw_mpi_error(code, call);
+  }
+
   /// @return whether no message is left
   bool release_sent() {
-    sent_->remove_if([](Sent& sent) {
-      int done = 0;
-      LOCKSTEP_MPI(
-          MPI_Testall(static_cast<int>(sent.requests.size()), sent.requests.data(), &done, MPI_STATUSES_IGNORE));
-      return done != 0;
-    });
+    for (Sent& sent : *sent_) {
+      std::erase_if(sent.requests, [](MPI_Request request) {
+        int done = 0;
+        const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        tolerate(code, "MPI_Test");
+        return done != 0 || code != MPI_SUCCESS;
+      });
+    }
+    sent_->remove_if([](const Sent& sent) { return sent.requests.empty(); });
     return sent_->empty();
   }
 

@@ -58,6 +58,10 @@ void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buf
 MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
                       std::shared_ptr<Watchdog> watchdog = nullptr);
 
+/// Makes a group of the ranks of a communicator that it takes over. Collective over that communicator.
+/// @throws as above
+MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog);
+
 /// Returns the rank in `whole` of each rank of `part`. Does not communicate. @throws Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
 

@@ -6,11 +6,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/hash.hpp"
+#include "base/nearest.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/rendezvous.hpp"
@@ -78,7 +81,17 @@ std::string processor_name() {
 }
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
-  throw Error(ErrorCode::transport, mpi_error_text(code) + " in " + std::string(call), std::move(context), location);
+  std::string message = mpi_error_text(code) + " in " + std::string(call);
+  if (fault_tolerance::is_revoked(code))
+    throw Error(ErrorCode::transport, std::move(message), std::move(context), location).as_consequence();
+  if (fault_tolerance::is_of_death(code)) {
+    const std::vector<int> dead = fault_tolerance::dead_ranks(MPI_COMM_WORLD);
+    if (!dead.empty())
+      message = rank_names(dead, [](int) { return std::string(); }) + " of the job " +
+                (dead.size() == 1 ? "has" : "have") + " ended: " + message;
+    if (context.peers.empty()) context.peers = dead;
+  }
+  throw Error(ErrorCode::transport, std::move(message), std::move(context), location);
 }
 
 std::string mpi_library_version() {
@@ -110,6 +123,7 @@ MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members
     : handle_(std::move(handle)), members_(std::move(members)) {
   LOCKSTEP_MPI(MPI_Comm_rank(handle_->communicator, &rank_.value));
   LOCKSTEP_MPI(MPI_Comm_size(handle_->communicator, &size_));
+  if (handle_->rendezvous != nullptr) handle_->rendezvous->add(handle_->communicator);
 }
 
 MpiGroup::MpiGroup(MpiGroup&&) noexcept = default;
@@ -160,6 +174,7 @@ void MpiGroup::close() {
   if (handle_ == nullptr) return;
   const std::unique_ptr<Handle> handle = std::move(handle_);
   if (handle->failure) return;
+  if (handle->rendezvous != nullptr) handle->rendezvous->remove(handle->communicator);
   LOCKSTEP_MPI(MPI_Comm_free(&handle->communicator));
   if (handle->rendezvous.use_count() == 1) handle->rendezvous->close();
 }

@@ -15,6 +15,7 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep {
@@ -301,6 +302,22 @@ std::string Rendezvous::what() const {
 Seconds Rendezvous::extra() const {
   return std::accumulate(phases_.begin(), phases_.end(), Seconds(0),
                          [](Seconds sum, const Doing& doing) { return sum + doing.extra; });
+}
+
+void Rendezvous::add(MPI_Comm group) {
+  const std::scoped_lock lock(mutex_);
+  groups_.push_back(group);
+}
+
+void Rendezvous::remove(MPI_Comm group) {
+  const std::scoped_lock lock(mutex_);
+  std::erase(groups_, group);
+}
+
+void Rendezvous::revoke_all() {
+  const std::scoped_lock lock(mutex_);
+  for (const MPI_Comm group : groups_) fault_tolerance::revoke(group);
+  fault_tolerance::revoke(communicator_);
 }
 
 void Rendezvous::close() {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,12 @@ class Rendezvous {
   /// The time that the current task may take in addition to a deadline.
   [[nodiscard]] Seconds extra() const;
 
+  /// Keeps account of the communicators of all groups that it serves. Any thread may call these.
+  void add(MPI_Comm group);
+  void remove(MPI_Comm group);
+  /// Revokes all these communicators, and its own, so that the ranks that wait for this one give up, too.
+  void revoke_all();
+
   /// Frees the communicator, unless this rank has sent a message, because answers may still be under way then.
   void close();
 
@@ -105,6 +112,8 @@ class Rendezvous {
   std::shared_ptr<Watchdog> watchdog_;
   std::vector<std::string> hosts_;
   std::vector<Doing> phases_;
+  std::mutex mutex_;  // guards the groups
+  std::vector<MPI_Comm> groups_;
 };
 
 }  // namespace lockstep

@@ -10,20 +10,25 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/mpi/rendezvous.hpp"
 
 namespace lockstep {
 namespace {
@@ -164,19 +169,118 @@ World::~World() {
   }
 }
 
+std::string World::why_not_elastic() const { return fault_tolerance::missing(); }
+
+/// The living ranks of a world in `run_elastic`.
+class World::Survivors {
+ public:
+  explicit Survivors(World& world)
+      : world_(world), ranks_(communicator(world.group_)), deadline_(world.group_.handle().deadline) {
+    const std::vector<int> numbers = numbers_of(ranks_);
+    for (std::size_t i = 0; i < numbers.size(); ++i) hosts_[numbers[i]] = world.hosts()[i];
+  }
+
+  void run(const std::function<void(const std::vector<LostRank>&)>& body) {
+    bool is_done = false;
+    for (;;) {
+      const std::optional<Error> failure = failure_of([&] {
+        if (!is_whole_) rejoin();
+        if (!is_done) body(std::exchange(lost_, {}));
+      });
+      if (failure) make_others_give_up(failure->message());
+      const fault_tolerance::Agreement agreement = agree(!failure);
+      if (agreement.all && !agreement.has_anyone_died) return;
+      is_done = is_done || agreement.all;
+      if (leave_out_the_dead() || is_done) continue;
+      if (failure) throw Error(*failure);
+      throw Error(ErrorCode::transport, "another rank has given up, and none has died").as_consequence();
+    }
+  }
+
+ private:
+  template <typename Attempt>
+  static std::optional<Error> failure_of(const Attempt& attempt) {
+    try {
+      attempt();
+      return std::nullopt;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::transport) throw;
+      return error;
+    }
+  }
+
+  /// The numbers of ranks at the start of the job.
+  static std::vector<int> numbers_of(MPI_Comm ranks) { return ranks_in(MPI_COMM_WORLD, ranks); }
+
+  /// Ranks that wait for this one hear of the failure through their groups, or in any call of MPI.
+  void make_others_give_up(const std::string& why) {
+    world_.open_groups_->abandon_all(why);
+    world_.group_.handle().rendezvous->revoke_all();
+    fault_tolerance::revoke(ranks_);
+  }
+
+  fault_tolerance::Agreement agree(bool mine) {
+    const BlockingCall call(world_.watchdog_, "MPIX_Comm_agree");
+    return fault_tolerance::agree(ranks_, mine);
+  }
+
+  /// @return whether there are any
+  bool leave_out_the_dead() {
+    const BlockingCall call(world_.watchdog_, "MPIX_Comm_shrink");
+    const MPI_Comm left = fault_tolerance::shrink(ranks_);
+    const std::vector<int> living = numbers_of(left);
+    const std::size_t before = lost_.size();
+    for (const int number : numbers_of(ranks_))
+      if (std::find(living.begin(), living.end(), number) == living.end()) lost_.push_back({number, hosts_.at(number)});
+    ranks_ = left;
+    world_.has_lost_ranks_ = world_.has_lost_ranks_ || !lost_.empty();
+    is_whole_ = false;
+    return lost_.size() > before;
+  }
+
+  /// Makes the world of the living ranks. The handles of the one before stay in use until MPI ends.
+  void rejoin() {
+    world_.group_ = group_of(ranks_, deadline_, world_.watchdog_);
+    world_.node_group_ = node_group_of(world_.group_);
+    world_.place_ = place_of(world_.shape(), world_.rank());
+    world_.records_ = watch_job(world_.group_, world_.node_group_, world_.watchdog_.get());
+    is_whole_ = true;
+  }
+
+  World& world_;
+  MPI_Comm ranks_;
+  std::chrono::duration<double> deadline_;
+  std::map<int, std::string> hosts_;  // by the numbers at the start
+  std::vector<LostRank> lost_;        // since the last call of the body
+  bool is_whole_ = true;              // whether the world is that of `ranks_`
+};
+
+void World::run_elastic(const std::function<void(const std::vector<LostRank>&)>& body) {
+  if (const std::string why = why_not_elastic(); !why.empty()) {
+    throw Error(ErrorCode::unsupported, "the ranks cannot go on without one that dies: " + why,
+                {.rank = rank().value, .host = host()})
+        .on_every_rank();
+  }
+  Survivors(*this).run(body);
+  outlives_deaths_ = true;
+}
+
 // mpirun of Open MPI 4.1.4 does not end if one rank aborts while another is in MPI_Finalize, so all ranks meet first.
 void World::close() {
   if (group_.closed()) return;
   open_groups_->close_all();
-  {
+  try {
     const Phase phase(group_, "closing the World");
     barrier(group_);
+  } catch (const Error& error) {
+    if (!outlives_deaths_ || error.code() != ErrorCode::transport) throw;
+    has_lost_ranks_ = true;
   }
   if (watchdog_) watchdog_->leave();
   if (records_ && records_.use_count() == 1) records_->close();  // otherwise a group outlives this, and uses its record
   node_group_.close();
   group_.close();
-  if (!finalizes_) return;
+  if (!finalizes_ || has_lost_ranks_) return;
   const BlockingCall call(watchdog_, "MPI_Finalize");
   LOCKSTEP_MPI(MPI_Finalize());
 }

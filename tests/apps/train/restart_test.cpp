@@ -5,14 +5,12 @@
 // which the output shows, draws the same instants again.
 #include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "apps/train/remains.hpp"
 #include "apps/train/train_program.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
@@ -26,36 +24,6 @@ using testing_support::BackgroundJob;
 using testing_support::becomes_true;
 
 constexpr int steps_per_epoch = 8;
-
-/// What a run leaves at its end, without anything that depends on time or on the number of ranks.
-struct Remains {
-  std::string model;
-  std::string optimizer;
-  nlohmann::json position;       ///< sections of state.json: counters, sums of losses, evaluations
-  std::set<std::string> events;  ///< of each step and epoch
-  nlohmann::json end;            ///< the last event
-};
-
-Remains remains_of(const fs::path& run_folder) {
-  const fs::path last = run_folder / "checkpoints" / "last";
-  Remains remains{.model = data::read_all(last / "model.safetensors"),
-                  .optimizer = data::read_all(last / "optimizer.safetensors")};
-  const auto sections = nlohmann::json::parse(data::read_all(last / "state.json")).at("sections");
-  for (const char* name : {"run", "best", "evaluation"}) remains.position[name] = sections.at(name);
-  std::ifstream metrics(run_folder / "metrics.jsonl");
-  for (std::string line; std::getline(metrics, line);) {
-    nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-    if (event.is_discarded()) continue;  // a kill has cut it off
-    for (const char* key : {"seconds", "images_per_second", "exposed_communication_seconds", "data_wait_seconds",
-                            "evaluation_seconds", "slow_ranks", "optimizer_bytes"})
-      event.erase(key);
-    const bool is_of_part = event.at("event") == "epoch" && event.at("val_loss").is_null();  // a signal stopped it
-    if (event.at("event") == "step" || (event.at("event") == "epoch" && !is_of_part))
-      remains.events.insert(event.dump());
-    if (event.at("event") == "end") remains.end = event;
-  }
-  return remains;
-}
 
 class Restart : public testing::Test {
  protected:

@@ -51,6 +51,12 @@ struct WorldOptions {
   std::string program = {};
 };
 
+/// A rank whose process has ended.
+struct LostRank {
+  int rank;  ///< its number at the start of the job
+  std::string host;
+};
+
 /// All processes of the job, and this process's place among them. A World is passed on, never global. `run`, below,
 /// makes one for the whole program.
 ///
@@ -91,7 +97,8 @@ class World {
   [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
 
   /// Closes the groups that were made of this world and are still open, the last one first, waits for all ranks, and
-  /// finalizes MPI, unless the program initialized it itself. Collective. Calling it again does nothing.
+  /// finalizes MPI, unless the program initialized it itself or ranks have died, for which MPI_Finalize may wait.
+  /// Collective. Calling it again does nothing.
   /// @throws Error{invalid_argument} if an operation of a group is under way; Error{timeout} that names the ranks that
   ///         have not arrived within the deadline; Error{transport}
   void close();
@@ -106,6 +113,23 @@ class World {
   /// @return empty without `WorldOptions::on_stuck`, and after close()
   [[nodiscard]] std::string explain_ranks() const;
 
+  /// Why the ranks of this job cannot go on without one that has died, and the remedy; empty if they can, which takes
+  /// Open MPI 5 and `mpirun --with-ft ulfm`. Equal on all ranks.
+  [[nodiscard]] std::string why_not_elastic() const;
+
+  /// Calls `body`, which uses groups of this world and throws an Error as soon as one of their ranks has died. Then the
+  /// living ranks become the world (`rank`, `size`, `hosts` and all else are theirs), and `body` is called again, with
+  /// the ranks that were lost since its last call. This goes on until `body` has returned on all living ranks.
+  /// Collective.
+  ///
+  /// The first thing that `body` does with lost ranks is to make new groups, give them to each `DataParallel`
+  /// (`rebind`), and bring all ranks to the furthest step that one of them has completed: ranks may differ by one step.
+  /// Groups, and buffers of their operations, live outside of `body` until it has replaced them, because another rank
+  /// may still read them.
+  /// @throws Error{unsupported} on every rank if `why_not_elastic` says why; what `body` throws if no rank has died, or
+  ///         if it is no Error{transport}
+  void run_elastic(const std::function<void(const std::vector<LostRank>& lost)>& body);
+
   /// Ends all processes of the job with this exit code, without waiting; if MPI is not running, ends only this process.
   /// It flushes output. Any thread may call it, also while another thread is in MPI. It is for programs; the library
   /// itself calls it only in `run`.
@@ -117,6 +141,7 @@ class World {
   [[nodiscard]] const std::function<void(std::string_view)>& notice() const { return notice_; }
 
  private:
+  class Survivors;
   std::shared_ptr<OpenGroups> open_groups_;
   std::shared_ptr<Watchdog> watchdog_;  // null if nobody would receive its reports
   bool finalizes_ = false;              // whether this process must call MPI_Finalize
@@ -125,6 +150,8 @@ class World {
   MpiGroup node_group_;
   Place place_;
   std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
+  bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more
+  bool has_lost_ranks_ = false;
 };
 
 /// The exit codes of a program that ends with `run`, on every rank. If a process is killed, mpirun returns 128 plus the

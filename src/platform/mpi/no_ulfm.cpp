@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lockstep/base/error.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/fault_tolerance.hpp"
+
+namespace lockstep::fault_tolerance {
+
+std::string missing() {
+  return mpi_library_version() +
+         ", which lockstep was built with, has no fault tolerance (ULFM): build with Open MPI 5 (docs/launch.md), and "
+         "start the job by "
+         "`mpirun --with-ft ulfm`";
+}
+
+bool is_revoked(int /*code*/) { return false; }
+bool is_of_death(int /*code*/) { return false; }
+std::vector<int> dead_ranks(MPI_Comm /*communicator*/) { return {}; }
+void revoke(MPI_Comm /*communicator*/) {}
+Agreement agree(MPI_Comm /*communicator*/, bool /*mine*/) { throw Error(ErrorCode::unsupported, missing()); }
+MPI_Comm shrink(MPI_Comm /*communicator*/) { throw Error(ErrorCode::unsupported, missing()); }
+
+}  // namespace lockstep::fault_tolerance

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mpi.h>
+// The extensions of Open MPI need the header above.
+#include <mpi-ext.h>
+
+#include <cstddef>
+#include <numeric>
+
+#include "platform/mpi/fault_tolerance.hpp"
+#include "platform/mpi/mpi.hpp"
+
+namespace lockstep::fault_tolerance {
+namespace {
+
+int class_of(int code) {
+  int error_class = MPI_SUCCESS;
+  MPI_Error_class(code, &error_class);
+  return error_class;
+}
+
+}  // namespace
+
+std::string missing() {
+  int is_set = 0;
+  int* is_on = nullptr;
+  LOCKSTEP_MPI(MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_set));
+  if (is_set != 0 && *is_on != 0) return {};
+  return "MPI was started without fault tolerance: start the job by `mpirun --with-ft ulfm`";
+}
+
+bool is_revoked(int code) { return class_of(code) == MPIX_ERR_REVOKED; }
+
+bool is_of_death(int code) {
+  const int error_class = class_of(code);
+  return error_class == MPIX_ERR_PROC_FAILED || error_class == MPIX_ERR_PROC_FAILED_PENDING || is_revoked(code);
+}
+
+std::vector<int> dead_ranks(MPI_Comm communicator) {
+  MPI_Group all = MPI_GROUP_NULL;
+  MPI_Group dead = MPI_GROUP_NULL;
+  LOCKSTEP_MPI(MPI_Comm_group(communicator, &all));
+  LOCKSTEP_MPI(MPIX_Comm_get_failed(communicator, &dead));
+  int size = 0;
+  LOCKSTEP_MPI(MPI_Group_size(dead, &size));
+  std::vector<int> numbers(static_cast<std::size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::vector<int> ranks(numbers.size());
+  LOCKSTEP_MPI(MPI_Group_translate_ranks(dead, size, numbers.data(), all, ranks.data()));
+  LOCKSTEP_MPI(MPI_Group_free(&dead));
+  LOCKSTEP_MPI(MPI_Group_free(&all));
+  return ranks;
+}
+
+void revoke(MPI_Comm communicator) { MPIX_Comm_revoke(communicator); }
+
+Agreement agree(MPI_Comm communicator, bool mine) {
+  int all = mine ? 1 : 0;
+  const int code = MPIX_Comm_agree(communicator, &all);
+  if (code != MPI_SUCCESS && class_of(code) != MPIX_ERR_PROC_FAILED) throw_mpi_error(code, "MPIX_Comm_agree");
+  return {.all = all != 0, .has_anyone_died = code != MPI_SUCCESS};
+}
+
+MPI_Comm shrink(MPI_Comm communicator) {
+  MPI_Comm left = MPI_COMM_NULL;
+  LOCKSTEP_MPI(MPIX_Comm_shrink(communicator, &left));
+  return left;
+}
+
+}  // namespace lockstep::fault_tolerance
