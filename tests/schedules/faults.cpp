@@ -49,7 +49,7 @@ void call_something_else(check::Request& request, unsigned how) {
     case 0: ++request.count; break;
     case 1: request.dtype = other_dtype(request.dtype); break;
     default:
-      request.leaves = 0;
+      request.leaves = {};
       request.kind =
           request.kind == CollectiveKind::all_reduce ? CollectiveKind::broadcast : CollectiveKind::all_reduce;
   }

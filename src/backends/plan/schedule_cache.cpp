@@ -82,7 +82,7 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
           .element_bytes = size_of(collective.out.dtype),
           .in_place = part > 0 && is_in_place(collective, part),
           .reach = reach,
-          .leaves = collective.leaves.total};
+          .leaves = collective.leaves.shares};
 }
 
 bool ScheduleCache::is_in_place(const Collective& c, Count part) const {
@@ -104,9 +104,9 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
   const Bytes bytes = knows_own_only ? much : Bytes{key.count * key.element_bytes};
   collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
   int inputs = 1;
-  if (key.leaves > 0) {
+  if (key.leaves.total() > 0) {
     choice.algorithm = shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
-    inputs = count_tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks()));
+    inputs = count_tree_nodes(key.leaves.total(), key.leaves.of(me_.value, shape_.ranks()));
   }
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};

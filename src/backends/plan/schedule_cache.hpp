@@ -108,7 +108,7 @@ class ScheduleCache {
     std::int64_t element_bytes;
     bool in_place;
     collectives::Reach reach;
-    int leaves;
+    LeafShares leaves;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// The lookup key of a call with per-rank counts, which allocates nothing.
