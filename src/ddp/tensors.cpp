@@ -109,6 +109,15 @@ void Tensors::move_to(const ProcessGroup& group) {
   values_ = std::move(values);
 }
 
+void Tensors::set_places(int places, const ProcessGroup& group) {
+  const Bytes bytes{places * layout_.count().value * size_of(dtype_)};
+  if (bytes > gradients_.bytes()) {
+    gradients_ = {};  // frees the old memory before the new one is allocated
+    gradients_ = group.allocate(bytes);
+  }
+  places_ = places;
+}
+
 Buffer Tensors::flat(const Allocation& memory) const { return {memory.data(), layout_.count(), dtype_, memory.kind()}; }
 
 Buffer Tensors::part(const Allocation& memory, int index) const {

@@ -32,6 +32,8 @@ class Tensors {
 
   /// Moves into another group's memory. Values are kept; gradients in the flat allocation are lost.
   void move_to(const ProcessGroup& group);
+  /// Sets the number of gradient buffers. Gradients are lost. @pre the program has no gradients of its own
+  void set_places(int places, const ProcessGroup& group);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool are_the_programs() const { return !program_values_.empty(); }
