@@ -11,7 +11,7 @@
 
 namespace lockstep::trainer {
 
-/// Mean or usual times of a rank in a step, in seconds.
+/// What a rank takes for a step, in seconds.
 struct StepTime {
   double own = 0;    ///< without waiting for other ranks
   double whole = 0;  ///< with it

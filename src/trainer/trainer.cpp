@@ -429,7 +429,7 @@ void Trainer::finish_step(Clock::time_point& begin) {
   report_step();
   if (stragglers_.is_due) report_stragglers();
   save_after_step();
-  if (balance_) balance(seconds);
+  if (balance_ && !all_steps_done()) balance(seconds);
   begin = Clock::now();
 }
 

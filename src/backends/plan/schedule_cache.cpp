@@ -62,6 +62,11 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
   if (has_part_counts(wanted.kind)) return find_or_make_of_parts({wanted, collective.parts, collective.received});
   if (last_ != schedules_.end() && last_->first == wanted) return last_->second;
   last_ = schedules_.find(wanted);
+  if (last_ == schedules_.end() && wanted.leaves.ranks() != 0) {
+    std::erase_if(schedules_, [&](const auto& entry) {
+      return entry.first.leaves.ranks() != 0 && entry.first.leaves != wanted.leaves;
+    });
+  }
   if (last_ == schedules_.end())
     last_ = schedules_.emplace(wanted, std::make_shared<const CompiledSchedule>(make(wanted))).first;
   return last_->second;
@@ -70,6 +75,7 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
 const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make_of_parts(const PartsView& wanted) {
   const auto found = schedules_of_parts_.find(wanted);
   if (found != schedules_of_parts_.end()) return found->second;
+  if (schedules_of_parts_.size() >= most_of_parts) schedules_of_parts_.clear();
   auto made = std::make_shared<const CompiledSchedule>(make(wanted.call, wanted.parts, wanted.received));
   return schedules_of_parts_.emplace(PartsKey(wanted), std::move(made)).first->second;
 }
