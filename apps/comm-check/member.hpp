@@ -67,7 +67,7 @@ class Pending {
   void check_other_sums() const;
 
   Request request_;
-  int leaves_;  // also 0 if the communicator does not support leaves
+  LeafShares leaves_;  // also none if the communicator does not support leaves
   int size_;
   int me_;
   std::vector<Count> parts_;

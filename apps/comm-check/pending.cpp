@@ -48,8 +48,8 @@ Count all_parts(const Request& r, int size, int me, bool received) {
 /// Returns the distance between two sums of leaves. The elements between them do not belong to the communicator.
 std::int64_t stride_of(const Request& r) { return r.count + 3; }
 
-Count in_count(const Request& r, int leaves, int size, int me) {
-  if (leaves > 0) return {count_tree_nodes(leaves, share_of(leaves, me, size)) * stride_of(r)};
+Count in_count(const Request& r, const LeafShares& leaves, int size, int me) {
+  if (leaves.total() > 0) return {count_tree_nodes(leaves.total(), leaves.of(me, size)) * stride_of(r)};
   return has_parts_in(r.kind) ? all_parts(r, size, me, false) : Count{part_length(r, me, me)};
 }
 Count out_count(const Request& r, int size, int me) {
@@ -75,7 +75,7 @@ bool GuardedBuffer::is_intact() const { return is_band(begin_) && is_band(end_);
 
 Pending::Pending(Communicator& communicator, const Request& request)
     : request_(request),
-      leaves_(communicator.capabilities().no_leaves.empty() ? request.leaves : 0),
+      leaves_(communicator.capabilities().no_leaves.empty() ? request.leaves : LeafShares()),
       size_(communicator.size()),
       me_(communicator.rank().value),
       in_(communicator, in_count(request, leaves_, size_, me_), request.dtype, is_allocated(request, me_)),
@@ -103,7 +103,7 @@ Buffer Pending::source() const {
   if (request_.kind == CollectiveKind::scatter && !is_root) return {};
   const bool gathers = request_.kind == CollectiveKind::all_gather || request_.kind == CollectiveKind::all_gather_v ||
                        (request_.kind == CollectiveKind::gather && is_root);
-  if (leaves_ > 0) return slice(in_.whole(), {0}, {request_.count});
+  if (leaves_.total() > 0) return slice(in_.whole(), {0}, {request_.count});
   return gathers && request_.in_place ? own_part(out_.whole()) : in_.whole();
 }
 
@@ -138,7 +138,7 @@ void Pending::fill() const {
     using T = decltype(zero);
     const Buffer in = source();
     auto* values = static_cast<T*>(in.data);
-    if (leaves_ == 0)
+    if (leaves_.total() == 0)
       for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
     for (const LeafNode& node : nodes()) {
       for (std::int64_t i = 0; i < request_.count; ++i)
@@ -149,9 +149,7 @@ void Pending::fill() const {
 }
 
 /// Returns the tree nodes whose sums this rank contributes; empty without leaves.
-std::vector<LeafNode> Pending::nodes() const {
-  return leaves_ == 0 ? std::vector<LeafNode>{} : tree_nodes(leaves_, share_of(leaves_, me_, size_));
-}
+std::vector<LeafNode> Pending::nodes() const { return tree_nodes(leaves_.total(), leaves_.of(me_, size_)); }
 
 /// Returns the operation. Its counts are valid as long as this object.
 Collective Pending::collective() {
@@ -192,7 +190,8 @@ void Pending::check_values() const {
     const auto* values = static_cast<const T*>(result.data);
     const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
     for (std::int64_t i = 0; i < result.count.value; ++i) {
-      const int whole = leaves_ > 0 ? sum_of(request_, 0, leaves_, i) : expected(request_, size_, me_, i);
+      const int whole =
+          leaves_.total() > 0 ? sum_of(request_, 0, leaves_.total(), i) : expected(request_, size_, me_, i);
       const auto right =
           static_cast<T>(is_average ? static_cast<T>(whole) / static_cast<T>(size_) : static_cast<T>(whole));
       if (values[i] == right) continue;
@@ -213,7 +212,7 @@ void Pending::check_other_sums() const {
           static_cast<const T*>(in_.whole().data) + static_cast<std::int64_t>(node) * stride_of(request_);
       for (std::int64_t i = 0; i < request_.count; ++i) {
         if (values[i] == static_cast<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i))) continue;
-        throw WrongResult("all_reduce of " + std::to_string(leaves_) + " leaves: sum " + std::to_string(node) +
+        throw WrongResult("all_reduce of " + std::to_string(leaves_.total()) + " leaves: sum " + std::to_string(node) +
                           " that rank " + std::to_string(me_) + " of communicator " + std::to_string(request_.group) +
                           " brought has been written at element " + std::to_string(i));
       }

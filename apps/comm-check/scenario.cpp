@@ -42,6 +42,15 @@ std::int64_t draw_bytes(Random& random, std::int64_t most) {
   return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(drawn < 7 ? most / 8 : most));
 }
 
+/// Draws the leaves of all ranks: nearly equal shares, or some for each rank.
+LeafShares draw_leaves(Random& random, int size) {
+  const std::size_t more = below(random, 2 * static_cast<std::size_t>(size) + 1);
+  if (random() % 2 == 0) return size + static_cast<int>(more);
+  std::vector<int> counts(static_cast<std::size_t>(size), 1);
+  for (std::size_t leaf = 0; leaf < more; ++leaf) ++counts[below(random, counts.size())];
+  return LeafShares(counts);
+}
+
 Request draw_request(Random& random, std::size_t group, int size, const Limits& limits) {
   Request r;
   r.group = group;
@@ -59,7 +68,7 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   r.allocated = drawn % 4 == 0 ? 0 : drawn % 4 == 1 ? ~0U : static_cast<std::uint32_t>(random());
   r.salt = static_cast<int>(random() % 1000);
   const bool adds_leaves = r.kind == CollectiveKind::all_reduce && r.op != ReduceOp::average && random() % 2 == 0;
-  if (adds_leaves) r.leaves = size + static_cast<int>(below(random, 2 * static_cast<std::size_t>(size) + 1));
+  if (adds_leaves) r.leaves = draw_leaves(random, size);
   return r;
 }
 
@@ -152,13 +161,14 @@ std::string describe(const Scenario& s) {
   }
   for (std::size_t round = 0; round < s.rounds.size(); ++round)
     for (const Request& r : s.rounds[round]) {
+      const auto members = static_cast<int>(s.groups[r.group].members.size());
       text += "round " + std::to_string(round) + ": " + std::string(name(r.kind)) + " on " + std::to_string(r.group);
       if (r.kind != CollectiveKind::barrier)
         text += ", " + std::to_string(r.count) + " " + std::string(name(r.dtype)) + ", " + std::string(name(r.op)) +
                 (is_message(r.kind) ? ", from " + std::to_string(r.root) + " to " + std::to_string(r.to)
                                     : ", root " + std::to_string(r.root)) +
-                (r.leaves > 0 ? ", " + std::to_string(r.leaves) + " leaves" : "") + (r.in_place ? ", in place" : "") +
-                ", allocated " + std::to_string(r.allocated & 0xffU);
+                (r.leaves.total() > 0 ? ", leaves of each " + list(r.leaves.counts(members)) : "") +
+                (r.in_place ? ", in place" : "") + ", allocated " + std::to_string(r.allocated & 0xffU);
       if (r.bundle) text += ", in group " + std::to_string(*r.bundle);
       if (r.preparation) text += ", prepared " + std::to_string(*r.preparation);
       text += "\n";

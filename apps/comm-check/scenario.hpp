@@ -33,7 +33,7 @@ struct Request {
   int to = 0;              ///< receiver of a message; not the sender
   std::int64_t count = 0;  ///< elements of the buffer, or of each rank's part, or of the longest part
   bool in_place = true;
-  int leaves = 0;  ///< leaves of an all_reduce, over all members; 0: each brings one operand
+  LeafShares leaves{};  ///< the leaves of an all_reduce, over all members; none: each brings one operand
   /// One bit per member: whether its buffers are from the communicator's `allocate`, or ordinary memory.
   std::uint32_t allocated = 0;
   int salt = 0;

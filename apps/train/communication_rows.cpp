@@ -59,6 +59,11 @@ std::string conflict_of_min_ranks(const Options& o) {
          "restart from checkpoints (lockstep-launch --max_restart)";
 }
 
+std::string conflict_of_balance(const Options& o) {
+  if (!o.trainer.balance || o.trainer.shards > 0) return "";
+  return "--balance moves shards, and there are none: give --shards N, with several for each rank";
+}
+
 std::string conflict_of_zero(const Options& o) {
   if (!o.trainer.zero || !is_canonical(o)) return "";
   return "--zero with " + algorithm_of(o) +
@@ -111,6 +116,13 @@ OptionGroup communication_options(Options& o) {
         .otherwise = "off",
         .store = into(o.trainer.shards),
         .conflict = [&o](const OptionValues&) { return conflict_of_shards(o); }},
+       {.name = "balance",
+        .domain = Switch{},
+        .help = "move shards from slow ranks to fast ones between steps; the bits stay the same, and each rank keeps a "
+                "shard",
+        .otherwise = "no",
+        .store = into(o.trainer.balance),
+        .conflict = [&o](const OptionValues&) { return conflict_of_balance(o); }},
        {.name = "zero",
         .domain = Switch{},
         .help = "shard the optimizer (ZeRO stage 1): each rank updates a part of the weights and holds the optimizer "

@@ -81,6 +81,14 @@ void Reporter::stragglers(const observe::StragglerEvent& event) {
   write(event);
 }
 
+void Reporter::balance(const observe::BalanceEvent& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    display_.balance(event);
+  }
+  write(event);
+}
+
 void Reporter::epoch(const observe::EpochEvent& event) {
   {
     const std::lock_guard lock(mutex_);

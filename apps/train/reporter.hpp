@@ -52,6 +52,7 @@ class Reporter : public trainer::Listener {
   void step(const observe::StepEvent& event) override { write(event); }
   void evaluation(const observe::EvaluationEvent& event) override;
   void stragglers(const observe::StragglerEvent& event) override;
+  void balance(const observe::BalanceEvent& event) override;
   void epoch(const observe::EpochEvent& event) override;
   void checkpoint(const observe::CheckpointEvent& event) override;
   /// The path of the last checkpoint; empty if there is none.

@@ -40,7 +40,7 @@ std::string gradients_text(const Options& options) {
 std::string batch_text(const Options& options, const RunDescription& run, std::int64_t samples) {
   const std::int64_t batch = options.trainer.batch.value;
   const int shards = options.trainer.shards > 0 ? options.trainer.shards : run.ranks;
-  const bool is_even = batch % shards == 0 && shards % run.ranks == 0;
+  const bool is_even = batch % shards == 0 && shards % run.ranks == 0 && !options.trainer.balance;
   const std::string text = "global batch " + std::to_string(batch) + (is_even ? ", " : ", about ") +
                            std::to_string(batch / run.ranks) + " on each rank";
   const std::int64_t left_out = options.trainer.drop_last ? samples % batch : 0;
@@ -94,6 +94,7 @@ std::string header_text(const Options& options, const RunDescription& run, const
           (run.emulation.empty() ? "" : " (emulated " + run.emulation + ")"),
       options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text() : "",
       gradients_text(options),
+      options.trainer.balance ? "shards move from slow ranks to fast ones (--balance)" : "",
       std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
           to_text(options.trainer.schedule, run.steps),
       scaling_text(options),

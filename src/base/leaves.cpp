@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+
+#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {
@@ -48,6 +51,42 @@ int count_tree_nodes(int leaves, const Share& share) {
   int count = 0;
   for_each_node({0, leaves}, std::span(&share, 1), [&](const LeafNode& /*node*/) { ++count; });
   return count;
+}
+
+LeafShares::LeafShares(const std::vector<int>& counts) : total_(std::accumulate(counts.begin(), counts.end(), 0)) {
+  std::vector<int> ends(counts.size());
+  std::partial_sum(counts.begin(), counts.end(), ends.begin());
+  const auto ranks = static_cast<std::int64_t>(counts.size());
+  bool is_even = true;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const int count = counts[static_cast<std::size_t>(rank)];
+    if (count < 1) {
+      throw Error(ErrorCode::invalid_argument, "a share of " + std::to_string(count) + " leaves for rank " +
+                                                   std::to_string(rank) + ": give each rank at least one");
+    }
+    is_even = is_even && share_of(total_, rank, ranks).count == count;
+  }
+  if (!is_even) ends_ = std::make_shared<const std::vector<int>>(std::move(ends));
+}
+
+Share LeafShares::of(int rank, int ranks) const {
+  if (ends_ == nullptr) return share_of(total_, rank, ranks);
+  const auto own = static_cast<std::size_t>(rank);
+  const int first = rank == 0 ? 0 : (*ends_)[own - 1];
+  return {first, (*ends_)[own] - first};
+}
+
+std::vector<int> LeafShares::counts(int ranks) const {
+  std::vector<int> counts;
+  for (int rank = 0; rank < ranks; ++rank) counts.push_back(static_cast<int>(of(rank, ranks).count));
+  return counts;
+}
+
+std::strong_ordering operator<=>(const LeafShares& a, const LeafShares& b) {
+  if (const auto totals = a.total_ <=> b.total_; totals != 0) return totals;
+  if (a.ends_ == b.ends_) return std::strong_ordering::equal;
+  if (a.ends_ == nullptr || b.ends_ == nullptr) return (b.ends_ == nullptr) <=> (a.ends_ == nullptr);
+  return *a.ends_ <=> *b.ends_;
 }
 
 }  // namespace lockstep

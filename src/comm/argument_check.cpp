@@ -110,8 +110,11 @@ std::string overlap_complaint(const Collective& c, Rank rank) {
 /// Returns what is wrong with the leaves of a tree, or an empty string.
 std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
   if (c.kind != CollectiveKind::all_reduce) return "only an all_reduce adds up the leaves of a tree";
-  if (c.leaves.total < size)
-    return text(c.leaves.total) + " leaves are too few for " + text(size) + " ranks: each brings at least one";
+  const LeafShares& shares = c.leaves.shares;
+  if (shares.total() < size)
+    return text(shares.total()) + " leaves are too few for " + text(size) + " ranks: each brings at least one";
+  if (shares.ranks() != 0 && shares.ranks() != size)
+    return "the leaves are shared among " + text(shares.ranks()) + " ranks, not " + text(size);
   if (c.op == ReduceOp::average) return "an average over leaves: divide the sums by their number";
   const ConstBuffer whole = whole_input(c, rank, size);
   if (whole.count == c.in.count) return {};
@@ -141,7 +144,7 @@ std::string complaint(const Collective& c, Rank rank, int size) {
     std::string wrong = complaint_about_parts(c, rank, size);
     if (!wrong.empty()) return wrong;
   }
-  if (c.leaves.total != 0) {
+  if (c.leaves.shares.total() != 0) {
     std::string wrong = complaint_about_leaves(c, rank, size);
     if (!wrong.empty()) return wrong;
   }

@@ -40,7 +40,7 @@ std::uint64_t counted(const Collective& c) {
 /// Returns what the root's bits hold. An all_reduce has no root, so its number of leaves is stored there. Kinds with
 /// per-rank counts have no root either: a digest of the counts reveals counts that differ but have the same total.
 std::uint64_t root_or_digest(const Collective& c) {
-  if (c.leaves.total > 0) return static_cast<std::uint64_t>(c.leaves.total);
+  if (c.leaves.shares.total() > 0) return static_cast<std::uint64_t>(c.leaves.shares.total());
   return has_common_parts(c.kind) ? hash_of_parts(c) >> 20U : static_cast<std::uint64_t>(c.root.value);
 }
 
@@ -93,8 +93,10 @@ CallSignature signature_of(const Collective& collective) {
   CallSignature result{.call = pack(collective)};
   const Rank root = is_message(collective.kind) ? Rank{0} : collective.root;
   result.hash = combine(combine(0, result.call), static_cast<std::uint64_t>(root.value));
-  if (collective.leaves.total > 0) {
-    result.hash = combine(result.hash, static_cast<std::uint64_t>(collective.leaves.total));
+  if (const LeafShares& shares = collective.leaves.shares; shares.total() > 0) {
+    result.hash = combine(result.hash, static_cast<std::uint64_t>(shares.total()));
+    for (int rank = 0; rank < shares.ranks(); ++rank)
+      result.hash = combine(result.hash, static_cast<std::uint64_t>(shares.of(rank, shares.ranks()).count));
     result.hash = combine(result.hash, static_cast<std::uint64_t>(collective.leaves.stride.value));
   }
   if (has_common_parts(collective.kind)) result.hash = combine(result.hash, hash_of_parts(collective));
@@ -173,7 +175,7 @@ void require_agreement(std::span<const std::byte> signatures) {
     odd.insert(odd.end(), party.ranks.begin(), party.ranks.end());
   }
   throw Error(ErrorCode::mismatch,
-              text + ending + " (what reads the same differs in its label, or in the counts of its parts)",
+              text + ending + " (what reads the same differs in its label, or in the counts of its parts or leaves)",
               {.peers = std::move(odd)});
 }
 

@@ -12,8 +12,9 @@ namespace lockstep {
 /// The input of a rank to an all_reduce, from the first element of its first sum to the last element of its last sum.
 inline ConstBuffer whole_input(const Collective& collective, Rank rank, int ranks) {
   ConstBuffer whole = collective.in;
-  if (collective.leaves.total == 0) return whole;
-  const int sums = count_tree_nodes(collective.leaves.total, share_of(collective.leaves.total, rank.value, ranks));
+  const LeafShares& shares = collective.leaves.shares;
+  if (shares.total() == 0) return whole;
+  const int sums = count_tree_nodes(shares.total(), shares.of(rank.value, ranks));
   whole.count += (sums - 1) * collective.leaves.stride;
   return whole;
 }

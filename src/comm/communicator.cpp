@@ -39,7 +39,7 @@ void check(const BackEnd& back_end, Collective& collective) {
     throw back_end.refusal(ErrorCode::unsupported,
                            std::string(can.backend) + " does no averages: " + std::string(can.no_average), collective);
   }
-  if (collective.leaves.total > 0 && !can.no_leaves.empty()) {
+  if (collective.leaves.shares.total() > 0 && !can.no_leaves.empty()) {
     throw back_end.refusal(ErrorCode::unsupported,
                            std::string(can.backend) + " adds up no leaves of a tree: " + std::string(can.no_leaves),
                            collective);

@@ -76,13 +76,14 @@ class Prefetcher::Impl {
         real_(real),
         sampler_(std::move(sampler)),
         observer_(options.observer),
-        held_(options.held) {
+        held_(options.held),
+        allocate_(options.allocate) {
     const int workers = options.workers;
     check_arguments(dataset_.get(), real, sampler_, options);
     specs_ = specs_of(*dataset_, options.bytes);
     // There is one entry for each batch in use, one for the next, and one for each batch that is being prepared.
     entries_.resize(static_cast<std::size_t>(workers == 0 ? held_ : held_ + 1 + workers));
-    for (Prefetched& entry : entries_) allocate(entry, options.allocate);
+    allocate();
     try {
       for (int i = 0; i < workers; ++i)
         threads_.emplace_back([this, track = "data " + std::to_string(i)] { work(track); });
@@ -101,16 +102,17 @@ class Prefetcher::Impl {
     if (first_step < 0 || first_step > sampler_.steps())
       throw Error(ErrorCode::invalid_argument, "an epoch of " + std::to_string(sampler_.steps()) +
                                                    " steps cannot begin at step " + std::to_string(first_step));
-    {
-      std::unique_lock lock(mutex_);
-      end_ = 0;  // no worker starts another step
-      changed_.wait(lock, [this] { return busy_ == 0; });
+    begin_at(first_step, [&] {
       sampler_.start_epoch(epoch);
-      for (Prefetched& entry : entries_) entry.ready = false;
-      drawn_ = taken_ = in_use_ = first_step;
       end_ = sampler_.steps();
-    }
-    changed_.notify_all();
+    });
+  }
+
+  void move_shards(const LeafShares& shards) {
+    begin_at(taken_, [&] {
+      sampler_.move_shards(shards);
+      allocate();
+    });
   }
 
   const Batch* next() {
@@ -126,6 +128,21 @@ class Prefetcher::Impl {
   [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
 
  private:
+  /// Makes a change while no worker prepares a batch, and drops all batches. The next one is that of `step`.
+  template <typename Change>
+  void begin_at(std::int64_t step, const Change& change) {
+    {
+      std::unique_lock lock(mutex_);
+      const std::int64_t end = std::exchange(end_, 0);  // no worker starts another step
+      changed_.wait(lock, [this] { return busy_ == 0; });
+      for (Prefetched& entry : entries_) entry.ready = false;
+      drawn_ = taken_ = in_use_ = step;
+      end_ = end;
+      change();
+    }
+    changed_.notify_all();
+  }
+
   void stop() {
     {
       const std::lock_guard lock(mutex_);
@@ -135,12 +152,18 @@ class Prefetcher::Impl {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  void allocate(Prefetched& entry, const std::function<Allocation(Bytes)>& allocate) const {
+  /// Allocates memory for the largest batch in each entry, unless it is there.
+  void allocate() {
     const std::int64_t samples = sampler_.largest_share().value;
-    for (const TensorSpec& spec : specs_)
-      entry.memory.push_back(allocate({samples * spec.elements() * size_of(spec.dtype(real_))}));
-    entry.tensors.resize(specs_.size());
-    entry.slots.resize(specs_.size());
+    for (Prefetched& entry : entries_) {
+      entry.memory.resize(specs_.size());
+      entry.tensors.resize(specs_.size());
+      entry.slots.resize(specs_.size());
+      for (std::size_t i = 0; i < specs_.size(); ++i) {
+        const Bytes bytes{samples * specs_[i].elements() * size_of(specs_[i].dtype(real_))};
+        if (bytes > entry.memory[i].bytes()) entry.memory[i] = allocate_(bytes);
+      }
+    }
   }
 
   Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
@@ -222,6 +245,7 @@ class Prefetcher::Impl {
   DistributedSampler sampler_;
   Observer* observer_;
   int held_;
+  std::function<Allocation(Bytes)> allocate_;
   std::vector<Prefetched> entries_;
   double waited_seconds_ = 0;
 
@@ -242,6 +266,7 @@ Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, Distr
 Prefetcher::~Prefetcher() = default;
 
 void Prefetcher::start_epoch(std::int64_t epoch, std::int64_t first_step) { impl_->start_epoch(epoch, first_step); }
+void Prefetcher::move_shards(const LeafShares& shards) { impl_->move_shards(shards); }
 const Batch* Prefetcher::next() { return impl_->next(); }
 const DistributedSampler& Prefetcher::sampler() const { return impl_->sampler(); }
 double Prefetcher::waited_seconds() const { return impl_->waited_seconds(); }

@@ -33,20 +33,23 @@ void check(const SamplerOptions& options) {
                 std::to_string(options.shards) + " shards are too few for " + std::to_string(options.ranks) + " ranks");
 }
 
-/// Returns the range of a step's samples that a rank takes.
-Share taken(std::int64_t samples, const SamplerOptions& options) {
-  const std::int64_t shards = options.shards == 0 ? options.ranks : options.shards;
-  const Share own = share_of(shards, options.rank.value, options.ranks);
-  const std::int64_t first = share_of(samples, own.first, shards).first;
-  return {first, share_of(samples, own.end() - 1, shards).end() - first};
-}
-
 }  // namespace
 
-DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
+DistributedSampler::DistributedSampler(const SamplerOptions& options)
+    : options_(options), shards_(options.shards == 0 ? options.ranks : options.shards) {
   check(options);
   order_.resize(static_cast<std::size_t>(options.samples.value));
   start_epoch(1);
+}
+
+void DistributedSampler::move_shards(const LeafShares& shards) {
+  if (shards.total() != shards_.total() || (shards.ranks() != 0 && shards.ranks() != options_.ranks)) {
+    throw Error(ErrorCode::invalid_argument, std::to_string(shards.total()) + " shards of " +
+                                                 std::to_string(shards.ranks() == 0 ? options_.ranks : shards.ranks()) +
+                                                 " ranks are not the " + std::to_string(shards_.total()) +
+                                                 " shards of " + std::to_string(options_.ranks) + " ranks");
+  }
+  shards_ = shards;
 }
 
 void DistributedSampler::start_epoch(std::int64_t epoch) {
@@ -67,16 +70,22 @@ Count DistributedSampler::step_samples(std::int64_t step) const {
   return {std::min(options_.batch.value, options_.samples.value - step * options_.batch.value)};
 }
 
-std::int64_t DistributedSampler::first(std::int64_t step) const {
-  return taken(step_samples(step).value, options_).first;
+/// Returns the range of a step's samples that this rank takes.
+Share DistributedSampler::taken(std::int64_t step) const {
+  const std::int64_t samples = step_samples(step).value;
+  const Share own = shards_.of(options_.rank.value, options_.ranks);
+  const std::int64_t first = share_of(samples, own.first, shards_.total()).first;
+  return {first, share_of(samples, own.end() - 1, shards_.total()).end() - first};
 }
 
+std::int64_t DistributedSampler::first(std::int64_t step) const { return taken(step).first; }
+
 std::span<const std::int64_t> DistributedSampler::indices(std::int64_t step) const {
-  const Share own = taken(step_samples(step).value, options_);
+  const Share own = taken(step);
   return std::span(order_).subspan(static_cast<std::size_t>(step * options_.batch.value + own.first),
                                    static_cast<std::size_t>(own.count));
 }
 
-Count DistributedSampler::largest_share() const { return {taken(step_samples(0).value, options_).count}; }
+Count DistributedSampler::largest_share() const { return {taken(0).count}; }
 
 }  // namespace lockstep::data

@@ -117,6 +117,22 @@ void DataParallel::gather(const Buffer& flat) {
 DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on}; }
 void DataParallel::number_steps_from(std::int64_t next) { state_->step = next; }
 
+void DataParallel::move_shards(const LeafShares& shards, int places) {
+  const auto turn = state_->group->take_turn();
+  if (state_->within_a_step()) throw state_->refusal("shards are moved between steps: call finish() first");
+  const int ranks = shards.ranks() == 0 ? state_->group->size() : shards.ranks();
+  if (shards.total() == 0 || shards.total() != state_->options.shards || ranks != state_->group->size()) {
+    throw state_->refusal(std::to_string(shards.total()) + " shards of " + std::to_string(ranks) +
+                          " ranks cannot replace " + std::to_string(state_->options.shards) + " shards of " +
+                          std::to_string(state_->group->size()) + " ranks: moving shards does not change their number");
+  }
+  state_->shards = shards;
+  state_->options.places = places;
+  state_->exposed_before = exposed_seconds();
+  state_->tensors.set_places(places, *state_->group);
+  state_->join(*state_->group);
+}
+
 void DataParallel::rebind(ProcessGroup& group) {
   if (state_->within_a_step() && !state_->has_failed)
     throw state_->refusal("a group is changed between steps: call finish() first");
@@ -124,6 +140,7 @@ void DataParallel::rebind(ProcessGroup& group) {
   if (state_->has_failed) state_->forget_step();
   state_->exposed_before = exposed_seconds();
   state_->tensors.move_to(group);
+  state_->shards = state_->options.shards;
   state_->join(group);
 }
 

@@ -53,6 +53,7 @@ Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value 
 
 DataParallel::State::State(ProcessGroup& group_in, ddp::Tensors tensors_in, const DataParallelOptions& options_in)
     : options(options_in),
+      shards(options.shards),
       tensors(std::move(tensors_in)),
       tally(tensors.layout().tensors().size()),
       finite(tensors.layout().tensors().size()),
@@ -72,13 +73,13 @@ void DataParallel::State::join(ProcessGroup& other) {
                 {.rank = group->rank().value, .host = group->host()});
   }
   if (options.shard_optimizer) check_sharing();
-  if (options.shards != 0) check_sharding();
+  if (shards.total() != 0) check_sharding();
   (void)group->control();  // created here, because creating it is collective
   reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                   ddp::BucketOptions{.size = options.bucket,
                                      .first = first_bucket(options.bucket),
                                      .parts = options.shard_optimizer ? group->size() : 0},
-                  Leaves{options.shards, tensors.layout().count()}, options.observer,
+                  Leaves{shards, tensors.layout().count()}, options.observer,
                   std::vector<std::int64_t>{options.compare_every, options.allow_unused ? 1 : 0});
   values.begin_anew();
 }
@@ -98,13 +99,12 @@ void DataParallel::State::check_sharing() const {
 }
 
 int DataParallel::State::sums() const {
-  if (options.shards == 0) return 1;
-  return count_tree_nodes(options.shards, share_of(options.shards, group->rank().value, group->size()));
+  return shards.total() == 0 ? 1 : count_tree_nodes(shards.total(), shards.of(group->rank().value, group->size()));
 }
 
 void DataParallel::State::check_sharding() const {
-  if (options.shards < group->size()) {
-    throw refusal(std::to_string(options.shards) + " shards for " + std::to_string(group->size()) +
+  if (shards.total() < group->size()) {
+    throw refusal(std::to_string(shards.total()) + " shards for " + std::to_string(group->size()) +
                   " ranks: each needs one at least, so use no more ranks than shards");
   }
   if (options.places < sums()) {
@@ -172,7 +172,7 @@ void DataParallel::State::check_parameter(int parameter) const {
 
 void DataParallel::State::move_gradient(int parameter, const Buffer& gradient) {
   check_parameter(parameter);
-  if ((options.shards != 0 || options.shard_optimizer) && !tensors.is_in_flat_memory(parameter, gradient)) {
+  if ((shards.total() != 0 || options.shard_optimizer) && !tensors.is_in_flat_memory(parameter, gradient)) {
     const std::string& name = tensors.layout().at(parameter).name;
     throw refusal("the gradient of '" + name +
                       "' is given in other memory than gradient() says: with shards or shard_optimizer it stays there",

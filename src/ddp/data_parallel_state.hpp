@@ -93,6 +93,7 @@ struct DataParallel::State {
 
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
+  LeafShares shards;  // of each rank; none without shards
   ddp::Tensors tensors;
   ddp::Tally tally;
   ddp::FiniteCheck finite;

@@ -110,7 +110,7 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
   }
   Fnv1a all;
   all.add(static_cast<std::int64_t>(hash(layout, gradients.dtype, buckets_)));
-  all.add(static_cast<std::int64_t>(leaves.total));
+  for (const int own : leaves.shares.counts(communicator.size())) all.add(static_cast<std::int64_t>(own));
   for (const std::int64_t setting : settings) all.add(setting);
   check_agreement(all.value());
 }

@@ -87,7 +87,7 @@ class Reducer {
   [[nodiscard]] const std::vector<LayoutPart>& summed() const { return scatters() ? owned_ : whole_; }
   /// Returns whether there are sums that this rank does not get.
   [[nodiscard]] bool scatters() const {
-    return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.total == 0;
+    return !buckets_.empty() && !buckets_.front().parts.empty() && leaves_.shares.total() == 0;
   }
   /// Returns the time that this thread has spent waiting for communication in `finish`, `order_before` and `gather`,
   /// since construction.

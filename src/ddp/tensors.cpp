@@ -119,6 +119,15 @@ void Tensors::keep_gradients_forever() {
   kept.push_back(std::move(gradients_));
 }
 
+void Tensors::set_places(int places, const ProcessGroup& group) {
+  const Bytes bytes{places * layout_.count().value * size_of(dtype_)};
+  if (bytes > gradients_.bytes()) {
+    gradients_ = {};  // frees the old memory before the new one is allocated
+    gradients_ = group.allocate(bytes);
+  }
+  places_ = places;
+}
+
 Buffer Tensors::flat(const Allocation& memory) const { return {memory.data(), layout_.count(), dtype_, memory.kind()}; }
 
 Buffer Tensors::part(const Allocation& memory, int index) const {

@@ -34,6 +34,8 @@ class Tensors {
   void move_to(const ProcessGroup& group);
   /// Never frees the memory of the gradients, to which messages of a failed operation may still be written.
   void keep_gradients_forever();
+  /// Sets the number of gradient buffers. Gradients are lost. @pre the program has no gradients of its own
+  void set_places(int places, const ProcessGroup& group);
 
   [[nodiscard]] const Layout& layout() const { return layout_; }
   [[nodiscard]] bool are_the_programs() const { return !program_values_.empty(); }

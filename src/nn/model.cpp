@@ -120,9 +120,7 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
                                             std::string(ops.device().name()) +
                                             "': lanes are threads of the host, use 1");
   }
-  lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
-                                   ops_);
-  numbers_ = std::make_unique<StepNumbers>(ops.device(), graph_, options_, max_in_flight());
+  prepare_for_shards();
   slots_.resize(static_cast<std::size_t>(max_in_flight()));
   for (Slot& slot : slots_) {
     slot.has_inputs = ops.device().new_event();
@@ -131,6 +129,23 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
 }
 
 Model::~Model() = default;
+
+void Model::prepare_for_shards() {
+  lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
+                                   ops_);
+  numbers_ = std::make_unique<StepNumbers>(ops_.device(), graph_, options_, max_in_flight());
+}
+
+void Model::take_shards(const Share& own) {
+  require_none_in_flight();
+  ModelOptions options = options_;
+  options.own_shards = own;
+  check_shards(options);
+  options_ = std::move(options);
+  prepared_.clear();
+  bound_ = false;
+  prepare_for_shards();
+}
 
 void Model::bind(const Memory& memory) {
   require_none_in_flight();

@@ -100,6 +100,10 @@ void MetricsFile::write(const StragglerEvent& event) {
                   {"slow_ranks", to_json(event.ranks)}});
 }
 
+void MetricsFile::write(const BalanceEvent& event) {
+  append(*file_, {{"event", "balance"}, {"epoch", event.epoch}, {"step", event.step}, {"shards", event.shards}});
+}
+
 void MetricsFile::write(const EpochEvent& event) {
   Json line = {{"event", "epoch"}, {"epoch", event.epoch}, {"train_loss", event.train_loss}};
   add_metrics(line, "val_", event.metrics);
@@ -109,6 +113,7 @@ void MetricsFile::write(const EpochEvent& event) {
                {"data_wait_seconds", event.data_wait_seconds},
                {"evaluation_seconds", event.evaluation_seconds},
                {"slow_ranks", to_json(event.slow_ranks)}});
+  if (!event.shards.empty()) line["shards"] = event.shards;
   append(*file_, line);
 }
 

@@ -83,6 +83,14 @@ std::string lines_of(std::span<const SlowRank> ranks) {
   return lines;
 }
 
+/// Returns "shards of ranks 0 … 3: 5 5 4 2".
+std::string text_of_shards(std::span<const int> shards) {
+  constexpr std::size_t most = 64;
+  std::string text = "shards of ranks 0 … " + std::to_string(shards.size() - 1) + ":";
+  for (const int own : shards.first(std::min(most, shards.size()))) text += ' ' + std::to_string(own);
+  return text + (shards.size() > most ? " …" : "");
+}
+
 /// Returns "val top5 accuracy".
 std::string column_of(const MetricValue& metric) {
   std::string column = "val " + metric.name;
@@ -152,6 +160,7 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
   }
   heading += '\n';
   row += '\n' + lines_of(below);
+  if (!event.shards.empty()) row += "  " + text_of_shards(event.shards) + '\n';
   print(heading_done_ ? row : heading + row);
   heading_done_ = true;
   phase(place_text(std::min(event.epoch + 1, epochs_of(run_))), now);
@@ -165,6 +174,11 @@ void ProgressDisplay::stragglers(const StragglerEvent& event) {
   print(event.ranks.front().is_straggler
             ? when + "slow ranks\n" + lines_of(event.ranks)
             : when + "no rank is slow; the slowest is " + text_of(event.ranks.front()) + '\n');
+}
+
+void ProgressDisplay::balance(const BalanceEvent& event) {
+  print(place_text(event.epoch) + format("  after step %lld: ", static_cast<long long>(event.step)) +
+        text_of_shards(event.shards) + '\n');
 }
 
 void ProgressDisplay::tick(Clock::time_point now) {

@@ -26,6 +26,18 @@ LOCKSTEP_HOST_DEVICE inline Moments merged(const Moments& a, const Moments& b) {
           a.squares + b.squares + apart * apart * (a.count * b.count / count)};
 }
 
+/// Moves a channel's running statistics towards those of a batch. All compute libraries round alike here, because
+/// shards without samples are computed by another one than shards with samples.
+template <typename T>
+void update_running(T& mean, T& variance, double momentum, double count, double batch_mean, double batch_variance) {
+  const auto update = [momentum](T& running, double batch) {
+    running = static_cast<T>((1 - momentum) * static_cast<double>(running) + momentum * batch);
+  };
+  update(mean, batch_mean);
+  // A single value has no unbiased variance, so its biased variance, 0, is used.
+  update(variance, count > 1 ? batch_variance * count / (count - 1) : batch_variance);
+}
+
 /// Reduces at(begin) … at(end − 1) pairwise, in an order that depends on their number alone.
 template <typename At, typename Join>
 auto fold_pairwise(std::int64_t begin, std::int64_t end, const At& at, const Join& join) -> decltype(at(begin)) {

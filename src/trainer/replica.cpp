@@ -45,15 +45,20 @@ auto on_every_rank(const ProcessGroup& group, const Make& make) {
   }
 }
 
-Share own_shards(const ProcessGroup& group, const TrainerOptions& options) {
-  if (options.shards == 0) return {0, 1};
+LeafShares checked_shards(const ProcessGroup& group, const TrainerOptions& options) {
+  if (options.shards == 0) return {};
   if (options.shards < group.size() || options.lanes < 1) {
     throw Error(ErrorCode::invalid_argument,
                 std::to_string(options.shards) + " shards on " + std::to_string(group.size()) + " ranks of " +
                     std::to_string(options.lanes) +
                     " lanes: each rank needs a shard and a lane, so use no more ranks than shards");
   }
-  return share_of(options.shards, group.rank().value, group.size());
+  return options.shards;
+}
+
+/// Returns this rank's shards, or without shards its samples as one.
+Share own_shards(const ProcessGroup& group, const LeafShares& shards) {
+  return shards.total() == 0 ? Share{0, 1} : shards.of(group.rank().value, group.size());
 }
 
 /// Checks that all ranks use the same kernel choices. Shards give the same bits only on the same kind of processor,
@@ -93,7 +98,7 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
           .optimizer = checked.options(),
           .accumulate = options.accumulate,
           .shards = options.shards,
-          .own_shards = own_shards(group, options),
+          .own_shards = own_shards(group, options.shards),
           .lanes = options.lanes,
           .synchronized_parts = !options.sync_batch_norm ? 0
                                 : options.shards > 0     ? options.shards
@@ -140,8 +145,7 @@ nn::Graph with_bytes(nn::Graph graph, const ops::Ops& ops, const std::vector<Ten
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
                  const TrainerOptions& options, Observer* observer)
     : group_(&group),
-      shards_(options.shards),
-      own_shards_(on_every_rank(group, [&] { return own_shards(group, options); })),
+      shards_(on_every_rank(group, [&] { return checked_shards(group, options); })),
       model_(on_every_rank(group, [&] { return with_bytes(graph, ops, tensors); }), ops,
              on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(group, model_.parameters(), options.precision,
@@ -159,7 +163,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       seed_(options.seed),
       submitted_(static_cast<std::size_t>(model_.max_in_flight())) {
   on_every_rank(group, [&] { check_loss_scale(options.loss_scale); });
-  require_equal_arithmetic(group, ops, shards_ > 0);
+  require_equal_arithmetic(group, ops, shards_.total() > 0);
   model_.bind(store_.memory());
   model_.initialize(options.seed);
   // Every rank makes the initial values from the same seed, but processors that round differently could make different
@@ -186,6 +190,24 @@ void Replica::prepare(Count samples, bool training) {
                     " samples that this rank has in a step, " + remedy,
                 {.rank = group_->rank().value, .host = group_->host(), .bytes = error.context().bytes});
   }
+}
+
+void Replica::move_shards(const LeafShares& shards) {
+  if (shards_.total() == 0 || shards.total() != shards_.total() ||
+      (shards.ranks() != 0 && shards.ranks() != group_->size())) {
+    throw Error(ErrorCode::invalid_argument,
+                std::to_string(shards.total()) + " shards of " +
+                    std::to_string(shards.ranks() == 0 ? group_->size() : shards.ranks()) + " ranks cannot replace " +
+                    std::to_string(shards_.total()) + " shards of " + std::to_string(group_->size()) +
+                    " ranks: moving shards does not change their number",
+                {.rank = group_->rank().value, .host = group_->host()})
+        .on_every_rank();
+  }
+  store_.move_shards(shards);
+  shards_ = shards;
+  model_.take_shards(own_shards(*group_, shards));
+  data_parallel_.move_shards(shards, model_.gradient_places());
+  model_.bind(store_.memory());
 }
 
 nn::Feed Replica::feed(const data::Batch& batch) {
@@ -275,12 +297,12 @@ void Replica::sum(const Buffer& numbers, Queue queue) {
 
 void Replica::gather(const Buffer& own, const Buffer& all, Queue queue) {
   const Waiting waiting(waited_seconds_);
-  if (shards_ == 0) {
+  if (shards_.total() == 0) {
     return order(communicator(queue).all_gather(own, all, queue, "batch norm"), queue);
   }
-  const std::int64_t each = own.count.value / own_shards_.count;
+  const std::int64_t each = own.count.value / own_shards(*group_, shards_).count;
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
-    counts_[rank].value = each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+    counts_[rank].value = each * shards_.of(static_cast<int>(rank), group_->size()).count;
   order(communicator(queue).all_gather_v(own, all, counts_, queue, "batch norm"), queue);
 }
 

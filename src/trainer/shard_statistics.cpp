@@ -33,8 +33,9 @@ void average_over_ranks(const Buffer& state, std::int64_t samples, Communicator&
   communicator.all_reduce(state, state, ReduceOp::sum, Queue::host(), "statistics").wait();
 }
 
-void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
+void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, const LeafShares& shards,
                          Communicator& communicator) {
+  const Share own = shards.of(communicator.rank().value, communicator.size());
   const std::int64_t total =
       sum_over_ranks(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), communicator);
   const Count count{states.count.value / own.count};
@@ -46,7 +47,8 @@ void average_over_shards(const Buffer& states, std::span<const std::int64_t> sam
   for (std::size_t shard = 0; shard < samples.size(); ++shard) {
     sums.push_back(state(shard));
     nn::scale(sums.back(), static_cast<double>(samples[shard]) / static_cast<double>(total));
-    while (std::ssize(sums) > count_tree_nodes(shards, Share{own.first, static_cast<std::int64_t>(shard) + 1})) {
+    while (std::ssize(sums) >
+           count_tree_nodes(shards.total(), Share{own.first, static_cast<std::int64_t>(shard) + 1})) {
       const Buffer upper = sums.back();
       sums.pop_back();
       const Buffer& lower = sums.back();

@@ -17,9 +17,8 @@ void overwrite(const Buffer& to, const Buffer& from);
 /// that each shard has seen, and added in the canonical order. If the total is 0, they keep their values. Collective.
 /// @param states   running statistics of this rank's shards, one after the other
 /// @param samples  number of samples that each of them has seen
-/// @param shards   number of shards of all ranks
-/// @param own      this rank's shards
-void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, int shards, const Share& own,
+/// @param shards   of all ranks
+void average_over_shards(const Buffer& states, std::span<const std::int64_t> samples, const LeafShares& shards,
                          Communicator& communicator);
 
 /// Does the same without shards: each rank has running statistics and has seen `samples`. Collective.

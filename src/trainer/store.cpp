@@ -19,10 +19,6 @@ std::int64_t total_of(std::span<const Count> counts) {
   return total;
 }
 
-Share own_shards_of(const ProcessGroup& group, int shards) {
-  return shards == 0 ? Share{0, 1} : share_of(shards, group.rank().value, group.size());
-}
-
 }  // namespace
 
 /// Copies between memory of the host and of the device.
@@ -40,11 +36,10 @@ Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_par
       is_sharded_(options.zero),
       has_averages_(options.ema > 0),
       statistics_are_equal_(options.sync_batch_norm),
-      shards_(options.shards),
-      own_shards_(own_shards_of(group, options.shards)),
-      statistics_(model.device().allocate({own_shards_.count * model.state().count().value * size_of(model.dtype())})),
-      samples_seen_(static_cast<std::size_t>(own_shards_.count)),
+      has_shards_(options.shards > 0),
+      shards_(has_shards_ ? options.shards : group.size()),
       counts_(static_cast<std::size_t>(group.size())) {
+  allocate_statistics();
   const Bytes own{total(owned()).value * size_of(model.dtype())};
   for (std::size_t i = 0; i < state_names().size(); ++i) optimizer_state_.push_back(group.allocate(own));
   averages_ = model.device().allocate(has_averages_ ? own : Bytes{});
@@ -57,7 +52,7 @@ nn::Model::Memory Store::memory() const {
           .optimizer_state = optimizer_state(),
           .averages = averages(),
           .owned = is_sharded_ ? std::optional(owned()) : std::nullopt,
-          .summed = is_sharded_ && shards_ == 0 ? std::optional(data_parallel_->summed()) : std::nullopt,
+          .summed = is_sharded_ && !has_shards_ ? std::optional(data_parallel_->summed()) : std::nullopt,
           .buckets = data_parallel_->buckets(),
           .gathered_averages = data_parallel_->gradients()};
 }
@@ -83,9 +78,24 @@ Buffer Store::statistics(std::int64_t shard) const {
   return slice(statistics(), {shard * count.value}, count);
 }
 
-void Store::count_samples(Count samples, std::vector<std::int64_t>& seen) const {
-  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard)
-    seen[static_cast<std::size_t>(shard)] += share_of(samples.value, shard, own_shards_.count).count;
+void Store::allocate_statistics() {
+  const std::int64_t shards = own_shards().count;
+  statistics_ = {};  // frees the old memory before the new one is allocated
+  statistics_ = model_->device().allocate({shards * model_->state().count().value * size_of(model_->dtype())});
+  samples_seen_.assign(static_cast<std::size_t>(shards), 0);
+}
+
+void Store::move_shards(const LeafShares& shards) {
+  AllStatistics all = gather_statistics();
+  shards_ = shards;
+  allocate_statistics();
+  take_statistics(all);
+}
+
+void Store::count_samples(Count samples, std::vector<std::int64_t>& seen) {
+  const auto shards = std::ssize(seen);
+  for (std::int64_t shard = 0; shard < shards; ++shard)
+    seen[static_cast<std::size_t>(shard)] += share_of(samples.value, shard, shards).count;
 }
 
 void Store::count_samples(Count samples) { count_samples(samples, samples_seen_); }
@@ -93,8 +103,8 @@ void Store::count_samples(Count samples) { count_samples(samples, samples_seen_)
 void Store::average_statistics() {
   if (statistics_are_equal_) return;
   const HostView view(model_->device(), statistics());
-  if (shards_ > 0) {
-    average_over_shards(view.buffer(), samples_seen_, shards_, own_shards_, group_->control());
+  if (has_shards_) {
+    average_over_shards(view.buffer(), samples_seen_, shards_, group_->control());
   } else {
     average_over_ranks(view.buffer(), samples_seen_.front(), group_->control());
   }
@@ -111,8 +121,7 @@ void Store::average_statistics() {
 
 std::span<const Count> Store::times_shards(std::int64_t each) {
   for (std::size_t rank = 0; rank < counts_.size(); ++rank)
-    counts_[rank].value =
-        shards_ == 0 ? each : each * share_of(shards_, static_cast<std::int64_t>(rank), group_->size()).count;
+    counts_[rank].value = each * shards_.of(static_cast<int>(rank), group_->size()).count;
   return counts_;
 }
 
@@ -158,9 +167,9 @@ void Store::take_statistics(AllStatistics& all) {
   const bool same_parts = !statistics_are_equal_ && std::ssize(all.samples) == total_of(times_shards(1));
   if (!same_parts) average_parts(all.parts, all.samples);
   const Count count = model_->state().count();
-  const std::int64_t first = shards_ > 0 ? own_shards_.first : group_->rank().value;
-  for (std::int64_t shard = 0; shard < own_shards_.count; ++shard) {
-    const std::int64_t part = same_parts ? first + shard : 0;
+  const Share own = own_shards();
+  for (std::int64_t shard = 0; shard < own.count; ++shard) {
+    const std::int64_t part = same_parts ? own.first + shard : 0;
     overwrite(statistics(shard), slice(all.parts, {part * count.value}, count));
     samples_seen_[static_cast<std::size_t>(shard)] = same_parts ? all.samples[static_cast<std::size_t>(part)] : 0;
   }

@@ -15,6 +15,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
+#include "trainer/balance.hpp"
 #include "trainer/checkpoints.hpp"
 #include "trainer/resume.hpp"
 #include "trainer/run_section.hpp"
@@ -43,6 +44,7 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
           "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
               number(group.size()) + ": give every rank at least one sample",
           group);
+  require(!options.balance || options.shards > 0, "balance moves shards, and there are none: set their number", group);
   require(options.batch.value <= data.train->size(),
           "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
               " training images",
@@ -99,13 +101,14 @@ void prepare_shares(Replica& replica, const data::DistributedSampler& sampler) {
 
 /// Returns the parts of a test batch that this rank predicts by themselves, as ranges of the global batch: its shards,
 /// if there are any, because how a kernel rounds a sample may depend on how many others it computes with it.
-std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup& group, int shards) {
-  const std::int64_t parts = shards == 0 ? group.size() : shards;
-  const Share own = share_of(parts, group.rank().value, group.size());
+std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup& group, const LeafShares& shards) {
+  const bool has_shards = shards.total() > 0;
+  const std::int64_t parts = has_shards ? shards.total() : group.size();
+  const Share own = has_shards ? shards.of(group.rank().value, group.size()) : Share{group.rank().value, 1};
   std::vector<Share> ranges;
   for (std::int64_t part = own.first; part < own.end(); ++part) {
     const Share range = share_of(step_samples, part, parts);
-    if (range.count > 0 || shards == 0) ranges.push_back(range);
+    if (range.count > 0 || !has_shards) ranges.push_back(range);
   }
   return ranges;
 }
@@ -144,7 +147,8 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       listener_(listener),
       replica_(group, ops, graph, data::tensors_with_bytes(*data.train), options, observer),
       batches_(make_batches(data.train, group, options, replica_.model(), true, observer)),
-      test_batches_(make_batches(data.test, group, options, replica_.model(), false, nullptr)) {
+      test_batches_(make_batches(data.test, group, options, replica_.model(), false, nullptr)),
+      balance_(options.balance && group.size() > 1 ? std::make_unique<Balance>() : nullptr) {
   state_.loss_scale = options_.loss_scale.initial;
   replica_.start_from(state_);
   for (std::unique_ptr<Metric>& metric : make_metrics(replica_.model().graph(), data.train->tensors()))
@@ -157,7 +161,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   prepare_shares(replica_, batches_.sampler());
   const data::DistributedSampler& tests = test_batches_.sampler();
   for (const std::int64_t step : {std::int64_t{0}, tests.steps() - 1}) {
-    for (const Share& part : predicted_parts(tests.step_samples(step).value, group, options.shards))
+    for (const Share& part : predicted_parts(tests.step_samples(step).value, group, replica_.shards()))
       replica_.prepare({part.count}, false);
   }
 }
@@ -319,7 +323,8 @@ observe::EpochEvent Trainer::train_epoch() {
           .images_per_second = static_cast<double>(run_samples_ - samples_before) / seconds,
           .exposed_communication_seconds = replica_.data_parallel().exposed_seconds() - exposed,
           .data_wait_seconds = batches_.waited_seconds() - waited,
-          .slow_ranks = slow_ranks_since(times_before, state_.global_step - step_before)};
+          .slow_ranks = slow_ranks_since(times_before, state_.global_step - step_before),
+          .shards = options_.balance ? replica_.shards().counts(group_->size()) : std::vector<int>{}};
 }
 
 Trainer::Times Trainer::times() const { return {run_seconds_, batches_.waited_seconds(), replica_.waited_seconds()}; }
@@ -347,6 +352,26 @@ void Trainer::report_stragglers() {
       .epoch = state_.epoch, .step = state_.step, .steps = steps, .ranks = slow_ranks_since(stragglers_.before, steps)};
   stragglers_ = {.before = times(), .global_step = state_.global_step, .reported = Clock::now()};
   if (listener_ != nullptr && !event.ranks.empty()) listener_->stragglers(event);
+}
+
+void Trainer::move_shards(const LeafShares& shards) {
+  replica_.move_shards(shards);
+  replica_.start_from(state_);
+  batches_.move_shards(shards);
+  test_batches_.move_shards(shards);
+  prepare_shares(replica_, batches_.sampler());
+}
+
+/// Adds the step to the times that decide whether shards move, and moves them if they are to. Collective.
+void Trainer::balance(double step_seconds) {
+  const double waited = replica_.waited_seconds() - std::exchange(waited_before_step_, replica_.waited_seconds());
+  if (!balance_->add({.own = step_seconds - waited, .whole = step_seconds})) return;
+  const std::optional<LeafShares> better = balance_->decide(*group_, replica_.shards());
+  if (!better) return;
+  group_->progress().note_task("moving shards", state_.global_step);
+  move_shards(*better);
+  if (listener_ != nullptr)
+    listener_->balance({.epoch = state_.epoch, .step = state_.step, .shards = better->counts(group_->size())});
 }
 
 std::int64_t Trainer::train_steps(std::int64_t most) {
@@ -413,6 +438,7 @@ void Trainer::finish_step(Clock::time_point& begin) {
   report_step();
   if (stragglers_.is_due) report_stragglers();
   save_after_step();
+  if (balance_ && !all_steps_done()) balance(seconds);
   begin = Clock::now();
 }
 
@@ -473,7 +499,7 @@ std::optional<std::vector<observe::MetricValue>> Trainer::evaluate(std::int64_t 
   double counts[2] = {0, 0};  // number of samples; number of ranks that want to stop
   test_batches_.start_epoch(1);
   for (std::int64_t done = 1; const data::Batch* batch = test_batches_.next(); ++done) {
-    for (const Share& range : predicted_parts(batch->step_samples.value, *group_, options_.shards)) {
+    for (const Share& range : predicted_parts(batch->step_samples.value, *group_, replica_.shards())) {
       const PartOfBatch part(*batch, range);
       const nn::Prediction prediction = replica_.predict(part.batch());
       for (const std::unique_ptr<Metric>& metric : metrics_) metric->add(prediction, part.batch());

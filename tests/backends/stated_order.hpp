@@ -111,14 +111,15 @@ inline void check(Communicator& c, collectives::Algorithm algorithm, std::int64_
 
 /// Checks the result of the canonical tree over `leaves` random leaves, of which this rank adds up its own.
 /// @param where  memory for its sums, of `stride` elements each
-inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool in_place, const Buffer& where,
-                         std::int64_t stride) {
+inline void check_leaves(Communicator& c, const LeafShares& shares, std::int64_t count, bool in_place,
+                         const Buffer& where, std::int64_t stride) {
+  const int leaves = shares.total();
   SCOPED_TRACE(std::to_string(leaves) + " leaves, rank " + std::to_string(c.rank().value) + " of " +
                std::to_string(c.size()) + ", count " + std::to_string(count) + (in_place ? ", in place" : ""));
   const auto inputs = inputs_of(leaves, count);
   auto* const sums = static_cast<float*>(where.data);
   std::size_t sum = 0;
-  for (const LeafNode& node : tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()))) {
+  for (const LeafNode& node : tree_nodes(leaves, shares.of(c.rank().value, c.size()))) {
     const std::span<const std::vector<float>> below(inputs.data() + node.first, static_cast<std::size_t>(node.leaves));
     const auto own = canonical_sums({below.begin(), below.end()});
     std::copy(own.begin(), own.end(), sums + static_cast<std::ptrdiff_t>(sum++) * stride);
@@ -126,7 +127,7 @@ inline void check_leaves(Communicator& c, int leaves, std::int64_t count, bool i
   std::vector<float> apart(in_place ? 0 : static_cast<std::size_t>(count));
   const Buffer first{sums, {count}, DType::float32};
   const Buffer out = in_place ? first : Buffer{apart.data(), {count}, DType::float32};
-  c.all_reduce(first, out, ReduceOp::sum, Leaves{leaves, {stride}}, Queue::host(), "leaves").wait();
+  c.all_reduce(first, out, ReduceOp::sum, Leaves{shares, {stride}}, Queue::host(), "leaves").wait();
   const auto* const result = static_cast<const float*>(out.data);
   ASSERT_EQ(bits({result, result + count}), bits(canonical_sums(inputs)));
 }
@@ -145,6 +146,12 @@ inline void check_leaves(Communicator& c) {
         check_leaves(c, leaves, count, in_place, {own.data(), {sums * most}, DType::float32}, count + count % 2);
         check_leaves(c, leaves, count, in_place, shared.as(DType::float32), most);
       }
+  }
+  std::vector<int> uneven(static_cast<std::size_t>(c.size()), 2);
+  for (const int more : {5, 3}) {
+    uneven.front() += more;
+    std::reverse(uneven.begin(), uneven.end());
+    check_leaves(c, LeafShares(uneven), 1009, true, shared.as(DType::float32), most);
   }
 }
 

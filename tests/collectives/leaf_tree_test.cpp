@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,14 +21,14 @@ namespace {
 constexpr int most_leaves = 16;
 
 /// In a trial, the leaves of a rank are the sums that it contributes.
-Trial trial_of(int leaves, int ranks, std::int64_t count, bool in_place) {
+Trial trial_of(const LeafShares& leaves, int ranks, std::int64_t count, bool in_place) {
   Trial trial{.count = {count}, .in_place = in_place};
   for (const auto& nodes : shares_of_ranks(leaves, ranks)) trial.leaves.push_back(static_cast<int>(nodes.size()));
   return trial;
 }
 
-std::vector<Plan> plans_of_leaves(const Trial& trial, int leaves, Algorithm algorithm, const ClusterShape& shape,
-                                  const Reaches& reaches) {
+std::vector<Plan> plans_of_leaves(const Trial& trial, const LeafShares& leaves, Algorithm algorithm,
+                                  const ClusterShape& shape, const Reaches& reaches) {
   const auto ranks = static_cast<int>(trial.leaves.size());
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank)
@@ -44,7 +45,7 @@ std::vector<Plan> plans_of_leaves(const Trial& trial, int leaves, Algorithm algo
 }
 
 /// Returns the canonical order, with the ranks' sums in the places of the nodes.
-Expression expected(Expressions& expressions, int leaves, int ranks) {
+Expression expected(Expressions& expressions, const LeafShares& leaves, int ranks) {
   std::vector<Expression> brought;
   std::vector<int> widths;
   for (const auto& nodes : shares_of_ranks(leaves, ranks))
@@ -57,10 +58,12 @@ Expression expected(Expressions& expressions, int leaves, int ranks) {
       [&](Expression a, Expression b) { return expressions.combine(a, b); });
 }
 
-void expect_canonical(int leaves, int ranks, std::int64_t count, bool in_place, Algorithm algorithm,
+void expect_canonical(const LeafShares& leaves, int ranks, std::int64_t count, bool in_place, Algorithm algorithm,
                       const ClusterShape& shape, const Reaches& reaches) {
-  SCOPED_TRACE(std::to_string(leaves) + " leaves, " + std::to_string(ranks) + " ranks, " + std::to_string(count) +
-               " elements" + (in_place ? ", in place" : "") + ", nodes " + std::to_string(shape.nodes()));
+  std::string counts;
+  for (const int own : leaves.counts(ranks)) counts += std::to_string(own) + " ";
+  SCOPED_TRACE(counts + "leaves on " + std::to_string(ranks) + " ranks, " + std::to_string(count) + " elements" +
+               (in_place ? ", in place" : "") + ", nodes " + std::to_string(shape.nodes()));
   const Trial trial = trial_of(leaves, ranks, count, in_place);
   Simulation simulation = simulate(plans_of_leaves(trial, leaves, algorithm, shape, reaches), trial);
   ASSERT_TRUE(is_right(simulation));
@@ -128,6 +131,67 @@ TEST(TreeNodes, OfAllRanksFoldAsTheLeavesDo) {
     }
 }
 
+/// Calls `use` with every division of the leaves among the ranks.
+void for_each_division(int leaves, int ranks, const std::function<void(const LeafShares&)>& use) {
+  std::vector<int> counts;
+  const std::function<void(int)> divide = [&](int left) {
+    const int ranks_left = ranks - static_cast<int>(counts.size());
+    for (int own = ranks_left == 1 ? left : 1; own <= left - ranks_left + 1; ++own) {
+      counts.push_back(own);
+      ranks_left == 1 ? use(LeafShares(counts)) : divide(left - own);
+      counts.pop_back();
+    }
+  };
+  divide(leaves);
+}
+
+TEST(LeafShares, AreConsecutiveInTheOrderOfRanks) {
+  int divisions = 0;
+  for_each_division(6, 3, [&](const LeafShares& shares) {
+    ++divisions;
+    std::int64_t next = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      const Share own = shares.of(rank, 3);
+      EXPECT_EQ(own.first, next);
+      EXPECT_GE(own.count, 1);
+      EXPECT_EQ(own.count, shares.counts(3)[static_cast<std::size_t>(rank)]);
+      next = own.end();
+    }
+    EXPECT_EQ(next, 6);
+    EXPECT_EQ(shares.total(), 6);
+    EXPECT_EQ(shares.ranks(), shares == LeafShares(6) ? 0 : 3);
+  });
+  EXPECT_EQ(divisions, 10);
+}
+
+TEST(LeafShares, CompareByTheLeavesOfEachRank) {
+  const LeafShares even(std::vector<int>{3, 2});
+  const LeafShares other(std::vector<int>{2, 3});
+  EXPECT_EQ(even, LeafShares(5)) << "nearly equal shares, given or not";
+  EXPECT_EQ(other, LeafShares(std::vector<int>{2, 3}));
+  EXPECT_NE(other, even);
+  EXPECT_NE(other, LeafShares(std::vector<int>{1, 4}));
+  EXPECT_NE((even < other), (other < even));
+  EXPECT_THROW(LeafShares(std::vector<int>{2, 0, 1}), Error);
+}
+
+/// Ranks may have any numbers of leaves.
+TEST(LeafTree, AddsInTheCanonicalOrderWhateverTheShares) {
+  for (int ranks = 2; ranks <= 4; ++ranks)
+    for (int leaves = ranks; leaves <= 9; ++leaves)
+      for_each_division(leaves, ranks, [&](const LeafShares& shares) {
+        const std::int64_t count = ranks + 1;
+        expect_canonical(shares, ranks, count, true, Algorithm::tree_order, {}, {Reach::direct});
+        for (const Reach reach : {Reach::direct, Reach::staged, Reach::pulled})
+          expect_canonical(shares, ranks, count, true, Algorithm::hierarchical_tree_order, {}, {reach});
+      });
+  for (const ClusterShape& shape : equal_and_unequal_nodes())
+    for_each_division(shape.ranks() + 3, shape.ranks(), [&](const LeafShares& shares) {
+      for (const Reach reach : {Reach::direct, Reach::staged})
+        expect_canonical(shares, shape.ranks(), 7, true, Algorithm::hierarchical_tree_order, shape, {reach});
+    });
+}
+
 TEST(LeafTree, AddsInTheCanonicalOrderByMessages) {
   for (int leaves = 1; leaves <= most_leaves; ++leaves)
     for (int ranks = 1; ranks <= leaves; ++ranks)
@@ -188,6 +252,9 @@ TEST(LeafTree, RefusesWhatCannotBe) {
   EXPECT_THROW(schedule(few, Algorithm::tree_order), Error);
   const CollectiveDescription another_share{.ranks = 3, .count = {4}, .own = one, .leaves = 8};
   EXPECT_THROW(schedule(another_share, Algorithm::tree_order), Error) << "three leaves are two sums";
+  const CollectiveDescription of_others{
+      .ranks = 2, .count = {4}, .own = one, .leaves = LeafShares(std::vector<int>{1, 3, 1})};
+  EXPECT_THROW(schedule(of_others, Algorithm::tree_order), Error) << "shares of three ranks";
   const CollectiveDescription right{.ranks = 2, .count = {4}, .own = one, .leaves = 8};
   EXPECT_NO_THROW(schedule(right, Algorithm::tree_order));
   EXPECT_THROW(schedule(right, Algorithm::ring), Error) << "it adds in its own order";

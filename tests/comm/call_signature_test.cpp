@@ -26,7 +26,16 @@ Collective broadcast(Rank root) {
 TEST(CallSignature, DiffersInWhateverTheCallsDifferIn) {
   Collective wide = all_reduce(100);
   wide.in.dtype = wide.out.dtype = DType::int32;
+  const auto of_leaves = [](const LeafShares& shares) {
+    Collective result = all_reduce(100);
+    result.leaves = {shares, {100}};
+    return result;
+  };
   const std::vector<Collective> calls{
+      of_leaves(7),
+      of_leaves(8),
+      of_leaves(LeafShares(std::vector<int>{3, 5})),
+      of_leaves(LeafShares(std::vector<int>{5, 3})),
       all_reduce(100),
       all_reduce(101),
       all_reduce(100, ReduceOp::max),
@@ -122,7 +131,7 @@ TEST(RequireAgreement, NamesWhoDiffersFromTheMajority) {
   EXPECT_EQ(one.context().peers, std::vector{1});
   EXPECT_EQ(one.message(),
             "rank 1 calls broadcast of 7 float32 from rank 1 where the others call all_reduce of 7 float32 (sum) (what "
-            "reads the same differs in its label, or in the counts of its parts)");
+            "reads the same differs in its label, or in the counts of its parts or leaves)");
   const Error two = disagreement_of({all_reduce(8), all_reduce(7), all_reduce(7), all_reduce(8), all_reduce(7)});
   EXPECT_EQ(two.context().peers, (std::vector{0, 3}));
 }

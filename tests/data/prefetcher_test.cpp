@@ -82,6 +82,32 @@ TEST_P(PrefetcherTest, HandsOutTheSamplersBatchesInOrder) {
   }
 }
 
+/// After a move the next batch is that of the new shards, which may be larger; those prepared ahead do not count.
+TEST_P(PrefetcherTest, GoesOnWithTheShardsThatARankHasNow) {
+  const LeafShares moves[] = {LeafShares(std::vector<int>{1, 7}), LeafShares(std::vector<int>{5, 3}), 8};
+  for (int rank = 0; rank < 2; ++rank) {
+    DistributedSampler expected(
+        {.samples = {samples}, .batch = {batch}, .rank = {rank}, .ranks = 2, .seed = 3, .shards = 8});
+    auto prefetcher = make(expected);
+    for (std::int64_t epoch = 1; epoch <= 2; ++epoch) {
+      expected.start_epoch(epoch);
+      prefetcher.start_epoch(epoch);
+      for (std::int64_t step = 0; step < expected.steps(); ++step) {
+        const Batch* got = prefetcher.next();
+        ASSERT_NE(got, nullptr);
+        expect_batch(*got, expected, step);
+        const LeafShares& moved = moves[static_cast<std::size_t>(step) % std::size(moves)];
+        expected.move_shards(moved);
+        prefetcher.move_shards(moved);
+        EXPECT_EQ(expected.largest_share().value, moved.of(rank, 2).count) << "a sample for each shard";
+      }
+      EXPECT_EQ(prefetcher.next(), nullptr);
+    }
+    EXPECT_THROW(prefetcher.move_shards(9), Error) << "another number of shards";
+    EXPECT_THROW(prefetcher.move_shards(LeafShares(std::vector<int>{2, 2, 4})), Error) << "of three ranks";
+  }
+}
+
 /// Each sample is its key.
 class Keys final : public Dataset {
  public:

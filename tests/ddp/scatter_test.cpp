@@ -119,6 +119,45 @@ TEST(Scatter, OfShardsLeavesAllSumsWithAll) {
   });
 }
 
+/// A rank's sums are those of the shards that it has now. One rank after the other has the most.
+TEST(Shards, MoveBetweenSteps) {
+  on_every_rank([](ProcessGroup& group) {
+    const int ranks = group.size();
+    const int shards = 2 * ranks + 3;
+    const auto sums_of = [&](const LeafShares& of) { return tree_nodes(shards, of.of(group.rank().value, ranks)); };
+    DataParallelOptions options = scattered;
+    options.shards = shards;
+    options.places = static_cast<int>(sums_of(shards).size());
+    DataParallel model(group, layout(), DType::float32, options);
+    std::fill_n(floats(model.values()), model.layout().count().value, 3.0F);
+    model.synchronize();
+    EXPECT_THROW(model.move_shards(shards + 1, 8), Error) << "another number of shards";
+    EXPECT_THROW(model.move_shards(LeafShares(std::vector<int>(static_cast<std::size_t>(ranks) + 1, 2)), 8), Error)
+        << "of another number of ranks";
+    for (int step = 0; step < 3; ++step) {
+      std::vector<int> counts(static_cast<std::size_t>(ranks), 2);
+      counts[static_cast<std::size_t>(step % ranks)] += 3;
+      const std::vector<LeafNode> sums = sums_of(LeafShares(counts));
+      model.move_shards(LeafShares(counts), static_cast<int>(sums.size()));
+      for (int parameter = parameters - 1; parameter >= 0; --parameter) {
+        const TensorSlot& slot = model.layout().at(parameter);
+        for (std::size_t sum = 0; sum < sums.size(); ++sum) {
+          float* gradient = floats(model.gradient_places()) +
+                            static_cast<std::int64_t>(sum) * model.layout().count().value + slot.offset.value;
+          std::fill_n(gradient, slot.count.value, 0.0F);
+          for (int shard = sums[sum].first; shard < sums[sum].first + sums[sum].leaves; ++shard)
+            for (std::int64_t i = 0; i < slot.count.value; ++i) gradient[i] += contribution(shard, parameter, i);
+        }
+        model.ready(parameter);
+      }
+      EXPECT_THROW(model.move_shards(shards, 8), Error) << "within a step";
+      EXPECT_TRUE(model.finish(1).not_finite.empty());
+      expect_sums(model, floats(model.gradients()), shards);
+      EXPECT_EQ(floats(model.values())[0], 3) << "values stay";
+    }
+  });
+}
+
 TEST(Scatter, TheSummedPartsOfAllRanksAreAllGradients) {
   on_every_rank([](ProcessGroup& group) {
     for (const bool shared : {false, true}) {

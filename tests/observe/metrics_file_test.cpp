@@ -60,6 +60,13 @@ TEST(MetricsFile, WritesSlowRanksWithinAnEpoch) {
             json::parse(R"({"event":"stragglers","epoch":1,"step":50,"steps":20,"slow_ranks":[]})"));
 }
 
+TEST(MetricsFile, WritesShardsThatMove) {
+  EXPECT_EQ(written(BalanceEvent{.epoch = 1, .step = 10, .shards = {11, 5}}),
+            json::parse(R"({"event":"balance","epoch":1,"step":10,"shards":[11,5]})"));
+  EXPECT_EQ(written(EpochEvent{.shards = {11, 5}}).at("shards"), json::parse("[11,5]"));
+  EXPECT_FALSE(written(EpochEvent{}).contains("shards"));
+}
+
 TEST(MetricsFile, WritesAnEpoch) {
   EXPECT_EQ(written(EpochEvent{.epoch = 2,
                                .train_loss = 0.5,

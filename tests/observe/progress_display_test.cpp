@@ -234,6 +234,22 @@ TEST(ProgressDisplay, SlowRanksWithinAnEpochAreListedOnlyIfTheyAreStragglers) {
       "usually 10.0 ms\n");
 }
 
+TEST(ProgressDisplay, ShardsThatMoveAreALineEach) {
+  Shown shown(false);
+  shown.display.balance({.epoch = 1, .step = 10, .shards = {5, 2, 5, 4}});
+  shown.display.epoch({.epoch = 1, .shards = {4, 4, 4, 4}}, start);
+  shown.display.balance({.epoch = 2, .step = 3, .shards = std::vector<int>(70, 1)});
+  std::string many;
+  for (int rank = 0; rank < 64; ++rank) many += " 1";
+  EXPECT_EQ(shown.out.str(),
+            "epoch 1/2  after step 10: shards of ranks 0 … 3: 5 2 5 4\n"
+            "epoch  train loss  images/s  seconds\n"
+            "    1      0.0000         0      0.0\n"
+            "  shards of ranks 0 … 3: 4 4 4 4\n"
+            "epoch 2/2  after step 3: shards of ranks 0 … 69:" +
+                many + " …\n");
+}
+
 TEST(ProgressDisplay, ARowTakesThePlaceOfTheProgressLine) {
   Shown shown(true);
   shown.display.step(after(100), start);

@@ -42,14 +42,26 @@ bool calls_otherwise(FaultKind kind) {
 
 DType other_dtype(DType dtype) { return dtype == DType::int32 ? DType::float32 : DType::int32; }
 
-void call_something_else(check::Request& request, unsigned how) {
+/// Returns shares in which the ranks have other leaves: as many in all, unless each has the same number.
+LeafShares other_shares(const LeafShares& shares, int ranks) {
+  std::vector<int> counts = shares.counts(ranks);
+  std::rotate(counts.begin(), counts.begin() + 1, counts.end());
+  if (LeafShares(counts) == shares) ++counts.front();
+  return LeafShares(counts);
+}
+
+void call_something_else(check::Request& request, unsigned how, int size) {
+  if (request.leaves.total() > 0 && how / 8 % 2 == 0) {
+    request.leaves = other_shares(request.leaves, size);
+    return;
+  }
   // In an all_to_all_v a longer part shifts the next one, whose values differ but may be valid for its receiver.
   const std::size_t first = request.kind == CollectiveKind::all_to_all_v ? 1 : 0;
   switch (first + how % ((is_message(request.kind) ? 2 : 3) - first)) {
     case 0: ++request.count; break;
     case 1: request.dtype = other_dtype(request.dtype); break;
     default:
-      request.leaves = 0;
+      request.leaves = {};
       request.kind =
           request.kind == CollectiveKind::all_reduce ? CollectiveKind::broadcast : CollectiveKind::all_reduce;
   }
@@ -90,7 +102,7 @@ check::Scenario altered(const check::Scenario& scenario, const Fault& fault, con
       if (fault.kind == FaultKind::names_another_root) {
         request.root = (request.root + 1 + static_cast<int>(fault.when) % (size - 1)) % size;
       } else {
-        call_something_else(request, fault.when);
+        call_something_else(request, fault.when, size);
         if (call_the_same(request, *odd, size)) request.dtype = other_dtype(request.dtype);
       }
     }

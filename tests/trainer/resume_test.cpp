@@ -73,6 +73,13 @@ class LifeRecorder final : public Listener {
   bool stops_;
 };
 
+/// Gives one rank as many of six shards as possible.
+LeafShares uneven(int ranks, std::size_t most) {
+  std::vector<int> counts(static_cast<std::size_t>(ranks), 1);
+  counts[most] += 6 - ranks;
+  return LeafShares(counts);
+}
+
 /// Continues from the folder's checkpoint, if there is one, on threads as ranks, up to the end or to a stop.
 /// @return why it stopped; 0: it has ended
 int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std::filesystem::path& folder,
@@ -93,7 +100,10 @@ int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std:
                         options_of_run(zero, rule), &recorder);
         trainer.stop_on(recorder.stop);
         trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
+        // Where shards are does not matter, neither to a checkpoint that is read nor to the next one.
+        if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 1));
         (void)trainer.resume("auto", folder);
+        if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 0));
         const RunState& run = trainer.run();
         if (rank == 0) {
           stopped_by = run.stopped_by;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -60,15 +61,26 @@ const std::vector<Net> nets{{"lenet", [](const nn::DataSpec& data) { return nn::
 using MakeOps = std::unique_ptr<ops::Ops> (*)();
 std::unique_ptr<ops::Ops> one_thread_of_onednn() { return ops::make_onednn_ops(1); }
 
-/// The final tensors, and the losses.
+/// The final tensors, and the losses; then an evaluation.
 struct Outcome {
   testing_support::WholeState tensors;
   std::vector<double> losses;
+  std::vector<observe::MetricValue> evaluation;
 };
+
+/// Draws a number of shards for each rank.
+LeafShares draw_shares(int of_all, int ranks, std::int64_t step) {
+  std::mt19937 random(static_cast<unsigned>(100 * step + ranks));
+  std::vector<int> counts(static_cast<std::size_t>(ranks), 1);
+  for (int more = of_all - ranks; more > 0; --more) ++counts[random() % counts.size()];
+  return LeafShares(counts);
+}
 
 /// Runs two epochs of 61 samples on threads as ranks, so that the last step of each epoch has 13 samples. With 49
 /// samples it has 1, and seven shards are empty.
-Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops, std::int64_t samples = 61) {
+/// @param moves  whether shards move between ranks after each step
+Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops, std::int64_t samples = 61,
+            bool moves = false) {
   const data::DatasetPair data = testing_support::small_digits(samples, 10, 12);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   options.epochs = 2;
@@ -87,9 +99,12 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
         for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
           EXPECT_EQ(trainer.train_steps(1), 1);
           if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
+          if (moves) trainer.move_shards(draw_shares(options.shards, ranks, step));
         }
         testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
         if (rank == 0) outcome.tensors = std::move(tensors);
+        std::vector<observe::MetricValue> evaluation = trainer.evaluate();
+        if (rank == 0) outcome.evaluation = std::move(evaluation);
         group.close();
       } catch (const Error& error) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
@@ -105,6 +120,7 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
 
 void expect_same(const Outcome& one, const Outcome& other) {
   EXPECT_EQ(one.losses, other.losses);
+  EXPECT_EQ(one.evaluation, other.evaluation);
   EXPECT_EQ(one.tensors.weights, other.tensors.weights);
   EXPECT_EQ(one.tensors.optimizer_state, other.tensors.optimizer_state);
   EXPECT_EQ(one.tensors.averages, other.tensors.averages);
@@ -169,6 +185,52 @@ TEST(Shards, MakeTheSameBitsWithAllOfIt) {
                      one_thread_of_onednn);
   expect_same_on_all(nets.back(), {.precision = DType::float64, .sync_batch_norm = true, .shards = 11, .accumulate = 2},
                      ops::make_reference_ops);
+}
+
+/// Shards that move after every step change no bit: with every kind of norm, dropout, averages and accumulation, in
+/// lanes, with a sharded optimizer, and where some of them are empty.
+TEST(Shards, MayMoveBetweenSteps) {
+  const TrainerOptions plain{.shards = shards, .clip_norm = 1};
+  TrainerOptions all = plain;
+  all.sync_batch_norm = true;
+  all.accumulate = 2;
+  all.ema = 0.75;
+  TrainerOptions averages = plain;
+  averages.ema = 0.75;
+  for (const std::int64_t samples : {61, 49}) {
+    for (const TrainerOptions& options : {plain, all, averages}) {
+      const Outcome alone = run(nets.back(), 1, options, one_thread_of_onednn, samples);
+      TrainerOptions side_by_side = options;
+      side_by_side.lanes = 3;
+      TrainerOptions in_parts = options;
+      in_parts.zero = true;
+      for (const int ranks : {2, 3, 5}) {
+        SCOPED_TRACE(std::to_string(ranks) + " ranks, " + std::to_string(samples) + " samples");
+        expect_same(run(nets.back(), ranks, options, one_thread_of_onednn, samples, true), alone);
+      }
+      expect_same(run(nets.back(), 3, side_by_side, one_thread_of_onednn, samples, true), alone);
+      expect_same(run(nets.back(), 3, in_parts, one_thread_of_onednn, samples, true), alone);
+    }
+  }
+}
+
+TEST(Shards, MoveInTheirNumberOnly) {
+  const data::DatasetPair data = testing_support::small_digits(30, 10, 12);
+  ProcessGroup group = std::move(ProcessGroup::of_threads(1).front());
+  const auto ops = ops::make_reference_ops();
+  const nn::Graph graph = nets.front().make(nn::DataSpec::of_images(1, 12, 12, 10));
+  {
+    Trainer trainer(group, *ops, graph, data, {.batch = {10}, .shards = 4});
+    EXPECT_THROW(trainer.move_shards(5), Error);
+    EXPECT_THROW(trainer.move_shards(LeafShares(std::vector<int>{1, 3})), Error) << "of two ranks";
+    EXPECT_EQ(trainer.train_steps(1), 1) << "nothing has changed";
+  }
+  {
+    Trainer trainer(group, *ops, graph, data, {.batch = {10}});
+    EXPECT_THROW(trainer.move_shards(0), Error) << "there are none";
+  }
+  EXPECT_THROW(Trainer(group, *ops, graph, data, {.batch = {10}, .balance = true}), Error);
+  group.close();
 }
 
 TEST(Shards, MayBeEmpty) {

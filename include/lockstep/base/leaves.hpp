@@ -2,8 +2,10 @@
 #pragma once
 
 #include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -78,11 +80,37 @@ std::vector<LeafNode> tree_nodes(int leaves, std::span<const Share> shares);
 /// Returns the number of nodes for a share. @cost  O(log² leaves), without an allocation
 int count_tree_nodes(int leaves, const Share& share);
 
-/// The contribution of a rank with several leaves to a reduction. Rank r of p has the leaves `share_of(total, r, p)`
-/// and contributes their sums `tree_nodes`, concatenated in memory.
+/// Which leaves each rank has: consecutive ones, after those of the rank before it. Copies share memory.
+class LeafShares {
+ public:
+  /// Nearly equal shares of `total` leaves, `share_of`, for any number of ranks; 0: there are no leaves.
+  LeafShares(int total = 0) : total_(total) {}  // NOLINT(google-explicit-constructor): a number is such a value
+  /// Shares of the given numbers of leaves, in the order of ranks.
+  /// @throws Error{invalid_argument} if a rank has none
+  explicit LeafShares(const std::vector<int>& counts);
+
+  /// The number of leaves of all ranks.
+  [[nodiscard]] int total() const { return total_; }
+  /// The number of ranks; 0: any, because the shares are nearly equal.
+  [[nodiscard]] int ranks() const { return ends_ == nullptr ? 0 : static_cast<int>(ends_->size()); }
+  /// The leaves of a rank. @param ranks  number of ranks, equal to `ranks()` unless that is 0
+  [[nodiscard]] Share of(int rank, int ranks) const;
+  /// The number of leaves of each rank.
+  [[nodiscard]] std::vector<int> counts(int ranks) const;
+
+  friend bool operator==(const LeafShares& a, const LeafShares& b) { return (a <=> b) == 0; }
+  friend std::strong_ordering operator<=>(const LeafShares& a, const LeafShares& b);
+
+ private:
+  int total_ = 0;
+  std::shared_ptr<const std::vector<int>> ends_;  // by rank, the leaf after its last one; null: nearly equal shares
+};
+
+/// The contribution of a rank with several leaves to a reduction: the sums `tree_nodes` of its leaves, concatenated in
+/// memory.
 struct Leaves {
-  int total = 0;  ///< number of leaves of all ranks, at least the number of ranks; 0: one for each rank
-  Count stride;   ///< elements from the beginning of one sum to the next
+  LeafShares shares;  ///< at least one leaf for each rank; none at all: each rank contributes one operand
+  Count stride;       ///< elements from the beginning of one sum to the next
   friend bool operator==(const Leaves&, const Leaves&) = default;
 };
 

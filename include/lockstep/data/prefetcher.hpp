@@ -48,6 +48,11 @@ class Prefetcher {
   /// @throws Error{invalid_argument} if `first_step` is not in 0 … steps
   void start_epoch(std::int64_t epoch, std::int64_t first_step = 0);
 
+  /// Moves shards between ranks, from the next batch on. Batches of before are no longer valid, and those that were
+  /// prepared ahead are dropped.
+  /// @throws as DistributedSampler::move_shards; what `PrefetchOptions::allocate` throws
+  void move_shards(const LeafShares& shards);
+
   /// Returns the next batch of the epoch, or null at its end and before the first start_epoch(). The batch stays valid
   /// until the `held`th call from now on. Only the data set may allocate.
   /// @throws the error of the batch's preparation, on every call until the next start_epoch()

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep::data {
@@ -27,8 +28,8 @@ struct SamplerOptions {
 ///
 /// An epoch is a permutation that depends on (seed, epoch) only. Step s takes its entries s·batch …
 /// min((s+1)·batch, samples), cut into shards whose sizes differ by at most one, the larger ones first. Each rank takes
-/// consecutive shards; their numbers differ by at most one. The samples of a step are therefore the same for any number
-/// of ranks. A rank may have none in the last step.
+/// consecutive shards, whose numbers differ by at most one until `move_shards` changes them. The samples of a step are
+/// therefore the same for any number of ranks. A rank may have none in the last step.
 class DistributedSampler {
  public:
   /// Starts in epoch 1.
@@ -39,6 +40,10 @@ class DistributedSampler {
   /// Makes the permutation of an epoch; views of the previous one become invalid. It does not allocate.
   /// @cost O(samples)
   void start_epoch(std::int64_t epoch);
+
+  /// Moves shards between ranks: each has those of `shards` from now on.
+  /// @throws Error{invalid_argument} for another number of shards, or shards of another number of ranks
+  void move_shards(const LeafShares& shards);
 
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
   /// Steps of one epoch: ⌈samples / batch⌉, or with `drop_last` ⌊samples / batch⌋; the same on every rank.
@@ -54,7 +59,10 @@ class DistributedSampler {
   [[nodiscard]] const SamplerOptions& options() const { return options_; }
 
  private:
+  [[nodiscard]] Share taken(std::int64_t step) const;
+
   SamplerOptions options_;
+  LeafShares shards_;  // of each rank
   std::int64_t epoch_ = 0;
   std::vector<std::int64_t> order_;
 };

@@ -11,6 +11,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/layout.hpp"
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/ddp/process_group.hpp"
@@ -44,9 +45,9 @@ struct DataParallelOptions {
   /// @source Rajbhandari et al.: ZeRO, SC 2020, stage 1
   bool shard_optimizer = false;
   /// Number of shards of a step, over all ranks. Their gradients are added in the canonical order, so that the bits do
-  /// not depend on the number of ranks. Rank r of p has the shards `share_of(shards, r, p)` and writes the sums of
-  /// their gradients, `tree_nodes`, to the first of `gradient_places()`. 0: no shards; each rank contributes one
-  /// gradient, and gradients are added in any order.
+  /// not depend on the number of ranks. Rank r of p has the shards `share_of(shards, r, p)`, or those of `move_shards`,
+  /// and writes the sums of their gradients, `tree_nodes`, to the first of `gradient_places()`. 0: no shards; each rank
+  /// contributes one gradient, and gradients are added in any order.
   int shards = 0;
   int places = 1;  ///< number of gradient buffers of the layout in this rank's memory; at least one for each sum
   /// finish() compares the ranks' values, as they are before the update, in the second step with a group and in every
@@ -215,12 +216,18 @@ class DataParallel {
   /// number 1. A program that resumes from a checkpoint calls it. It changes nothing else.
   void number_steps_from(std::int64_t next);
 
-  /// Continues with another group. Values are kept. Buffers obtained before become invalid, except for the program's
-  /// own. If ranks with other values join, all ranks call synchronize() next. Collective over `group`, together with
-  /// ranks that construct a DataParallel there. Call it between steps and, on a GPU, after the host has waited for all
-  /// writes to values; or after a call has thrown an Error of its group, as when a rank has died
-  /// (`World::run_elastic`). Then the step is forgotten, with all that was accumulated under no_sync(). The group
-  /// before outlives this call.
+  /// Moves shards between ranks: from the next step on, each rank has those of `shards`. Values are kept. Gradient
+  /// buffers obtained before become invalid. Collective, between steps.
+  /// @param places  number of gradient buffers from now on, as `DataParallelOptions::places`
+  /// @throws as the constructors; Error{invalid_argument} within a step, or for another number of shards than before
+  void move_shards(const LeafShares& shards, int places);
+
+  /// Continues with another group, whose ranks have nearly equal shards, if any. Values are kept. Buffers obtained
+  /// before become invalid, except for the program's own. If ranks with other values join, all ranks call synchronize()
+  /// next. Collective over `group`, together with ranks that construct a DataParallel there. Call it between steps and,
+  /// on a GPU, after the host has waited for all writes to values; or after a call has thrown an Error of its group, as
+  /// when a rank has died (`World::run_elastic`). Then the step is forgotten, with all that was accumulated under
+  /// no_sync(). The group before outlives this call.
   /// @throws as the constructors; Error{invalid_argument} within a step
   void rebind(ProcessGroup& group);
 

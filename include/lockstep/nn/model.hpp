@@ -155,6 +155,11 @@ class Model {
   /// tensors only.
   void initialize(std::uint64_t seed);
 
+  /// Moves shards between ranks: this rank has the given ones from now on. Kernels, memory plans and buffers of before
+  /// are dropped, and `bind` and `set_state` follow. @pre no step is in flight
+  /// @throws Error{invalid_argument} if they are not among the shards of a step
+  void take_shards(const Share& own);
+
   /// Number of gradient buffers that are held at a time: one, plus those of shards that wait to be added.
   [[nodiscard]] int gradient_places() const;
 
@@ -237,6 +242,7 @@ class Model {
   [[nodiscard]] Lanes& lanes() { return *lanes_; }
 
  private:
+  void prepare_for_shards();
   PreparedGraph& prepared(std::int64_t samples, bool training);
   void place(PreparedGraph& prepared);
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;

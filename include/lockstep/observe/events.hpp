@@ -93,6 +93,13 @@ struct StragglerEvent {
   std::vector<SlowRank> ranks;  ///< the slowest one first, and then all others that are stragglers
 };
 
+/// Emitted when shards have moved between ranks, between this step and the next.
+struct BalanceEvent {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;    ///< step of the epoch, from 1
+  std::vector<int> shards;  ///< number of shards of each rank from now on
+};
+
 /// Emitted after an epoch, and after its evaluation if it has one.
 struct EpochEvent {
   std::int64_t epoch = 0;
@@ -105,6 +112,7 @@ struct EpochEvent {
   double evaluation_seconds = 0;             ///< 0 if the epoch was not evaluated
   /// The slowest rank of several, and then all others that are stragglers.
   std::vector<SlowRank> slow_ranks = {};
+  std::vector<int> shards = {};  ///< number of shards of each rank at the end of the epoch, if shards move
 };
 
 /// A rank whose process has ended, by its number and host at the start of the job.

@@ -8,8 +8,9 @@
 
 namespace lockstep::observe {
 
-/// Appends events to a file, one JSON object per line: {"event":"start"|"step"|"stragglers"|"epoch"|"checkpoint"|"end",
-/// …}, with the names and values of the event's fields. A number that is not finite is written as null.
+/// Appends events to a file, one JSON object per line:
+/// {"event":"start"|"step"|"stragglers"|"balance"|"epoch"|"checkpoint"|"end", …}, with the names and values of the
+/// event's fields. A number that is not finite is written as null.
 ///
 /// Each line is passed to the operating system at once, so it is kept if the process is killed.
 class MetricsFile {
@@ -26,6 +27,8 @@ class MetricsFile {
   void write(const StepEvent& event);
   /// @throws Error{io}
   void write(const StragglerEvent& event);
+  /// @throws Error{io}
+  void write(const BalanceEvent& event);
   /// @throws Error{io}
   void write(const EpochEvent& event);
   /// @throws Error{io}

@@ -50,6 +50,8 @@ class ProgressDisplay {
   void evaluation(const EvaluationEvent& event, Clock::time_point now = Clock::now());
   /// Prints the slowest ranks, with what they take longer for than usual.
   void stragglers(const StragglerEvent& event);
+  /// Prints a line: the number of shards of each rank.
+  void balance(const BalanceEvent& event);
   /// Appends a row to the table, below its heading the first time.
   void epoch(const EpochEvent& event, Clock::time_point now = Clock::now());
   /// Shows the current activity if a line is due.

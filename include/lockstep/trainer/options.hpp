@@ -42,6 +42,9 @@ struct TrainerOptions {
   /// Number of shards of the global batch, at least the number of ranks. Gradients of shards are added in one order, so
   /// that the bits do not depend on the number of ranks. 0: no shards; each rank brings one gradient.
   int shards = 0;
+  /// Whether shards move from slow ranks to fast ones between steps, by the times that ranks take for theirs. This
+  /// changes no bit. Each rank keeps at least one shard.
+  bool balance = false;
   int lanes = 1;         ///< threads of a rank that compute shards in parallel
   int accumulate = 1;    ///< micro-batches of a step on each rank, with one update
   double clip_norm = 0;  ///< clips gradients to this global L2 norm; 0: no clipping
@@ -78,6 +81,8 @@ class Listener {
   virtual void step(const observe::StepEvent& event) = 0;
   /// Called about every `straggler_seconds`.
   virtual void stragglers(const observe::StragglerEvent& /*event*/) {}
+  /// Called when shards have moved between ranks.
+  virtual void balance(const observe::BalanceEvent& /*event*/) {}
   /// Called after every batch of an evaluation.
   virtual void evaluation(const observe::EvaluationEvent& /*event*/) {}
   /// Called after an epoch, and after its evaluation if it has one.

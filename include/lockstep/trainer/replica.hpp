@@ -71,6 +71,12 @@ class Replica : private nn::Exchange {
   /// @pre Store::gather_averages() was called after the last step
   nn::Prediction predict(const data::Batch& batch) { return model_.predict(feed(batch)); }
 
+  /// The shards of each rank; none if a step has no shards.
+  [[nodiscard]] const LeafShares& shards() const { return shards_; }
+  /// Moves shards between ranks, which changes no bit of later steps. `prepare` and `start_from` follow. Collective.
+  /// @pre no step is in flight. @throws Error{invalid_argument} for another number of shards, or of other ranks
+  void move_shards(const LeafShares& shards);
+
   /// The tensors that must survive a restart.
   [[nodiscard]] Store& store() { return store_; }
   [[nodiscard]] const Store& store() const { return store_; }
@@ -112,8 +118,7 @@ class Replica : private nn::Exchange {
   [[nodiscard]] Error not_finite(const std::string& what, std::vector<int> culprits) const;
 
   ProcessGroup* group_;
-  int shards_;  // number of shards of a step over all ranks; 0: no shards
-  Share own_shards_;
+  LeafShares shards_;  // of a step, over all ranks; none: each rank computes its samples as one part
   nn::Model model_;
   DataParallel data_parallel_;
   Store store_;

@@ -46,6 +46,8 @@ class Store {
   [[nodiscard]] Buffer statistics() const { return statistics_.as(model_->dtype()); }
   /// The running statistics of one of this rank's shards, by its index among them.
   [[nodiscard]] Buffer statistics(std::int64_t shard) const;
+  /// Moves shards between ranks with their running statistics, whose buffer changes. Collective.
+  void move_shards(const LeafShares& shards);
   /// Counts the samples of a step on this rank.
   void count_samples(Count samples);
   /// Averages the running statistics over all shards, weighted by the samples that each has seen. Collective.
@@ -93,8 +95,12 @@ class Store {
  private:
   void overwrite(const Buffer& to, const Buffer& from) const;
   void gather_statistics(AllStatistics& all, std::span<std::int64_t> samples);
-  void count_samples(Count samples, std::vector<std::int64_t>& seen) const;
-  /// Returns for each rank `each` times the number of its shards or, without shards, `each`. Valid until the next call.
+  static void count_samples(Count samples, std::vector<std::int64_t>& seen);
+  /// Returns this rank's shards. Without shards a rank is one.
+  [[nodiscard]] Share own_shards() const { return shards_.of(group_->rank().value, group_->size()); }
+  /// Allocates running statistics of this rank's shards.
+  void allocate_statistics();
+  /// Returns for each rank `each` times the number of its shards. Valid until the next call.
   std::span<const Count> times_shards(std::int64_t each);
 
   ProcessGroup* group_;
@@ -104,8 +110,8 @@ class Store {
   bool is_sharded_;
   bool has_averages_;
   bool statistics_are_equal_;  // batch norm keeps the running statistics equal on all ranks
-  int shards_;                 // number of shards of a step over all ranks; 0: no shards
-  Share own_shards_;
+  bool has_shards_;
+  LeafShares shards_;  // of all ranks; without shards each rank is one
   std::vector<Allocation> optimizer_state_;
   Allocation averages_;
   Allocation statistics_;

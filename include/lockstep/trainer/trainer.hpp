@@ -20,6 +20,7 @@
 
 namespace lockstep::trainer {
 
+class Balance;
 class Checkpoints;
 
 /// How a file of weights and a model must fit.
@@ -130,6 +131,10 @@ class Trainer {
   /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
   /// @return the number of steps taken
   std::int64_t train_steps(std::int64_t most);
+  /// Moves shards between ranks, as `TrainerOptions::balance` does, which changes no bit: each rank has those of
+  /// `shards` from the next step on. Collective.
+  /// @throws Error{invalid_argument} for another number of shards than `TrainerOptions::shards`, or of other ranks
+  void move_shards(const LeafShares& shards);
   /// Evaluates the whole test set, each sample once. It averages the running statistics first. Collective.
   std::vector<observe::MetricValue> evaluate();
   /// Adds a metric to those of the model's losses, for all later evaluations. Every rank has to add the same ones.
@@ -173,6 +178,7 @@ class Trainer {
   void report_step();
   void agree_on_requests();
   void report_stragglers();
+  void balance(double step_seconds);
   [[nodiscard]] bool wants_straggler_report() const;
   [[nodiscard]] int wants_to_stop() const;
   [[nodiscard]] bool wants_to_save();
@@ -219,6 +225,8 @@ class Trainer {
   double run_seconds_ = 0;  // training time since construction
   std::int64_t run_samples_ = 0;
   StragglerWatch stragglers_;
+  std::unique_ptr<Balance> balance_;
+  double waited_before_step_ = 0;  // for other ranks
 };
 
 }  // namespace lockstep::trainer

@@ -134,7 +134,8 @@ kernels::Residence PlanCommunicator::residence(const Collective& collective, col
 bool PlanCommunicator::is_pulled(const Collective& collective) const {
   if (collective.kind != CollectiveKind::all_reduce || !is_one_node_) return false;
   // With leaves of a tree, no rank reads or shows more sums than there are leaves.
-  const int read = collective.leaves.total > 0 ? collective.leaves.total : size() - 1;
+  const int leaves = collective.leaves.shares.total();
+  const int read = leaves > 0 ? leaves : size() - 1;
   return Bytes{read * collective.in.bytes().value} <= node_options_.pull_limit;
 }
 

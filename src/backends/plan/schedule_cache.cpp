@@ -62,6 +62,11 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
   if (has_part_counts(wanted.kind)) return find_or_make_of_parts({wanted, collective.parts, collective.received});
   if (last_ != schedules_.end() && last_->first == wanted) return last_->second;
   last_ = schedules_.find(wanted);
+  if (last_ == schedules_.end() && wanted.leaves.ranks() != 0) {
+    std::erase_if(schedules_, [&](const auto& entry) {
+      return entry.first.leaves.ranks() != 0 && entry.first.leaves != wanted.leaves;
+    });
+  }
   if (last_ == schedules_.end())
     last_ = schedules_.emplace(wanted, std::make_shared<const CompiledSchedule>(make(wanted))).first;
   return last_->second;
@@ -70,6 +75,7 @@ const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make(const
 const std::shared_ptr<const CompiledSchedule>& ScheduleCache::find_or_make_of_parts(const PartsView& wanted) {
   const auto found = schedules_of_parts_.find(wanted);
   if (found != schedules_of_parts_.end()) return found->second;
+  if (schedules_of_parts_.size() >= most_of_parts) schedules_of_parts_.clear();
   auto made = std::make_shared<const CompiledSchedule>(make(wanted.call, wanted.parts, wanted.received));
   return schedules_of_parts_.emplace(PartsKey(wanted), std::move(made)).first->second;
 }
@@ -82,7 +88,7 @@ ScheduleCache::Key ScheduleCache::key(const Collective& collective, collectives:
           .element_bytes = size_of(collective.out.dtype),
           .in_place = part > 0 && is_in_place(collective, part),
           .reach = reach,
-          .leaves = collective.leaves.total};
+          .leaves = collective.leaves.shares};
 }
 
 bool ScheduleCache::is_in_place(const Collective& c, Count part) const {
@@ -104,9 +110,9 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
   const Bytes bytes = knows_own_only ? much : Bytes{key.count * key.element_bytes};
   collectives::Choice choice = choose(selection_, key.kind, bytes).choice;
   int inputs = 1;
-  if (key.leaves > 0) {
+  if (key.leaves.total() > 0) {
     choice.algorithm = shares_ ? collectives::Algorithm::hierarchical_tree_order : collectives::Algorithm::tree_order;
-    inputs = count_tree_nodes(key.leaves, share_of(key.leaves, me_.value, shape_.ranks()));
+    inputs = count_tree_nodes(key.leaves.total(), key.leaves.of(me_.value, shape_.ranks()));
   }
   const Count segment{std::max<std::int64_t>(1, choice.segment.value / key.element_bytes)};
   const Count staging{std::max<std::int64_t>(1, staging_.value / key.element_bytes)};

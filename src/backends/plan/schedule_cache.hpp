@@ -87,9 +87,11 @@ class CompiledSchedule {
 };
 
 /// The schedules that one rank of a communicator has run so far. Training repeats the same few operations, and choosing
-/// and making a plan allocates.
+/// and making a plan allocates. Leaves may move between ranks any number of times: of their shares, where these are not
+/// nearly equal, only the last ones are kept, and of operations with per-rank counts the last `most_of_parts`, or fewer.
 class ScheduleCache {
  public:
+  static constexpr std::size_t most_of_parts = 1024;
   /// @param shape      shape of the communicator
   /// @param selection  determines how to run an operation of a given size; the same on all ranks
   /// @param staging    bytes of a block's staging area if ranks share memory
@@ -108,7 +110,7 @@ class ScheduleCache {
     std::int64_t element_bytes;
     bool in_place;
     collectives::Reach reach;
-    int leaves;
+    LeafShares leaves;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   /// The lookup key of a call with per-rank counts, which allocates nothing.

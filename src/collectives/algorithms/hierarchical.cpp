@@ -90,7 +90,7 @@ class Builder {
         count_(count),
         lanes_(lanes(shape)),
         part_(part),
-        leaves_(std::max(part.leaves, shape.ranks())),
+        leaves_(part.operands(shape.ranks())),
         shares_(shares_of_ranks(leaves_, shape.ranks())) {}
 
   Plan build(Rank me, const AcrossNodes& across) {
@@ -102,7 +102,7 @@ class Builder {
       plan_.await(peers_, 0);
       add_up(me);
       if (!adds_into_all()) {
-        part_.leaves > 0 ? exchange_nodes() : exchange(across);
+        part_.leaves.total() > 0 ? exchange_nodes() : exchange(across);
         hand_out();
       }
       if (!alone) plan_.publish(1);
@@ -155,11 +155,11 @@ class Builder {
       for (int leaf = 0; leaf < inputs_of(rank); ++leaf)
         sources.add(shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
                     rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(seat_.local, leaf)});
-    if (part_.leaves > 0 && !adds_into_all()) return add_up_nodes(sources);
+    if (part_.leaves.total() > 0 && !adds_into_all()) return add_up_nodes(sources);
     std::vector<NodeRange> to{{self, slice(seat_.local)}};
     if (adds_into_all())
       for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
-    auto [from, widths] = sources.below({0, leaves_});
+    auto [from, widths] = sources.below({0, leaves_.total()});
     if (from.size() > 1 || !part_.in_place) plan_.combine(to, std::move(from), part_.order, std::move(widths));
   }
 
@@ -222,7 +222,7 @@ class Builder {
   Count count_;
   int lanes_;
   NodePart part_;
-  int leaves_;
+  LeafShares leaves_;
   TreeShares shares_;  // by rank
   TreeShares nodes_;   // by node of the cluster
   PlanBuilder plan_;

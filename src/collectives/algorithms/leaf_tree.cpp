@@ -26,22 +26,22 @@ LeafNode root_of(const TreeShares& shares) {
 
 }  // namespace
 
-TreeShares shares_of_ranks(int leaves, int ranks) {
+TreeShares shares_of_ranks(const LeafShares& leaves, int ranks) {
   TreeShares shares;
-  for (int rank = 0; rank < ranks; ++rank) shares.push_back(tree_nodes(leaves, share_of(leaves, rank, ranks)));
+  for (int rank = 0; rank < ranks; ++rank) shares.push_back(tree_nodes(leaves.total(), leaves.of(rank, ranks)));
   return shares;
 }
 
-TreeShares shares_of_nodes(int leaves, const ClusterShape& shape) {
+TreeShares shares_of_nodes(const LeafShares& leaves, const ClusterShape& shape) {
   TreeShares shares;
   for (int node = 0; node < shape.nodes(); ++node) {
     std::vector<Share> brought;
     for (const int rank : shape.ranks_on(node)) {
-      const Share own = share_of(leaves, rank, shape.ranks());
+      const Share own = leaves.of(rank, shape.ranks());
       const bool goes_on = !brought.empty() && brought.back().end() == own.first;
       goes_on ? void(brought.back().count += own.count) : brought.push_back(own);
     }
-    shares.push_back(tree_nodes(leaves, brought));
+    shares.push_back(tree_nodes(leaves.total(), brought));
   }
   return shares;
 }

@@ -16,9 +16,9 @@ namespace lockstep::collectives {
 using TreeShares = std::vector<std::vector<LeafNode>>;
 
 /// Returns the nodes of each rank, as defined by `Leaves`.
-TreeShares shares_of_ranks(int leaves, int ranks);
+TreeShares shares_of_ranks(const LeafShares& leaves, int ranks);
 /// Returns the nodes of each cluster node, after its ranks have reduced as far as they can.
-TreeShares shares_of_nodes(int leaves, const ClusterShape& shape);
+TreeShares shares_of_nodes(const LeafShares& leaves, const ClusterShape& shape);
 /// Returns the largest number of nodes of a participant.
 int most_nodes(const TreeShares& shares);
 

@@ -29,7 +29,7 @@ bool takes_one_leaf(CollectiveKind kind) {
 
 /// Returns the elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
-  const int inputs = d.leaves > 0 ? most_nodes(shares_of_ranks(d.leaves, d.ranks)) : 1;
+  const int inputs = d.leaves.total() > 0 ? most_nodes(shares_of_ranks(d.leaves, d.ranks)) : 1;
   const std::int64_t parts = stages_parts(d.kind) ? d.ranks : inputs;
   const Count fits{staging.value / parts};
   require(fits.value > 0, d,
@@ -52,11 +52,13 @@ void check_parts(const CollectiveDescription& d, const std::vector<std::int64_t>
 void check_leaves(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   require(d.kind == CollectiveKind::all_reduce && is_canonical(algorithm), d,
           "the leaves of a tree are added up by an all_reduce in tree order only");
-  require(d.leaves >= d.ranks, d,
-          std::to_string(d.leaves) + " leaves are too few for " + std::to_string(d.ranks) + " ranks");
-  const int own = count_tree_nodes(d.leaves, share_of(d.leaves, me.value, d.ranks));
+  const int total = d.leaves.total();
+  require(total >= d.ranks, d, std::to_string(total) + " leaves are too few for " + std::to_string(d.ranks) + " ranks");
+  require(d.leaves.ranks() == 0 || d.leaves.ranks() == d.ranks, d,
+          "the leaves are shared among " + std::to_string(d.leaves.ranks()) + " ranks, not " + std::to_string(d.ranks));
+  const int own = count_tree_nodes(total, d.leaves.of(me.value, d.ranks));
   require(d.own.leaves == own, d,
-          "this rank brings " + std::to_string(d.own.leaves) + " sums; its share of " + std::to_string(d.leaves) +
+          "this rank brings " + std::to_string(d.own.leaves) + " sums; its share of " + std::to_string(total) +
               " leaves are " + std::to_string(own));
 }
 
@@ -73,8 +75,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   require(d.radix >= 2, d, "the radix is " + std::to_string(d.radix) + "; it must be at least 2");
   require(d.own.leaves >= 0, d,
           "the number of leaves is " + std::to_string(d.own.leaves) + "; it must not be negative");
-  if (d.leaves != 0) check_leaves(me, d, algorithm);
-  require((!takes_one_leaf(d.kind) && !uses_shared_memory(algorithm)) || d.own.leaves == 1 || d.leaves > 0, d,
+  if (d.leaves.total() != 0) check_leaves(me, d, algorithm);
+  require((!takes_one_leaf(d.kind) && !uses_shared_memory(algorithm)) || d.own.leaves == 1 || d.leaves.total() > 0, d,
           "a rank brings one leaf to " +
               std::string(name(takes_one_leaf(d.kind) ? d.kind : CollectiveKind::all_gather)) +
               " or to shared memory, not " + std::to_string(d.own.leaves));
@@ -84,8 +86,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
   if (d.kind == CollectiveKind::all_to_all_v) check_parts(d, d.received);
   require(d.shape.ranks() == 0 || d.shape.ranks() == d.ranks, d,
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
-  require(algorithm != Algorithm::hierarchical_tree_order || d.leaves > 0 || keeps_canonical_order(shape_of(d)), d,
-          "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
+  require(algorithm != Algorithm::hierarchical_tree_order || d.leaves.total() > 0 || keeps_canonical_order(shape_of(d)),
+          d, "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
   require(!needs_one_node || d.shape.nodes() <= 1, d,
           "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");

@@ -42,7 +42,8 @@ void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
 
 Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
   const auto input = [&](int leaf) { return Range{Memory::input, 0, count.value, leaf}; };
-  const TreeShares shares = shares_of_ranks(std::max(part.leaves, ranks), ranks);
+  const LeafShares operands = part.operands(ranks);
+  const TreeShares shares = shares_of_ranks(operands, ranks);
   const auto own = static_cast<int>(shares[static_cast<std::size_t>(me.value)].size());
   TreeSources sources;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -56,7 +57,7 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
     plan.copy({Memory::staging, leaf * count.value, count.value}, input(leaf));
   plan.publish(0);
   plan.await(others(me, ranks), 0);
-  auto [from, widths] = sources.below({0, std::max(part.leaves, ranks)});
+  auto [from, widths] = sources.below({0, operands.total()});
   if (ranks > 1 || !part.in_place)
     plan.combine({{self, {Memory::output, 0, count.value}}}, std::move(from), part.order, std::move(widths));
   return plan.take();

@@ -28,7 +28,10 @@ struct NodePart {
   Reach reach = Reach::direct;                         ///< reach of its data
   bool in_place = false;                               ///< its own input is its output
   AdditionOrder order = AdditionOrder::left_to_right;  ///< order of addition; the same on all ranks
-  int leaves = 0;  ///< number of leaves of all ranks, in the canonical order, see `Leaves`; 0: one each
+  LeafShares leaves{};  ///< the leaves of all ranks, in the canonical order, see `Leaves`; none: one each
+
+  /// Returns which operands each of the ranks has: its leaves, or one.
+  [[nodiscard]] LeafShares operands(int ranks) const { return leaves.total() > 0 ? leaves : LeafShares(ranks); }
 };
 
 /// All-reduce with a single synchronization: each rank publishes its whole contribution in its staging area, and

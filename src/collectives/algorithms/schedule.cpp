@@ -83,7 +83,7 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   if (is_shared(d.kind, algorithm)) return shared_plan(me, d, algorithm);
   switch (d.kind) {
     case CollectiveKind::all_reduce:
-      if (d.leaves > 0) return all_reduce_of_leaves(me, d);
+      if (d.leaves.total() > 0) return all_reduce_of_leaves(me, d);
       return contribute(all_reduce(me, d.ranks, d.count, algorithm, d.radix), d.own,
                         {Memory::output, 0, d.count.value});
     case CollectiveKind::broadcast: return binomial_broadcast(me, d.ranks, d.count, d.root);

@@ -38,9 +38,9 @@ struct CollectiveDescription {
   /// (−1: no message in this block), which differ between ranks.
   std::vector<std::int64_t> parts{};
   std::vector<std::int64_t> received{};  ///< all_to_all_v only: elements that come from each rank
-  /// all_reduce only: number of leaves of all ranks, as in `Leaves`; `own` is this rank's share. 0: one for each rank,
-  /// or as many as `own` has.
-  int leaves = 0;
+  /// all_reduce only: the leaves of all ranks, as in `Leaves`; `own` is this rank's share. Without leaves each rank has
+  /// one operand, or as many as `own` has.
+  LeafShares leaves{};
 };
 
 /// Consecutive blocks of a collective that share a plan, whose dependencies are derived once.

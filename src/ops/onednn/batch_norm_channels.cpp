@@ -131,9 +131,8 @@ Moments BatchNormChannels::own_moments(std::int64_t c) {
 BatchNormChannels::Statistics BatchNormChannels::batch_statistics(const Arguments& call, std::int64_t c) {
   const Moments all = shape_.synchronized ? merged_moments(call.parts, channels_, c) : own_moments(c);
   const double variance = all.squares / all.count;
-  update(static_cast<float*>(call.state[0])[c], all.mean);
-  // A single value has no unbiased variance, so its biased variance, 0, is used.
-  update(static_cast<float*>(call.state[1])[c], all.count > 1 ? variance * all.count / (all.count - 1) : variance);
+  update_running(static_cast<float*>(call.state[0])[c], static_cast<float*>(call.state[1])[c], shape_.momentum,
+                 all.count, all.mean, variance);
   return {all.mean, variance};
 }
 
@@ -152,10 +151,6 @@ void BatchNormChannels::backward_channel(const Arguments& call, std::int64_t c) 
   coefficient(scale)[c] = static_cast<float>(factor);
   coefficient(slope)[c] = static_cast<float>(factor * istd * istd * all_product / count);
   coefficient(intercept)[c] = static_cast<float>(factor * all_sum / count);
-}
-
-void BatchNormChannels::update(float& running, double batch) const {
-  running = static_cast<float>((1 - shape_.momentum) * static_cast<double>(running) + shape_.momentum * batch);
 }
 
 kernels::Clip BatchNormChannels::clip() const {

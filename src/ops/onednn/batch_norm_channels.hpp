@@ -87,7 +87,6 @@ class BatchNormChannels {
   [[nodiscard]] Moments own_moments(std::int64_t c);
   [[nodiscard]] Statistics batch_statistics(const Arguments& call, std::int64_t c);
   void backward_channel(const Arguments& call, std::int64_t c);
-  void update(float& running, double batch) const;
 
   /// Returns a row of floats, which come after the line.
   [[nodiscard]] float* saved(const Arguments& call, std::int64_t row) const {

@@ -48,11 +48,16 @@ class BatchNormKernel final : public Kernel {
 
   void forward(const Arguments& call) override {
     for (std::int64_t c = 0; c < channels(); ++c) {
-      const Statistics s = shape_.synchronized ? merged(call, c) : measured(static_cast<const T*>(call.inputs[0]), c);
+      const Moments all = shape_.synchronized ? merged_moments(call.parts, channels(), c) : Moments{};
+      const Statistics s = shape_.synchronized ? rounded(all) : measured(static_cast<const T*>(call.inputs[0]), c);
       const T istd = T{1} / std::sqrt(s.variance + static_cast<T>(shape_.epsilon));
       static_cast<T*>(call.saved)[c] = s.mean;
       static_cast<T*>(call.saved)[channels() + c] = istd;
-      if (s.count > 0) update_running(call, c, s);
+      if (s.count > 0) {
+        update_running(static_cast<T*>(call.state[0])[c], static_cast<T*>(call.state[1])[c], shape_.momentum, s.count,
+                       shape_.synchronized ? all.mean : static_cast<double>(s.mean),
+                       shape_.synchronized ? all.squares / all.count : static_cast<double>(s.variance));
+      }
       normalize(call, c, s.mean, istd);
     }
     activate(shape_.activation, static_cast<T*>(call.output), out_.shape.count());
@@ -190,23 +195,12 @@ class BatchNormKernel final : public Kernel {
     return {static_cast<double>(samples()), mean, squares / static_cast<T>(samples())};
   }
 
-  [[nodiscard]] Statistics merged(const Arguments& call, std::int64_t c) const {
-    const Moments all = merged_moments(call.parts, channels(), c);
+  [[nodiscard]] static Statistics rounded(const Moments& all) {
     return {all.count, static_cast<T>(all.mean), static_cast<T>(all.count > 0 ? all.squares / all.count : 0)};
   }
 
   [[nodiscard]] Statistics running(const Arguments& call, std::int64_t c) const {
     return {0, static_cast<const T*>(call.state[0])[c], static_cast<const T*>(call.state[1])[c]};
-  }
-
-  void update_running(const Arguments& call, std::int64_t c, const Statistics& s) const {
-    const T momentum = static_cast<T>(shape_.momentum);
-    // One value has no unbiased variance, so its biased variance, 0, is used.
-    const T unbiased = s.variance * static_cast<T>(s.count) / static_cast<T>(s.count > 1 ? s.count - 1 : 1);
-    T& mean = static_cast<T*>(call.state[0])[c];
-    T& variance = static_cast<T*>(call.state[1])[c];
-    mean = (T{1} - momentum) * mean + momentum * s.mean;
-    variance = (T{1} - momentum) * variance + momentum * unbiased;
   }
 
   /// Calls `f(index)` for every element of a channel, image by image.

@@ -2,9 +2,13 @@
 // A program of one's own by lockstep::train, in which ranks are not alike: with --dataset stalls, rank 1 takes 200 ms
 // longer for each backward pass, and rank 2 takes 150 ms for each batch. --dataset files reads its numbers from a file
 // in --data-dir. With --dataset drawn, the rank whose environment has ODD_SAMPLE gets another value in that sample.
+// With
+// --model uneven, a convolutional network, rank 1 takes SLOW_FACTOR (1) times as long as the others for each shard, all
+// of which sleep BASE_MS (0) milliseconds for each beside what they compute. mpi-scripts/balance.sh uses it, too.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <lockstep/train.hpp>
@@ -51,36 +55,50 @@ class Numbers final : public data::Dataset {
   std::chrono::milliseconds stall_;
 };
 
-/// An operator that copies, and whose backward pass takes its time.
+/// Returns the processor time of this thread.
+std::chrono::nanoseconds processor_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// An operator that copies, and whose backward pass takes its time: as if all that this rank computes from forward to
+/// backward, and a sleep, took `factor` times as long.
 class Slow final : public ops::CustomOperator {
  public:
-  explicit Slow(std::chrono::milliseconds backward) : backward_(backward) {}
+  explicit Slow(std::chrono::milliseconds sleep, double factor = 1) : sleep_(sleep), factor_(factor) {}
   ops::Signature signature(std::span<const ops::Shape> inputs) const override { return {.output = inputs[0]}; }
   std::string text() const override { return "slow"; }
   std::unique_ptr<ops::Kernel> make(std::span<const ops::Format> inputs) const override {
-    return std::make_unique<Copy>(inputs[0], backward_);
+    return std::make_unique<Copy>(inputs[0], sleep_, factor_);
   }
 
  private:
   class Copy final : public ops::Kernel {
    public:
-    Copy(const ops::Format& in, std::chrono::milliseconds backward)
-        : Kernel({.inputs = {in}, .output = in}), count_(in.shape.count()), backward_(backward) {}
+    Copy(const ops::Format& in, std::chrono::milliseconds sleep, double factor)
+        : Kernel({.inputs = {in}, .output = in}), count_(in.shape.count()), sleep_(sleep), factor_(factor) {}
 
    private:
     static void copy(const void* from, void* to, std::int64_t count) {
       for (std::int64_t i = 0; to != nullptr && i < count; ++i)
         static_cast<float*>(to)[i] = static_cast<const float*>(from)[i];
     }
-    void forward(const ops::Arguments& call) override { copy(call.inputs[0], call.output, count_); }
+    void forward(const ops::Arguments& call) override {
+      begin_ = processor_time();
+      copy(call.inputs[0], call.output, count_);
+    }
     void backward(const ops::Arguments& call) override {
-      std::this_thread::sleep_for(backward_);
+      std::this_thread::sleep_for(factor_ * sleep_ + (factor_ - 1) * (processor_time() - begin_));
       copy(call.output_gradient, call.input_gradients[0], count_);
     }
     std::int64_t count_;
-    std::chrono::milliseconds backward_;
+    std::chrono::milliseconds sleep_;
+    double factor_;
+    std::chrono::nanoseconds begin_{};
   };
-  std::chrono::milliseconds backward_;
+  std::chrono::milliseconds sleep_;
+  double factor_;
 };
 
 nn::Graph make_model(const nn::DataSpec& spec, std::chrono::milliseconds backward) {
@@ -88,6 +106,32 @@ nn::Graph make_model(const nn::DataSpec& spec, std::chrono::milliseconds backwar
   graph.input(spec.at("signal"));
   graph.add("first", nn::Linear{.out_features = 4});
   graph.add("slow", nn::Custom{std::make_shared<Slow>(backward)});
+  graph.add("fc", nn::Linear{.out_features = spec.classes});
+  nn::classify(graph, spec);
+  return graph;
+}
+
+double number_of(const char* variable, double otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stod(text);
+}
+
+nn::Graph make_uneven(const nn::DataSpec& spec) {
+  const double factor = this_rank() == 1 ? number_of("SLOW_FACTOR", 1) : 1;
+  const std::chrono::milliseconds sleep(static_cast<std::int64_t>(number_of("BASE_MS", 0)));
+  nn::Graph graph("uneven");
+  graph.input(spec.at("images"));
+  graph.add("conv1", nn::Convolution{.out_channels = 4, .padding = 1});
+  graph.add("slow", nn::Custom{std::make_shared<Slow>(sleep, factor)});
+  graph.add("relu1", nn::Relu{});
+  graph.add("conv2", nn::Convolution{.out_channels = 16, .padding = 1, .bias = false});
+  graph.add("norm2", nn::BatchNorm{});
+  graph.add("relu2", nn::Relu{});
+  graph.add("pool2", nn::MaxPool{});
+  graph.add("conv3", nn::Convolution{.out_channels = 32, .padding = 1, .bias = false});
+  graph.add("norm3", nn::BatchNorm{});
+  graph.add("relu3", nn::Relu{});
+  graph.add("pool3", nn::MaxPool{});
   graph.add("fc", nn::Linear{.out_features = spec.classes});
   nn::classify(graph, spec);
   return graph;
@@ -127,6 +171,7 @@ int main(int argc, char** argv) {
   registry.models.add({.name = "fast", .make = [](const nn::DataSpec& spec) {
                          return make_model(spec, std::chrono::milliseconds(0));
                        }});
+  registry.models.add({.name = "uneven", .make = make_uneven});
   registry.datasets.add({.name = "stalls", .load = load_stalls});
   registry.datasets.add({.name = "files", .load = load_files});
   registry.datasets.add({.name = "drawn", .load = load_drawn, .directory = data::Directory::none});

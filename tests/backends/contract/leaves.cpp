@@ -23,10 +23,10 @@ int sum_below(const LeafNode& node, std::int64_t element, ReduceOp op) {
   return sum;
 }
 
-void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, int leaves, std::int64_t count,
-                  bool in_place, bool prepared) {
+void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, const LeafShares& leaves,
+                  std::int64_t count, bool in_place, bool prepared) {
   const std::int64_t stride = count + 3;
-  const auto nodes = tree_nodes(leaves, share_of(leaves, c.rank().value, c.size()));
+  const auto nodes = tree_nodes(leaves.total(), leaves.of(c.rank().value, c.size()));
   Values in(memory, dtype, stride * static_cast<std::int64_t>(nodes.size()));
   Values apart(memory, dtype, count);
   const auto fill = [&] {
@@ -54,8 +54,8 @@ void check_leaves(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
     c.start(collective).wait();
   }
   for (std::int64_t i = 0; i < count; ++i)
-    ASSERT_EQ(out.get(i), reduced(leaves, i, 7, op))
-        << label_of(c, dtype, count) << " " << name(op) << " of " << leaves << " leaves, element " << i;
+    ASSERT_EQ(out.get(i), reduced(leaves.total(), i, 7, op))
+        << label_of(c, dtype, count) << " " << name(op) << " of " << leaves.total() << " leaves, element " << i;
   for (std::size_t sum = in_place ? 1 : 0; sum < nodes.size(); ++sum)
     for (std::int64_t i = 0; i < count; ++i)
       ASSERT_EQ(in.get(static_cast<std::int64_t>(sum) * stride + i), sum_below(nodes[sum], i, op)) << "was changed";
@@ -71,6 +71,9 @@ void check_refusals_of_leaves(Communicator& c, const Memory& memory) {
     EXPECT_THROW((void)c.all_reduce(first, out, op, how), Error) << why;
   };
   expect({leaves, {count}}, first, ReduceOp::average, "of what");
+  std::vector<int> more(static_cast<std::size_t>(c.size()) + 1, 1);
+  more.back() = 3;
+  expect({LeafShares(more), {count}}, first, ReduceOp::sum, "shares of more ranks");
   if (c.size() > 1) expect({c.size() - 1, {count}}, first, ReduceOp::sum, "fewer than ranks");
   if (tree_nodes(leaves, share_of(leaves, c.rank().value, c.size())).size() < 2) return;
   expect({leaves, {count - 1}}, first, ReduceOp::sum, "sums overlap");
@@ -92,6 +95,11 @@ void check_leaves(Communicator& c, const Memory& memory) {
     for (const std::int64_t count : {0, 1, c.size() + 1, 4099})
       check_leaves(c, memory, DType::float32, ReduceOp::sum, leaves, count, leaves % 2 == 0, count == 1);
   check_leaves(c, memory, DType::float32, ReduceOp::min, 3 * c.size(), 200'003, true, true);
+  std::vector<int> uneven(static_cast<std::size_t>(c.size()), 1);
+  uneven.back() = 5;
+  check_leaves(c, memory, DType::float32, ReduceOp::sum, LeafShares(uneven), 4099, true, false);
+  uneven.front() = 12;
+  check_leaves(c, memory, DType::float64, ReduceOp::sum, LeafShares(uneven), 257, false, true);
   check_refusals_of_leaves(c, memory);
 }
 
