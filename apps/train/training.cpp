@@ -132,6 +132,7 @@ void Training::go_on_without(const std::vector<LostRank>& lost, const World& wor
         .on_every_rank();
   }
   if (!memory_) memory_ = trainer_->memory();
+  if (group_ != nullptr) group_->progress().poll();  // operations that are under way hear that the group has failed
   trainer_.reset();
   group_.reset();
   group_ = remake.group();
