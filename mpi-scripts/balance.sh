@@ -5,14 +5,14 @@
 # speeds: with all of N ranks but one undisturbed, (N − 1 + 1 ÷ FACTOR) ÷ N of the undisturbed throughput. Prints a table of medians
 # over rounds; exit code 1 if the weights of the runs are not the same.
 #   BASE_MS for each shard, every rank sleeps so many milliseconds beside what it computes, and rank 1 FACTOR times as many (10). Work
-#           is a sleep then for the most part, so that ranks may share processors. 0: they compute only, and need one each
-#   RANKS   (4), of one thread each
+#           is a sleep then for the most part, so that other programs disturb it little. 0: ranks compute only
+#   RANKS   (2), of one thread each; more than there are processors compute one after the other, and so gain nothing from balance
 #   FACTOR  how many times as long rank 1 takes (2)
-#   SHARDS  (32); BATCH samples of a step (32); STEPS of each run (120); ROUNDS (3)
+#   SHARDS  (16); BATCH samples of a step (32); STEPS of each run (120); ROUNDS (3)
 #   PRESET  the build to use (release)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-preset=${PRESET:-release} ranks=${RANKS:-4} factor=${FACTOR:-2} shards=${SHARDS:-32}
+preset=${PRESET:-release} ranks=${RANKS:-2} factor=${FACTOR:-2} shards=${SHARDS:-16}
 batch=${BATCH:-32} steps=${STEPS:-120} rounds=${ROUNDS:-3}
 out=build/balance
 

@@ -27,7 +27,8 @@ class ScheduleCacheTest : public testing::Test {
   }
 
   std::vector<float> numbers_ = std::vector<float>(4096);
-  ScheduleCache cache_{{0}, ClusterShape{{0, 1}}, collectives::selection_on(ClusterShape{{0, 1}}, {}), {1 << 20}, false};
+  ScheduleCache cache_{
+      {0}, ClusterShape{{0, 1}}, collectives::selection_on(ClusterShape{{0, 1}}, {}), {1 << 20}, false};
 };
 
 TEST_F(ScheduleCacheTest, KeepsTheLastUnevenSharesAndTheEvenOnes) {

@@ -88,7 +88,8 @@ class CompiledSchedule {
 
 /// The schedules that one rank of a communicator has run so far. Training repeats the same few operations, and choosing
 /// and making a plan allocates. Leaves may move between ranks any number of times: of their shares, where these are not
-/// nearly equal, only the last ones are kept, and of operations with per-rank counts the last `most_of_parts`, or fewer.
+/// nearly equal, only the last ones are kept, and of operations with per-rank counts the last `most_of_parts`, or
+/// fewer.
 class ScheduleCache {
  public:
   static constexpr std::size_t most_of_parts = 1024;
