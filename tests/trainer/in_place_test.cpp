@@ -91,8 +91,9 @@ struct Life {
 
 /// Trains on threads as ranks, from the memories if there are any, to the end or until a rank ends.
 /// @param late  the rank that goes on with what it remembered one step earlier; −1: none
+/// @param moves  whether rank 0 takes all shards but one of each other rank, before the first step
 Life live(int ranks, const TrainerOptions& options, const std::vector<RunMemory>& memories, std::optional<Death> death,
-          int late = -1) {
+          int late = -1, bool moves = false) {
   const data::DatasetPair data = testing_support::small_digits(72, 20, 8);
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   std::vector<std::optional<RunMemory>> left(static_cast<std::size_t>(ranks));
@@ -107,6 +108,9 @@ Life live(int ranks, const TrainerOptions& options, const std::vector<RunMemory>
       Trainer trainer(group, *ops, normalized(nn::DataSpec::of_images(1, 8, 8, 10)), data, options, &listener);
       listener.trainer = &trainer;
       memories.empty() ? trainer.remember() : trainer.go_on_from(memories[index]);
+      std::vector<int> uneven(static_cast<std::size_t>(ranks), 1);
+      uneven[0] = options.shards - ranks + 1;
+      if (moves) trainer.move_shards(LeafShares(uneven));
       try {
         trainer.run();
         const WholeState end = testing_support::whole_state(trainer.replica().store());
@@ -127,10 +131,10 @@ Life live(int ranks, const TrainerOptions& options, const std::vector<RunMemory>
 
 /// The first death comes within an epoch, when another rank has not completed that step; the second one is rank 0's, in
 /// an evaluation; the third one comes after an evaluation, before the next step is completed.
-void expect_bits_of_an_undisturbed_run(const TrainerOptions& options) {
+void expect_bits_of_an_undisturbed_run(const TrainerOptions& options, bool moves = false) {
   const Life whole = live(2, options, {}, std::nullopt);
   ASSERT_TRUE(whole.end);
-  Life life = live(4, options, {}, Death{.rank = 3, .step = 4}, 1);
+  Life life = live(4, options, {}, Death{.rank = 3, .step = 4}, 1, moves);
   std::vector<Row> rows = life.rows;
   const std::vector<std::pair<int, std::optional<Death>>> rest = {
       {3, Death{.rank = 0, .step = 6, .when = When::in_evaluation}},
@@ -139,7 +143,7 @@ void expect_bits_of_an_undisturbed_run(const TrainerOptions& options) {
   for (const auto& [ranks, death] : rest) {
     ASSERT_FALSE(life.end);
     ASSERT_EQ(life.memories.size(), static_cast<std::size_t>(ranks));
-    life = live(ranks, options, life.memories, death);
+    life = live(ranks, options, life.memories, death, -1, moves);
     rows.insert(rows.end(), life.rows.begin(), life.rows.end());
   }
   ASSERT_TRUE(life.end);
@@ -150,6 +154,10 @@ void expect_bits_of_an_undisturbed_run(const TrainerOptions& options) {
 TEST(InPlace, FewerRanksGoOnWithTheSameBits) { expect_bits_of_an_undisturbed_run(six_epochs(4, false)); }
 TEST(InPlace, FewerRanksGoOnWithTheSameBitsUnderSynchronizedBatchNorm) {
   expect_bits_of_an_undisturbed_run(six_epochs(4, true));
+}
+
+TEST(InPlace, FewerRanksGoOnWithTheSameBitsAfterShardsHaveMoved) {
+  expect_bits_of_an_undisturbed_run(six_epochs(8, false), true);
 }
 
 TEST(InPlace, WithoutShardsTheRunGoesOnToo) {
