@@ -287,7 +287,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   if (Reporter* reporter = voice.reporter()) reporter->record(std::move(files.metrics), notice);
   const auto make_trainer = [&](ProcessGroup& ranks) {
     auto trainer =
-        std::make_unique<trainer::Trainer>(ranks, *ops, graph, data, options.trainer, voice.reporter(), observer);
+        std::make_unique<trainer::Trainer>(ranks, *ops, graph, data, options.trainer, voice.listener(), observer);
     listen_to_user(*trainer, options, begin);
     if (options.save_dir != no_save_dir) trainer->save_checkpoints(checkpoint_options(options, *ops));
     return trainer;

@@ -172,6 +172,8 @@ class Failures(unittest.TestCase):
             result = on_hosts(2, folder, line.split())
             logs = [(folder / f"log/workerlog.{rank}").read_text() for rank in range(2)]
         self.assertEqual(result.returncode, 4, result.stdout + result.stderr)
+        self.assertRegex(logs[1], r"(?m)^\S+Z rank 1 on host1: epoch 1  step 1$")
+        self.assertNotIn("epoch 1  step 1\n", result.stdout)
         for log in logs:
             self.assertRegex(log, r"rank 2 on host2.*stopped")
             self.assertRegex(log, r"2 of 3 ranks")
