@@ -145,17 +145,16 @@ OptionGroup communication_options(Options& o) {
         .store = into(o.progress_thread)},
        {.name = "comm-timeout",
         .domain = Real{.min = 0.001, .max = 10'000'000},
-        .help =
-            "seconds without progress after which a rank, a file or a device counts as hung: the run ends with exit "
-            "code 4 and says which rank, and what all ranks do; other time limits derive from it",
+        .help = "seconds without progress after which a rank, a file or a device counts as hung: the run ends with "
+                "exit code 4 and says which rank, and what all ranks do; other time limits derive from it",
         .otherwise = std::to_string(usual_deadline.count()),
         .of_each_rank = true,
         .store = into(o.timeout_seconds)},
        {.name = "min-ranks",
         .domain = Whole{1, 1'000'000, "off"},
         .help =
-            "if ranks die, go on with the others from the last step, in memory, as long as N are left; with --shards "
-            "to the same weights. It takes Open MPI 5 and mpirun --with-ft ulfm. off: a death ends the run",
+            "if ranks die, go on with the others from the last step, in memory, as long as N are left; with "
+            "--shards to the same weights. It takes Open MPI 5 and mpirun --with-ft ulfm. off: a death ends the run",
         .otherwise = "off",
         .store = into(o.min_ranks),
         .conflict = [&o](const OptionValues&) { return conflict_of_min_ranks(o); }},
