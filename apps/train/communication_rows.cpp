@@ -118,8 +118,7 @@ OptionGroup communication_options(Options& o) {
         .conflict = [&o](const OptionValues&) { return conflict_of_shards(o); }},
        {.name = "balance",
         .domain = Switch{},
-        .help = "move shards from slow ranks to fast ones between steps; the bits stay the same, and each rank keeps a "
-                "shard",
+        .help = "move shards from slow ranks to fast ones between steps, with the same bits; each rank keeps one",
         .otherwise = "no",
         .store = into(o.trainer.balance),
         .conflict = [&o](const OptionValues&) { return conflict_of_balance(o); }},
