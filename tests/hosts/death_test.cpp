@@ -36,7 +36,7 @@ double slowest_rank(const char* method) {
 
 /// A busy machine may delay a rank, so the best of three counts.
 TEST_P(DeathOnHosts, IsKnownToEveryRankWithin50Milliseconds) {
-  if (!LOCKSTEP_ULFM) LOCKSTEP_SKIP(mpi) << "this MPI library has no ULFM; Open MPI 5 has";
+  if (!LOCKSTEP_ULFM) LOCKSTEP_SKIP(ulfm) << "this MPI library has no ULFM; Open MPI 5 has";
   double best = 1e9;
   for (int run = 0; run < 3 && best > 50; ++run) {
     const double slowest = slowest_rank(GetParam());

@@ -11,8 +11,8 @@
 /// - slurm: Slurm is not installed, or cannot be started here
 /// - mnist: the files of MNIST are missing; device: a device file is missing
 /// - memory: the test needs more memory than tests may use by default
-/// - mpi: the MPI library's launcher does not support it; threads: the MPI library allows more threads than the test
-///   can use
+/// - ulfm: the MPI library has no ULFM; mpi: its launcher does not support it
+/// - threads: the MPI library allows more threads than the test can use
 /// - winograd: oneDNN has no Winograd convolutions for this processor
 /// - bfloat16: oneDNN has no bfloat16 kernels for this processor
 /// - blocked: oneDNN computes a convolution in a plain format on this processor

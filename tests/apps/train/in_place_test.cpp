@@ -26,7 +26,7 @@ using testing_support::becomes_true;
 
 constexpr bool has_ulfm = LOCKSTEP_ULFM;
 #define LOCKSTEP_REQUIRE_ULFM() \
-  if (!has_ulfm) LOCKSTEP_SKIP(mpi) << "this MPI library has no ULFM; Open MPI 5 has"
+  if (!has_ulfm) LOCKSTEP_SKIP(ulfm) << "this MPI library has no ULFM; Open MPI 5 has"
 
 std::string elastic_command(int ranks, const std::string& arguments) {
   std::string command = train_command(ranks, arguments);
