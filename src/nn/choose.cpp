@@ -124,35 +124,45 @@ class Maker {
   ops::KernelChoices before_;
 };
 
-using Candidates = std::vector<std::unique_ptr<ops::Kernel>>;
+/// The kernels of an operator's candidates, which a library may still be compiling; null where it has none.
+using CandidateKernels = std::vector<std::unique_ptr<ops::Kernel>>;
 
-/// Begins to make the kernels of all candidates of operators, the next ones while one is measured, since a library may
-/// compile them in the background.
-class Beginner {
+/// Makes the kernels of all candidates of operators some operators ahead, since a library may compile them in the
+/// background while others are measured.
+class CandidateQueue {
  public:
-  Beginner(Maker& maker, DType dtype, std::vector<const Alternative*> all)
+  CandidateQueue(Maker& maker, DType dtype, std::vector<const Alternative*> all)
       : maker_(maker), dtype_(dtype), all_(std::move(all)) {}
 
   /// Returns the kernels of the next operator.
-  Candidates next() {
-    for (; begun_.size() <= ahead && begun_from_ < all_.size(); ++begun_from_) {
-      Candidates& kernels = begun_.emplace_back();
-      for (const KernelAlgorithms& candidate : all_[begun_from_]->candidates)
-        kernels.push_back(maker_.make(*all_[begun_from_], candidate, dtype_));
+  CandidateKernels next() {
+    for (; queue_.size() <= ahead && queued_ < all_.size(); ++queued_) {
+      CandidateKernels& kernels = queue_.emplace_back();
+      for (const KernelAlgorithms& candidate : all_[queued_]->candidates)
+        kernels.push_back(make(*all_[queued_], candidate));
     }
-    Candidates kernels = std::move(begun_.front());
-    begun_.pop_front();
+    CandidateKernels kernels = std::move(queue_.front());
+    queue_.pop_front();
     return kernels;
   }
 
  private:
   static constexpr std::size_t ahead = 8;
 
+  std::unique_ptr<ops::Kernel> make(const Alternative& of, const KernelAlgorithms& candidate) {
+    try {
+      return maker_.make(of, candidate, dtype_);
+    } catch (const Error& error) {  // a library may learn only now that it cannot make a kernel
+      if (error.code() != ErrorCode::unsupported) throw;
+      return nullptr;
+    }
+  }
+
   Maker& maker_;
   DType dtype_;
   std::vector<const Alternative*> all_;
-  std::size_t begun_from_ = 0;
-  std::deque<Candidates> begun_;
+  std::size_t queued_ = 0;
+  std::deque<CandidateKernels> queue_;
 };
 
 /// Runs the kernels of an operator on operands in the formats that all its candidates have.
@@ -234,16 +244,17 @@ class Bench {
 /// Measures the candidates of one operator.
 class Measurement {
  public:
-  /// @param begun  a kernel of each candidate, which may still be compiled
-  Measurement(const Alternative& of, Candidates begun, const ops::Device& device, const ChooseOptions& options,
+  /// @param made  of each candidate
+  Measurement(const Alternative& of, CandidateKernels made, const ops::Device& device, const ChooseOptions& options,
               Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
-    for (std::size_t i = 0; i < begun.size(); ++i) {
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (made[i] == nullptr) continue;
       try {
-        (void)begun[i]->workspace();
-        kernels_.push_back(std::move(begun[i]));
+        (void)made[i]->workspace();
+        kernels_.push_back(std::move(made[i]));
         candidates_.push_back(of.candidates[i]);
-      } catch (const Error& error) {  // it learns only now that it cannot make the kernel
+      } catch (const Error& error) {  // a library may learn only when it has compiled that it has no kernel
         if (error.code() != ErrorCode::unsupported) throw;
       }
     }
@@ -295,6 +306,7 @@ class Measurement {
     const double least = std::ranges::min_element(entrants, {}, &Entrant::seconds)->seconds;
     std::erase_if(entrants,
                   [&](const Entrant& each) { return each.candidate != 0 && each.seconds > hopeless * least; });
+    if (entrants.size() < 2) return true;
     const auto winner = fastest(
         entrants.size(), rules_, [&](std::size_t i) { return run(entrants[i], entrants[i].calls); },
         [&] { return is_over(); });
@@ -331,10 +343,10 @@ Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions&
       unknown.push_back(&alternative);
     }
   }
-  Beginner beginner(maker, options.dtype, unknown);
+  CandidateQueue queue(maker, options.dtype, unknown);
   for (const Alternative* alternative : unknown) {
     std::optional<KernelAlgorithms> best;
-    if (Clock::now() < end) best = Measurement(*alternative, beginner.next(), ops.device(), options, end).best();
+    if (Clock::now() < end) best = Measurement(*alternative, queue.next(), ops.device(), options, end).best();
     best ? ++chosen.measured : ++chosen.left;
     if (best) chosen.choices.set(alternative->key, options.samples, *best);
   }

@@ -357,8 +357,8 @@ class PlanMaker {
 
 constexpr std::ptrdiff_t most_makers = 16;
 
-/// Makes plans on as many threads at a time as there are processors. Threads must not share a handle, so that each
-/// takes one for itself.
+/// Makes plans on as many threads at a time as there are processors, at most `most_makers`. Threads must not share a
+/// handle, so each takes one for itself.
 /// @source cuDNN developer guide, Thread Safety
 class PlanMakers {
  public:
