@@ -25,15 +25,19 @@ import time
 
 RANKS = 4
 TIMEOUT = 5  # of --comm-timeout
-COMMON = f"--model lenet --batch 32 --shards 4 --seed 7 --epochs 100000 --log-every 1000000 --comm-timeout {TIMEOUT} --workers 1"
+INTERVAL = 10  # steps between two saves
+COMMON = (f"--model lenet --batch 32 --shards 4 --seed 7 --epochs 100000 --log-every 1 --comm-timeout {TIMEOUT} --workers 1 "
+          f"--save-steps {INTERVAL}")
 
 
 class Fault:
-    """A row: what is done to rank 1, when, and what has to be seen."""
+    """A row: what is done to rank 1, when, and what has to be seen.
 
-    def __init__(self, name, phase, texts, codes, seconds, few=False, inject=None, resumes=True, arguments=""):
+    @param inject  does it from outside. @param variable  otherwise: FAULT of the program that fails by itself"""
+
+    def __init__(self, name, phase, texts, codes, seconds, few, inject, variable):
         self.name, self.phase, self.texts, self.codes, self.seconds = name, phase, texts, codes, seconds
-        self.few, self.inject, self.resumes, self.arguments = few, inject, resumes, arguments
+        self.few, self.inject, self.variable = few, inject, variable
 
 
 def marked(marker, program=None):
@@ -86,7 +90,7 @@ class Job:
         self.number = None  # Open MPI's number of the job
         command = [*shlex.split(options.mpiexec), "-n", str(RANKS), program, *COMMON.split(), *arguments.split(),
                    "--save-dir", str(folder / "run")]
-        environment = dict(os.environ, FAULT=fault)
+        environment = dict(os.environ, FAULT=fault, FAULT_CHECKPOINTS=str(folder / "run" / "checkpoints"))
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment,
                                             start_new_session=True)
@@ -105,6 +109,14 @@ class Job:
         except subprocess.TimeoutExpired:
             return None
 
+    def steps(self):
+        """How many steps the run has reported."""
+        metrics = self.folder / "run" / "metrics.jsonl"
+        return metrics.read_text(errors="replace").count('"event":"step"') if metrics.exists() else 0
+
+    def saved_steps(self):
+        return max((int(p.name[5:]) for p in self.saves() if p.name.startswith("step-")), default=0)
+
     def saves(self):
         return list((self.folder / "run" / "checkpoints").glob("*")) if (self.folder / "run").exists() else []
 
@@ -118,15 +130,13 @@ class Job:
 
 
 def by_signal(number, phase):
-    """Sends a signal to rank 1 in a phase; a save is where a temporary file of a checkpoint appears."""
+    """Sends a signal to rank 1: soon after its process has begun, or in a step after the first save."""
     def inject(job):
         victim = job.rank(1)
         if phase == "start":
             time.sleep(0.2)
         else:
-            until(lambda: job.saves(), 60)
-            if phase == "save":
-                until(lambda: any(p.name.startswith(".new-") for p in job.saves()), 10)
+            until(job.saves, 60)
         os.kill(victim, number)
     return inject
 
@@ -136,33 +146,28 @@ STOPPED = [r"rank 1 on \S+", r"process is stopped"]
 
 
 def rows():
+    """Signals come from outside at the start and in training, and from within in a save and in an evaluation."""
+    few = {("SIGKILL", "start"), ("SIGKILL", "training"), ("SIGKILL", "save"), ("SIGSEGV", "start"), ("SIGSEGV", "training"),
+           ("SIGSEGV", "save"), ("SIGTERM", "training"), ("SIGSTOP", "training"), ("exit(0)", "training"), ("exception", "training"),
+           ("a held lock", "start"), ("a held lock", "training")}
+    hangs = 1.2 * TIMEOUT + 6
     found = []
-    for name, number in (("SIGKILL", signal.SIGKILL), ("SIGSEGV", signal.SIGSEGV), ("SIGABRT", signal.SIGABRT),
-                         ("SIGHUP", signal.SIGHUP)):
-        for phase in ("start", "collective", "save"):
-            found.append(Fault(name, phase, DEAD, {128 + number, 1}, 4, name in ("SIGKILL", "SIGSEGV"),
-                               by_signal(number, phase), arguments="--save-steps 1"))
-    for name, number in (("SIGTERM", signal.SIGTERM), ("SIGINT", signal.SIGINT)):
-        found.append(Fault(name, "collective", [r"checkpoint|model: "], {3}, 8, name == "SIGTERM",
-                           by_signal(number, "collective"), arguments="--save-steps 1"))
-    for phase in ("collective", "save"):
-        found.append(Fault("SIGSTOP", phase, STOPPED, {4}, 1.2 * TIMEOUT + 4, phase == "collective",
-                           by_signal(signal.SIGSTOP, phase), arguments="--save-steps 1"))
-    for phase in ("start", "training", "evaluation"):
-        found += [
-            Fault("exit(0)", phase, DEAD, {0, 1}, 6, phase == "training"),
-            Fault("exception", phase, [r"rank 1 on \S+: .*the sensor gives no images"], {1}, 6, phase == "training"),
-            Fault("abort()", phase, DEAD, {134, 1}, 6),
-            Fault("invalid memory access", phase, DEAD, {139, 1}, 6),
-            Fault("a held lock", phase, [r"rank 1 on \S+", r"wait_for_a_lock|__lll_lock_wait|pthread_mutex_lock"], {4},
-                  1.2 * TIMEOUT + 6, phase != "evaluation"),
-            Fault("stops itself", phase, STOPPED, {4}, 1.2 * TIMEOUT + 6),
-        ]
+
+    def add(name, phase, kind, texts, codes, seconds):
+        from_outside = kind.isdigit() and phase in ("start", "training")
+        found.append(Fault(name, phase, texts, codes, seconds, (name, phase) in few,
+                           by_signal(int(kind), phase) if from_outside else None, "" if from_outside else f"{kind}:{phase}:1"))
+
+    for phase in ("start", "training", "save", "evaluation"):
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP):
+            add(number.name, phase, str(int(number)), DEAD, {128 + number, 1}, 4)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            add(number.name, phase, str(int(number)), [r"checkpoint|model: |signal"], {3, 128 + number} if phase == "start" else {3}, 8)
+        add("SIGSTOP", phase, str(int(signal.SIGSTOP)), STOPPED, {4}, hangs)
+        add("exit(0)", phase, "exit", DEAD, {0, 1}, 6)
+        add("exception", phase, "throw", [r"rank 1 on \S+: .*the sensor gives no images"], {1}, 6)
+        add("a held lock", phase, "lock", [r"rank 1 on \S+", r"wait_for_a_lock|__lll_lock_wait|pthread_mutex_lock"], {4}, hangs)
     return found
-
-
-KINDS = {"exit(0)": "exit", "exception": "throw", "abort()": "abort", "invalid memory access": "segv",
-         "a held lock": "lock", "stops itself": "stop"}
 
 
 def shared_memory(job=None):
@@ -190,11 +195,10 @@ def seconds_of_end(fault, job):
 
 def run(fault, options, folder):
     """@return what is wrong, and the row of the table"""
-    kind = KINDS.get(fault.name, "")
-    program = options.faulty if kind else options.train
+    program = options.faulty if fault.variable else options.train
     before = shared_memory()
     wrong = []
-    job = Job(options, folder, program, fault.arguments, f"{kind}:{fault.phase}:1" if kind else "")
+    job = Job(options, folder, program, "", fault.variable)
     code, seconds = seconds_of_end(fault, job)
     if code is None:
         wrong.append("it hangs")
@@ -211,7 +215,9 @@ def run(fault, options, folder):
     job.kill()
     if left := {name for name in shared_memory(job) - before if until(lambda n=name: n not in shared_memory(job), 3) is None}:
         wrong.append(f"left in /dev/shm: {sorted(left)}")
-    if fault.resumes and not wrong:
+    if (lost := job.steps() - job.saved_steps()) >= 2 * INTERVAL:  # an interval, and what is trained while a save is written
+        wrong.append(f"{lost} steps are lost, though each {INTERVAL} are saved")
+    if not wrong:
         resumed = Job(options, folder, program, "--resume auto --max-time 1s")
         if resumed.wait(60) not in (0, 3):
             wrong.append(f"the run cannot be resumed: {resumed.text()[-500:]}")

@@ -27,7 +27,7 @@ build=${1:-build/dev}
 if [ -n "$in_place" ]; then
   section "Killing a random rank every $in_place s, for $minutes minutes; the others go on in place"
   mpiexec=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
-  mpi-scripts/in_place.py --train "$PWD/$build/bin/train" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
+  mpi-scripts/killed_runs.py --in-place --train "$PWD/$build/bin/train" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
     --every "$in_place" --seconds $((minutes * 60))
   exit 0
 fi
@@ -41,4 +41,7 @@ section "Faults of hosts, networks, files and calls, by the tests that make them
 ctest --test-dir "$build" --output-on-failure -R '^(hosts\.|install\.restarts|train\.(deadline|failure|input_files|checkpoint|usage)_test|state\.|backends\.rank_death_test|emulated_gpu\.(failure|injected_faults|train_faults))'
 
 section "Killing a random rank every 15 s, for $minutes minutes"
-LOCKSTEP_KILLS=$((minutes * 4)) ctest --test-dir "$build" --output-on-failure --timeout $((minutes * 120 + 600)) -R '^train\.restart_test$'
+mpi-scripts/killed_runs.py --train "$PWD/$build/bin/train" --every 15 --seconds $((minutes * 60))
+
+section "Killing all ranks at any instant, 100 times"
+LOCKSTEP_KILLS=100 ctest --test-dir "$build" --output-on-failure --timeout 3600 -R '^train\.restart_test$'

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // This program is train with a data set that fails on one rank, for mpi-scripts/faults.py. The variable FAULT says how:
-//   FAULT=KIND:PHASE:RANK    KIND exit, throw, abort, segv, kill, stop or lock; PHASE start, training or evaluation
+//   FAULT=KIND:PHASE:RANK    KIND exit, throw, lock, or the number of a signal; PHASE start, training, save or evaluation
+//   FAULT_CHECKPOINTS=DIR    where the phase save sees a checkpoint that is being written
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <system_error>
+#include <unistd.h>
 #include <utility>
 
 #include "lockstep/train.hpp"
@@ -45,14 +49,24 @@ void fail_in(const std::string& phase) {
   static const std::string fault = variable("FAULT");
   static const std::string rank = variable("OMPI_COMM_WORLD_RANK") + variable("PMI_RANK");
   const std::string kind = fault.substr(0, fault.find(':'));
-  if (fault != kind + ':' + phase + ':' + rank) return;
+  static std::atomic<bool> has_failed = false;
+  if (fault != kind + ':' + phase + ':' + rank || has_failed.exchange(true)) return;
   if (kind == "exit") std::exit(0);
   if (kind == "throw") throw std::runtime_error("the sensor gives no images");
-  if (kind == "abort") std::abort();
-  if (kind == "segv") std::raise(SIGSEGV);
-  if (kind == "kill") std::raise(SIGKILL);
-  if (kind == "stop") std::raise(SIGSTOP);
-  if (kind == "lock") wait_for_a_lock();
+  if (kind == "lock") {
+    wait_for_a_lock();
+  } else {
+    kill(getpid(), std::stoi(kind));
+  }
+}
+
+/// Returns whether a checkpoint is being written; its name begins with a dot until it is complete.
+bool is_saving() {
+  static const std::string folder = variable("FAULT_CHECKPOINTS");
+  std::error_code gone;
+  for (std::filesystem::directory_iterator entry(folder, gone), end; !gone && entry != end; entry.increment(gone))
+    if (entry->path().filename().string().starts_with('.')) return true;
+  return false;
 }
 
 /// Another data set, whose reading fails late in the data, so that a few steps have been made.
@@ -65,10 +79,14 @@ class Faulty final : public Dataset {
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t classes() const override { return inner_->classes(); }
   void read(const SampleKey& key, std::span<const lockstep::Buffer> tensors) const override {
-    if (key.seed == seed_of_run && ++reads_ == 100) fail_in(phase_);
+    if (key.seed == seed_of_run && ++reads_ >= 100) {
+      if (reads_ == 100) fail_in(phase_);
+      if (fails_in_a_save && is_saving()) fail_in("save");
+    }
     inner_->read(key, tensors);
   }
   static constexpr std::uint64_t seed_of_run = 7;  // the fingerprint is read with another one
+  inline static const bool fails_in_a_save = variable("FAULT").find(":save:") != std::string::npos;
 
  private:
   std::shared_ptr<const Dataset> inner_;

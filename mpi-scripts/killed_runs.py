@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kills ranks of runs that go on in place (train --min-ranks), one after the other until one is left, again and again.
+"""Kills random ranks of runs, again and again. Each run must end with the weights of an undisturbed one.
 
-Each run must end with the weights of an undisturbed one. It prints how often runs have gone on, and the time from a kill to
-the next step. The MPI library needs ULFM; mpi-scripts/soak.sh --in-place calls this."""
+Runs are supervised (supervise.sh), so that each kill is followed by a restart from the last checkpoint. With --in-place they go
+on in place (train --min-ranks) until one rank is left, for which the MPI library needs ULFM. Prints how often runs have gone on,
+and the time from a kill to the next step. mpi-scripts/soak.sh calls this."""
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -19,7 +21,7 @@ import tempfile
 import time
 
 HANGS_AFTER = 120  # seconds
-MODEL = "--dataset synthetic-digits --model lenet --batch 64 --shards 8 --threads 1 --log-every 1 --save-steps 100 --keep 1 --epochs 1000"
+MODEL = "--dataset synthetic-digits --model lenet --batch 64 --shards 8 --threads 1 --log-every {} --save-steps 100 --keep 1 --epochs 1000"
 
 
 def fail(text):
@@ -29,10 +31,13 @@ def fail(text):
 class Run:
     """A run of train in a folder of its own."""
 
-    def __init__(self, arguments, folder, ranks, steps, more=()):
+    def __init__(self, arguments, folder, ranks, steps, more=(), supervisor=()):
         self.folder = folder / "run"
         self.output = folder / "output"
-        words = [*shlex.split(arguments.mpiexec), "-np", str(ranks), arguments.train, *shlex.split(arguments.options), "--steps", str(steps),
+        # A restart takes seconds, and going on in place a fraction of one.
+        self.pause, log_every = (0.05, 10) if supervisor else (0.002, 1)
+        options = shlex.split(arguments.options.format(log_every))
+        words = [*supervisor, *shlex.split(arguments.mpiexec), "-np", str(ranks), arguments.train, *options, "--steps", str(steps),
                  "--save-dir", str(self.folder), *more]
         with self.output.open("w") as output:
             self.job = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
@@ -72,7 +77,7 @@ class Run:
             if time.monotonic() > end:
                 os.killpg(self.job.pid, signal.SIGKILL)
                 fail(f"{what} has not happened within {HANGS_AFTER} s:\n{self.output.read_text()}")
-            time.sleep(0.002)
+            time.sleep(self.pause)
 
     def end(self):
         """The seconds that it took, and its weights."""
@@ -84,29 +89,38 @@ class Run:
         return time.monotonic() - self.begin, weights[-1]
 
 
-def steps_after(run, recoveries):
+SUPERVISOR = [str(pathlib.Path(__file__).with_name("supervise.sh")), "--max-restarts", "100000", "--"]
+
+
+def steps_after(run, event_of_going_on, times):
     """How many steps the run has reported since it went on so often."""
     seen, steps = 0, 0
     for event in run.events():
-        if event["event"] == "recovery":
+        if event["event"] == event_of_going_on:
             seen, steps = seen + 1, 0
         steps += event["event"] == "step"
-    return steps if seen >= recoveries else 0
+    return steps if seen >= times else 0
 
 
 def disturbed(arguments, steps, whole, times):
     """@param times  gets the seconds from each kill to the next step"""
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(arguments, pathlib.Path(folder), arguments.ranks, steps, ["--min-ranks", "1"])
-        run.wait_until(lambda: steps_after(run, 0) > 0, "the first step")
-        for recoveries in range(1, arguments.ranks):
+        if arguments.in_place:
+            run = Run(arguments, pathlib.Path(folder), arguments.ranks, steps, ["--min-ranks", "1"])
+            going_on, kills = "recovery", range(1, arguments.ranks)
+        else:
+            run = Run(arguments, pathlib.Path(folder), arguments.ranks, steps, supervisor=SUPERVISOR)
+            going_on, kills = "start", itertools.count(2)  # the first start follows no kill
+            run.wait_until(lambda: list(run.folder.glob("checkpoints/step-*")), "the first checkpoint")  # else it gets another folder
+        run.wait_until(lambda: steps_after(run, going_on, 0) > 0, "the first step")
+        for count in kills:
             time.sleep(random.uniform(0.5, 1.5) * arguments.every)
             living = run.ranks()
             if run.job.poll() is not None or len(living) < 2:
                 break
             os.kill(random.choice(living), signal.SIGKILL)
             killed_at = time.monotonic()
-            run.wait_until(lambda: steps_after(run, recoveries) > 0 or run.job.poll() is not None, "a step after a kill")
+            run.wait_until(lambda: steps_after(run, going_on, count) > 0 or run.job.poll() is not None, "a step after a kill")
             if run.job.poll() is None:
                 times.append(time.monotonic() - killed_at)
         _, weights = run.end()
@@ -117,11 +131,12 @@ def disturbed(arguments, steps, whole, times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train", required=True)
-    parser.add_argument("--mpiexec", default="mpirun --with-ft ulfm --oversubscribe --bind-to none")
+    parser.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none")
+    parser.add_argument("--in-place", action="store_true", help="runs go on in place; --mpiexec needs --with-ft ulfm")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--every", type=float, default=15, help="seconds from one kill to the next, on average")
     parser.add_argument("--seconds", type=float, default=60, help="how long runs are started")
-    parser.add_argument("--options", default=MODEL)
+    parser.add_argument("--options", default=MODEL, help="of train; {} is replaced by the steps between two events")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         Run(arguments, pathlib.Path(folder), arguments.ranks, 100).end()  # warms up
@@ -129,15 +144,17 @@ def main():
         run = Run(arguments, pathlib.Path(folder), arguments.ranks, 200)
         run.end()
         stamps = next(event["seconds"] for event in run.events() if event["event"] == "end")
-    steps = max(200, int(200 / stamps * arguments.every * (arguments.ranks + 0.5)))
+    # In place, ranks are killed until one is left. A supervised run is killed a dozen times or more.
+    kills = arguments.ranks + 0.5 if arguments.in_place else 12
+    steps = max(200, int(200 / stamps * kills * arguments.every))
     with tempfile.TemporaryDirectory() as folder:
         _, whole = Run(arguments, pathlib.Path(folder), arguments.ranks, steps).end()
     times, runs, begin = [], 0, time.monotonic()
     while time.monotonic() - begin < arguments.seconds:
         disturbed(arguments, steps, whole, times)
         runs += 1
-        print(f"{runs} runs of {steps} steps, {len(times)} recoveries, the same weights; from a kill to the next step: median "
-              f"{statistics.median(times):.2f} s, longest {max(times):.2f} s", flush=True)
+        spread = f": median {statistics.median(times):.2f} s, longest {max(times):.2f} s" if times else ""
+        print(f"{runs} runs of {steps} steps, {len(times)} recoveries, the same weights; from a kill to the next step{spread}", flush=True)
 
 
 if __name__ == "__main__":
