@@ -3,15 +3,16 @@
 """Makes a run of train fail in many ways, and checks how it ends: with which message, exit code, and within which time;
 that no process and no file in shared memory is left; and that the run can be resumed.
 
-  faults.py --train FILE --faulty FILE [--few] [--only TEXT] [--kills N] [--mpiexec COMMAND] [--table FILE]
+  faults.py --train FILE --faulty FILE [--few] [--only TEXT] [--kills N [--at-once K]] [--mpiexec COMMAND] [--table FILE]
     --train, --faulty   the program train, and the one of tests/apps/train/faulty.cpp, which fails by the variable FAULT
     --few               the dozen that continuous integration runs
     --only TEXT         rows whose name contains this
     --table FILE        write what was seen as a Markdown table, for docs/faults.md
-    --kills N           instead, kill a random rank of N jobs at random times, and look for what is left
+    --kills N           instead, kill a random rank of N jobs at random times, K of them at a time, and look for what is left
 
 The exit status is 1 if a fault was not reported as its row says."""
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import random
@@ -83,6 +84,7 @@ class Job:
     """A run of RANKS ranks in a folder of its own."""
 
     def __init__(self, options, folder, program, arguments, fault=""):
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.program = program
         self.marker = str(folder)
@@ -142,7 +144,7 @@ def by_signal(number, phase):
 
 
 DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+"]
-STOPPED = [r"rank 1 on \S+", r"process is stopped"]
+STOPPED = [r"rank 1 on \S+|\(rank 1\) on this host", r"is stopped"]
 
 
 def rows():
@@ -198,8 +200,13 @@ def run(fault, options, folder):
     program = options.faulty if fault.variable else options.train
     before = shared_memory()
     wrong = []
-    job = Job(options, folder, program, "", fault.variable)
-    code, seconds = seconds_of_end(fault, job)
+    for attempt in range(3):
+        job = Job(options, folder / str(attempt), program, "", fault.variable)
+        code, seconds = seconds_of_end(fault, job)
+        if fault.phase != "start" or code is not None or marked(job.marker) != [job.process.pid]:
+            break
+        print(f"        {fault.name}, {fault.phase}: mpirun itself hangs after all ranks have ended; another attempt", flush=True)
+        job.kill()
     if code is None:
         wrong.append("it hangs")
     elif code < 0 and fault.phase == "start":
@@ -218,7 +225,7 @@ def run(fault, options, folder):
     if (lost := job.steps() - job.saved_steps()) >= 2 * INTERVAL:  # an interval, and what is trained while a save is written
         wrong.append(f"{lost} steps are lost, though each {INTERVAL} are saved")
     if not wrong:
-        resumed = Job(options, folder, program, "--resume auto --max-time 1s")
+        resumed = Job(options, job.folder, program, "--resume auto --max-time 1s")
         if resumed.wait(60) not in (0, 3):
             wrong.append(f"the run cannot be resumed: {resumed.text()[-500:]}")
         resumed.kill()
@@ -226,31 +233,49 @@ def run(fault, options, folder):
     return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
 
 
+def forsaken():
+    """The files in the shared memory of this host, and of those of local-cluster.sh, that no process maps or has open."""
+    folders = [pathlib.Path("/dev/shm"), *pathlib.Path("/run").glob("hosts/*/shm")]
+    files = {file for folder in folders for file in folder.iterdir() if file.is_file()}
+    for process in pathlib.Path("/proc").iterdir():
+        try:
+            used = (process / "maps").read_text() + " ".join(os.readlink(link) for link in (process / "fd").iterdir())
+        except OSError:  # it is no process, has ended meanwhile, or is another user's
+            continue
+        files = {file for file in files if file.name not in used}
+    return set(map(str, files))
+
+
+def killed(options, number):
+    """Kills a random rank of a job, at a random time from its start on. @return what is wrong, and the seconds until its end"""
+    with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
+        job = Job(options, pathlib.Path(folder), options.train, "")
+        victim = job.rank(random.randrange(RANKS))
+        time.sleep(random.uniform(0, 2))
+        begin = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        code = job.wait(60)
+        seconds = time.monotonic() - begin
+        wrong = [] if code not in (None, 0) else [f"exit code {code}"]
+        if not until(lambda: not marked(job.marker), 5):
+            wrong.append(f"processes are left: {marked(job.marker)}")
+        if wrong:
+            print(f"FAILED  kill {number + 1}: {'; '.join(wrong)}\n{job.text()[-2000:]}", flush=True)
+        job.kill()
+        return wrong, seconds
+
+
 def kill_often(options):
-    """Kills a random rank of so many jobs, at a random time from its start on. @return how many jobs left something behind"""
+    """@return whether a job has not ended as it should, or files are left in shared memory"""
     random.seed(1)
-    bad, slowest = 0, 0.0
-    for number in range(options.kills):
-        before = shared_memory()
-        with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
-            job = Job(options, pathlib.Path(folder), options.train, "")
-            victim = job.rank(random.randrange(RANKS))
-            time.sleep(random.uniform(0, 2))
-            begin = time.monotonic()
-            os.kill(victim, signal.SIGKILL)
-            code = job.wait(60)
-            slowest = max(slowest, time.monotonic() - begin)
-            wrong = [] if code not in (None, 0) else [f"exit code {code}"]
-            if not until(lambda: not marked(job.marker), 5):
-                wrong.append(f"processes are left: {marked(job.marker)}")
-            job.kill()
-            if left := {name for name in shared_memory(job) - before if until(lambda n=name: n not in shared_memory(job), 3) is None}:
-                wrong.append(f"left in /dev/shm: {sorted(left)}")
-            if wrong:
-                bad += 1
-                print(f"FAILED  kill {number + 1}: {'; '.join(wrong)}\n{job.text()[-2000:]}", flush=True)
-    print(f"{options.kills - bad} of {options.kills} killed jobs left nothing; the slowest ended after {slowest:.1f} s.")
-    return bad
+    before = forsaken()
+    with concurrent.futures.ThreadPoolExecutor(options.at_once) as threads:
+        results = list(threads.map(lambda number: killed(options, number), range(options.kills)))
+    left = forsaken() - before
+    good = sum(not wrong for wrong, _ in results)
+    print(f"{good} of {options.kills} killed jobs left no process; the slowest ended after {max(seconds for _, seconds in results):.1f} s. "
+          f"Files left in shared memory: {sorted(left) or 'none'}.")
+    return good < options.kills or left
 
 
 def main():
@@ -262,6 +287,7 @@ def main():
     parser.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none")
     parser.add_argument("--table")
     parser.add_argument("--kills", type=int, help="instead, kill a random rank of so many jobs, and look for what is left")
+    parser.add_argument("--at-once", type=int, default=1, help="so many of these jobs run at a time")
     options = parser.parse_args()
     if options.kills:
         return 1 if kill_often(options) else 0

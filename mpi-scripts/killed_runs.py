@@ -21,7 +21,7 @@ import tempfile
 import time
 
 HANGS_AFTER = 120  # seconds
-MODEL = "--dataset synthetic-digits --model lenet --batch 64 --shards 8 --threads 1 --log-every {} --save-steps 100 --keep 1 --epochs 1000"
+MODEL = "--dataset synthetic-digits --model lenet --batch 64 --shards 8 --threads 1 --log-every {} --save-steps 20 --keep 1 --epochs 1000"
 
 
 def fail(text):
@@ -71,17 +71,17 @@ class Run:
                 found.append(int(process.name))
         return found
 
-    def wait_until(self, condition, what):
-        end = time.monotonic() + HANGS_AFTER
+    def wait_until(self, condition, what, within=HANGS_AFTER):
+        end = time.monotonic() + within
         while not condition():
             if time.monotonic() > end:
                 os.killpg(self.job.pid, signal.SIGKILL)
-                fail(f"{what} has not happened within {HANGS_AFTER} s:\n{self.output.read_text()}")
+                fail(f"{what} has not happened within {within} s:\n{self.output.read_text()}")
             time.sleep(self.pause)
 
     def end(self):
         """The seconds that it took, and its weights."""
-        self.wait_until(lambda: self.job.poll() is not None, "the end of a run")
+        self.wait_until(lambda: self.job.poll() is not None, "the end of a run", 20 * HANGS_AFTER)
         text = self.output.read_text()
         weights = re.findall(r"^weights sha256 (\w+)", text, re.MULTILINE)
         if self.job.returncode != 0 or not weights:
