@@ -1,47 +1,73 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tries every way to fail that is known, and then kills ranks of a supervised run for a while.
-#   soak.sh [--minutes N] [--only TEXT] [--in-place SECONDS] [BUILD]
-#     --minutes N   how long ranks are killed (60)
-#     --only TEXT   faults whose name contains this, and no killing
-#     --in-place SECONDS   nothing but runs that go on in place, of which a rank is killed every so many seconds; BUILD, such
-#                   as build/openmpi5, needs an MPI library with ULFM
-#   BUILD           the build folder (build/dev), in which train and the tests have been built
-# It writes what it saw to build/faults.md, a table as in docs/faults.md.
+# Tries every way to fail that is known, and then kills ranks and looks whether runs go on as if nothing had happened.
+#   soak.sh [SECTION]...    all but in-place where none is named
+#     faults     faults of one rank (faults.py); writes build/faults.md, a table as in docs/faults.md
+#     tests      faults of hosts, networks, files and calls, by the tests that make them
+#     crowd      16 ranks on two hosts, which are namespaces of this machine: random collectives, and training
+#     leftovers  kills ranks of KILLS jobs (1000), half of them under mpirun and half under Slurm: nothing may be left
+#     kills      a random rank of a supervised run every EVERY seconds, for MINUTES; all ranks of others at any instant
+#     in-place   the same for runs that go on in place; BUILD, such as build/openmpi5, needs an MPI library with ULFM
+#   BUILD (build/dev)   the build folder, in which the programs and tests have been built
+#   MINUTES (60)        of kills and in-place, and a sixth of it of crowd
+#   EVERY (15)          seconds from one kill to the next, on average
+#   ONLY                faults whose name contains this
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-minutes=60
-only=
-in_place=
-while [[ ${1:-} == --* ]]; do
-  [ $# -ge 2 ] || fail "usage: soak.sh [--minutes N] [--only TEXT] [--in-place SECONDS] [BUILD]"
-  case $1 in
-    --minutes) minutes=$2 ;;
-    --only) only=$2 ;;
-    --in-place) in_place=$2 ;;
-    *) fail "unknown option '$1'" ;;
-  esac
-  shift 2
-done
-build=${1:-build/dev}
-if [ -n "$in_place" ]; then
-  section "Killing a random rank every $in_place s, for $minutes minutes; the others go on in place"
+build=$PWD/${BUILD:-build/dev} minutes=${MINUTES:-60} every=${EVERY:-15} kills=${KILLS:-1000}
+train=$build/bin/train faulty=$build/tests/train_faulty
+
+tests() { ctest --test-dir "$build" --output-on-failure "$@"; }
+
+section_faults() {
+  [ -x "$faulty" ] || fail "$faulty is missing: build the targets train and train_faulty first"
+  mpi-scripts/faults.py --train "$train" --faulty "$faulty" --only "${ONLY:-}" --table build/faults.md
+}
+
+section_tests() {
+  tests -R '^(hosts\.|install\.restarts|train\.(deadline|failure|input_files|checkpoint|usage)_test|state\.|backends\.rank_death_test|emulated_gpu\.(failure|injected_faults|train_faults))'
+}
+
+# weights COMMAND…: what train prints of them; its output otherwise.
+weights() {
+  local output
+  output=$("$@" --dataset synthetic-digits --model lenet --batch 64 --shards 16 --threads 1 --save-dir none --steps "$steps" 2>&1) &&
+    grep '^weights sha256' <<<"$output" || fail "training has failed: $output"
+}
+
+section_crowd() {
+  local steps=$((minutes * 40)) crowd alone
+  mpi-scripts/local-cluster.sh run --per-host 8 "$build/bin/comm-check" --seconds $((minutes * 5))
+  crowd=$(weights mpi-scripts/local-cluster.sh run --per-host 8 "$train")
+  alone=$(weights "$train")
+  [ "$crowd" = "$alone" ] || fail "16 ranks on two hosts: $crowd; one rank: $alone"
+  echo "After $steps steps 16 ranks on two hosts and one rank have the same $crowd."
+}
+
+section_leftovers() {
+  local half=$((kills / 2))
+  mpi-scripts/faults.py --train "$train" --faulty "$faulty" --kills $half --at-once 2
+  mpi-scripts/local-cluster.sh run --slurm mpi-scripts/faults.py --train "$train" --faulty "$faulty" --kills $half \
+    --mpiexec "srun -N2 --mpi=pmix --kill-on-bad-exit=1"
+}
+
+section_kills() {
+  mpi-scripts/killed_runs.py --train "$train" --every "$every" --seconds $((minutes * 60))
+  LOCKSTEP_KILLS=$minutes tests --timeout $((minutes * 60 + 600)) -R '^train\.restart_test$'
+}
+
+section_in-place() {
+  local mpiexec
   mpiexec=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
-  mpi-scripts/killed_runs.py --in-place --train "$PWD/$build/bin/train" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
-    --every "$in_place" --seconds $((minutes * 60))
-  exit 0
-fi
-[ -x "$build/tests/train_faulty" ] || fail "$build/tests/train_faulty is missing: build the targets train and train_faulty in $build first"
+  mpi-scripts/killed_runs.py --in-place --train "$train" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
+    --every "$every" --seconds $((minutes * 60))
+}
 
-section "Faults of one rank"
-mpi-scripts/faults.py --train "$PWD/$build/bin/train" --faulty "$PWD/$build/tests/train_faulty" --only "$only" --table build/faults.md
-[ -z "$only" ] || exit 0
-
-section "Faults of hosts, networks, files and calls, by the tests that make them"
-ctest --test-dir "$build" --output-on-failure -R '^(hosts\.|install\.restarts|train\.(deadline|failure|input_files|checkpoint|usage)_test|state\.|backends\.rank_death_test|emulated_gpu\.(failure|injected_faults|train_faults))'
-
-section "Killing a random rank every 15 s, for $minutes minutes"
-mpi-scripts/killed_runs.py --train "$PWD/$build/bin/train" --every 15 --seconds $((minutes * 60))
-
-section "Killing all ranks at any instant, 100 times"
-LOCKSTEP_KILLS=100 ctest --test-dir "$build" --output-on-failure --timeout 3600 -R '^train\.restart_test$'
+[ $# -gt 0 ] || set -- faults tests crowd leftovers kills
+for name; do
+  [ "$(type -t "section_$name")" = function ] || fail "unknown section '$name'; there are faults, tests, crowd, leftovers, kills and in-place"
+done
+for name; do
+  section "$name"
+  "section_$name"
+done

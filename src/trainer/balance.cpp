@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/trainer_parts.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -98,6 +100,26 @@ std::optional<LeafShares> Balance::decide(ProcessGroup& group, const LeafShares&
   const double steps = longest > 0 ? interval_seconds / longest : most_steps;
   steps_ = static_cast<std::size_t>(std::clamp<double>(steps, fewest_steps, most_steps));
   return balanced(now, times);
+}
+
+void Trainer::move_shards(const LeafShares& shards) {
+  replica_.move_shards(shards);
+  replica_.start_from(state_);
+  batches_.move_shards(shards);
+  test_batches_.move_shards(shards);
+  prepare_shares(replica_, batches_.sampler());
+}
+
+/// Adds the step to the times that decide whether shards move, and moves them if they are to. Collective.
+void Trainer::balance(double step_seconds) {
+  const double waited = replica_.waited_seconds() - std::exchange(waited_before_step_, replica_.waited_seconds());
+  if (!balance_->add({.own = step_seconds - waited, .whole = step_seconds})) return;
+  const std::optional<LeafShares> better = balance_->decide(*group_, replica_.shards());
+  if (!better) return;
+  group_->progress().note_task("moving shards", state_.global_step);
+  move_shards(*better);
+  if (listener_ != nullptr)
+    listener_->balance({.epoch = state_.epoch, .step = state_.step, .shards = better->counts(group_->size())});
 }
 
 }  // namespace lockstep::trainer

@@ -6,6 +6,8 @@
 #include <cstddef>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/trainer_parts.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -92,6 +94,33 @@ std::vector<observe::SlowRank> find_slow_ranks(ProcessGroup& group, const RankTi
     hosts.emplace_back(report.host.data());
   }
   return slow_ranks(times, hosts, steps);
+}
+
+Trainer::Times Trainer::times() const { return {run_seconds_, batches_.waited_seconds(), replica_.waited_seconds()}; }
+
+/// Compares the ranks' own times since then. Collective.
+std::vector<observe::SlowRank> Trainer::slow_ranks_since(const Times& before, std::int64_t steps) {
+  const Times now = times();
+  const double data = now.data - before.data;
+  const double others = now.run - before.run - data;
+  // On a device the host does not see how much of the time it computes and how much it waits for other ranks.
+  const bool is_host = replica_.model().device().queue().is_host();
+  const double wait = is_host ? now.wait - before.wait : others;
+  return find_slow_ranks(*group_, {.data = data, .compute = others - wait, .wait = wait}, steps);
+}
+
+bool Trainer::wants_straggler_report() const {
+  return options_.straggler_seconds > 0 && group_->rank() == Rank{0} &&
+         seconds_since(stragglers_.reported) >= options_.straggler_seconds;
+}
+
+/// Reports the slow ranks since the last report. Collective.
+void Trainer::report_stragglers() {
+  const std::int64_t steps = state_.global_step - stragglers_.global_step;
+  const observe::StragglerEvent event{
+      .epoch = state_.epoch, .step = state_.step, .steps = steps, .ranks = slow_ranks_since(stragglers_.before, steps)};
+  stragglers_ = {.before = times(), .global_step = state_.global_step, .reported = Clock::now()};
+  if (listener_ != nullptr && !event.ranks.empty()) listener_->stragglers(event);
 }
 
 }  // namespace lockstep::trainer
