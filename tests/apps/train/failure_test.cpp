@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <csignal>
+#include <thread>
+
 #include "apps/train/train_program.hpp"
+#include "support/background_job.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -64,6 +68,39 @@ TEST(Failure, OptionsThatMayDifferMay) {
   const std::string common = digits.arguments() + " --batch 16 --epochs 1 --initial compare";
   const auto result = run_unequal(common, common + " --workers 0 --log-every 7");
   EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+std::string checksum_of(const std::string& output) {
+  const std::size_t at = output.find("weights sha256 ");
+  return at == std::string::npos ? "no checksum in\n" + output : output.substr(at, 79);
+}
+
+/// Two jobs of one user on one node have their folders, their shared memory and their failures for themselves.
+TEST(Failure, TwoJobsOnOneNodeDoNotDisturbEachOther) {
+  using namespace std::chrono_literals;
+  using testing_support::BackgroundJob;
+  using testing_support::becomes_true;
+  const SmallDigits digits;
+  const std::string options = digits.arguments() + " --batch 16 --shards 4 --threads 1 --log-every 1 --epochs ";
+  const auto folder = [&](const std::string& name) { return " --save-dir " + digits.path(name); };
+  const std::string alone = checksum_of(run_train(2, options + "12" + folder("alone")).output);
+  ASSERT_TRUE(alone.starts_with("weights")) << alone;
+  // Both are given the same folder, of which one gets it and the other a free one.
+  BackgroundJob first(train_command(2, options + "12" + folder("both")), digits.file("first"));
+  BackgroundJob second(train_command(2, options + "12" + folder("both")), digits.file("second"));
+  BackgroundJob third(train_command(2, options + "100000" + folder("third")), digits.file("third"));
+  const auto trains = [&] { return data::read_all(digits.file("third")).find("step 2/") != std::string::npos; };
+  EXPECT_TRUE(becomes_true(60s, trains));
+  const auto ranks = testing_support::processes(LOCKSTEP_TRAIN, digits.path("third"));
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks.front(), SIGKILL);
+  for (BackgroundJob* job : {&first, &second, &third})
+    EXPECT_TRUE(becomes_true(120s, [&] { return job->has_ended(); }));
+  EXPECT_EQ(checksum_of(data::read_all(digits.file("first"))), alone);
+  EXPECT_EQ(checksum_of(data::read_all(digits.file("second"))), alone);
+  EXPECT_NE(third.exit_code(), 0);
+  for (const char* name : {"both", "both-2"})
+    EXPECT_TRUE(std::filesystem::exists(digits.path(name) + "/checkpoints/last")) << name;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // This program is train with a data set that fails on one rank, for mpi-scripts/faults.py. The variable FAULT says how:
-//   FAULT=KIND:PHASE:RANK    KIND exit, throw, lock, or the number of a signal; PHASE start, training, save or evaluation
-//   FAULT_CHECKPOINTS=DIR    where the phase save sees a checkpoint that is being written
+//   FAULT=KIND:PHASE:RANK    KIND exit, throw, lock, or the number of a signal; PHASE start, training, save or
+//   evaluation FAULT_CHECKPOINTS=DIR    where the phase save sees a checkpoint that is being written
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -13,9 +15,8 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <system_error>
-#include <unistd.h>
+#include <thread>
 #include <utility>
 
 #include "lockstep/train.hpp"

@@ -44,5 +44,19 @@ TEST(Stragglers, ASlowBackwardAndStalledDataAreNamedWithRankHostAndCause) {
   EXPECT_GE(reports, 2) << result.output;
 }
 
+/// A rank that is slow is no rank that hangs: its steps take long, but each is shorter than the deadline.
+TEST(Stragglers, ARankFiftyTimesSlowerThanTheOthersIsNamedAndTheRunGoesOn) {
+  const data::TemporaryDirectory folder;
+  const std::string metrics = (folder.path() / "metrics").string();
+  const auto result = testing_support::run_program(
+      "SLOW_FACTOR=50 BASE_MS=8 " + std::string(LOCKSTEP_MPIEXEC) + " -np 3 " + LOCKSTEP_ODD_RANKS +
+      " --dataset synthetic-digits --model uneven --batch 12 --shards 3 --steps 8 --threads 1 --wait sleep" +
+      " --comm-timeout 5 --eval-interval never --save-dir none --metrics " + metrics + " 2>&1");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const nlohmann::json& event : read_metrics(metrics))
+    if (event.at("event") == "epoch") expect_straggler(event.at("slow_ranks"), 1, "compute", 0.4);
+  EXPECT_GE(occurrences(result.output, "  rank 1 on "), 1) << result.output;
+}
+
 }  // namespace
 }  // namespace lockstep::train
