@@ -98,7 +98,7 @@ class Job:
                                             start_new_session=True)
 
     def rank(self, number):
-        process = until(lambda: next((p for p in marked(self.marker, self.program) if rank_of(p) == number), None), 30)
+        process = until(lambda: next((p for p in marked(self.marker, self.program) if rank_of(p) == number), None), 120)
         self.number = self.number or variable_of(process, ["OMPI_MCA_ess_base_jobid"])
         return process
 
@@ -185,7 +185,7 @@ def seconds_of_end(fault, job):
         begin = time.monotonic()
     else:
         # The program fails by itself. What it did before, the start of MPI above all, is not of interest.
-        until(lambda: job.rank(1), 30)
+        job.rank(1)
         begin = time.monotonic() if fault.phase == "start" else None
         while begin is None and job.process.poll() is None:
             time.sleep(0.02)
