@@ -234,8 +234,8 @@ def run(fault, options, folder):
 
 
 def forsaken():
-    """The files in the shared memory of this host, and of those of local-cluster.sh, that no process maps or has open."""
-    folders = [pathlib.Path("/dev/shm"), *pathlib.Path("/run").glob("hosts/*/shm")]
+    """The files in the shared memory of this host, or of those of local-cluster.sh, that no process maps or has open."""
+    folders = [*pathlib.Path("/run").glob("hosts/*/shm")] or [pathlib.Path("/dev/shm")]
     files = {file for folder in folders for file in folder.iterdir() if file.is_file()}
     for process in pathlib.Path("/proc").iterdir():
         try:
@@ -247,34 +247,39 @@ def forsaken():
 
 
 def killed(options, number):
-    """Kills a random rank of a job, at a random time from its start on. @return what is wrong, and the seconds until its end"""
+    """Kills a random rank of a job, at a random time from its start on.
+
+    @return what is wrong, the seconds until its end, and whether mpirun itself hung, as Open MPI 4.1's does now and then if a rank
+            dies while it connects"""
     with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
+        draw = random.Random(f"{options.seed} {number}")
         job = Job(options, pathlib.Path(folder), options.train, "")
-        victim = job.rank(random.randrange(RANKS))
-        time.sleep(random.uniform(0, 2))
+        victim = job.rank(draw.randrange(RANKS))
+        time.sleep(draw.uniform(0, 2))
         begin = time.monotonic()
         os.kill(victim, signal.SIGKILL)
         code = job.wait(60)
         seconds = time.monotonic() - begin
-        wrong = [] if code not in (None, 0) else [f"exit code {code}"]
-        if not until(lambda: not marked(job.marker), 5):
+        hung = code is None and marked(job.marker) == [job.process.pid]
+        wrong = [] if code not in (None, 0) or hung else [f"exit code {code}"]
+        if not hung and not until(lambda: not marked(job.marker), 5):
             wrong.append(f"processes are left: {marked(job.marker)}")
         if wrong:
             print(f"FAILED  kill {number + 1}: {'; '.join(wrong)}\n{job.text()[-2000:]}", flush=True)
         job.kill()
-        return wrong, seconds
+        return wrong, seconds, hung
 
 
 def kill_often(options):
     """@return whether a job has not ended as it should, or files are left in shared memory"""
-    random.seed(1)
     before = forsaken()
     with concurrent.futures.ThreadPoolExecutor(options.at_once) as threads:
         results = list(threads.map(lambda number: killed(options, number), range(options.kills)))
     left = forsaken() - before
-    good = sum(not wrong for wrong, _ in results)
-    print(f"{good} of {options.kills} killed jobs left no process; the slowest ended after {max(seconds for _, seconds in results):.1f} s. "
-          f"Files left in shared memory: {sorted(left) or 'none'}.")
+    good = sum(not wrong for wrong, _, _ in results)
+    slowest = max((seconds for _, seconds, hung in results if not hung), default=0)
+    print(f"{good} of {options.kills} killed jobs left no process of theirs; mpirun itself hung {sum(hung for *_, hung in results)} times; the "
+          f"slowest of the others ended after {slowest:.1f} s. Files left in shared memory: {sorted(left) or 'none'}.", flush=True)
     return good < options.kills or left
 
 
@@ -287,6 +292,7 @@ def main():
     parser.add_argument("--mpiexec", default="mpirun --oversubscribe --bind-to none")
     parser.add_argument("--table")
     parser.add_argument("--kills", type=int, help="instead, kill a random rank of so many jobs, and look for what is left")
+    parser.add_argument("--seed", type=int, default=1, help="of the draws of --kills")
     parser.add_argument("--at-once", type=int, default=1, help="so many of these jobs run at a time")
     options = parser.parse_args()
     if options.kills:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import os
+import re
 import select
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from launch import agents, cause
 from launch.options import NAME
 
 HOLD = 5  # seconds: a line that is no last one, such as a warning, should not be late
+LINGERS = 10  # seconds: Open MPI 4.1's mpirun may wait for ever for a rank that died while it connected
 KEPT = 400  # lines of the launcher in which the cause is looked for
 TAIL = 20  # lines of a log that are shown
 DETAIL = b"  | "  # begins the lines that explain a line of the program above them
@@ -60,6 +62,27 @@ class Signals:
         return self.job
 
 
+class Childless:
+    """Tells when a launcher of MPI has had processes, and has had none for some time."""
+
+    def __init__(self, process):
+        self.process, self.had_any, self.since = process, False, None
+
+    def has_any(self):
+        try:
+            return any(open(f"/proc/{self.process}/task/{thread}/children").read().strip()
+                       for thread in os.listdir(f"/proc/{self.process}/task"))
+        except OSError:  # it has ended, or this kernel does not tell
+            return True
+
+    def lasts(self):
+        if self.has_any():
+            self.had_any, self.since = True, None
+        elif self.had_any:
+            self.since = self.since or time.monotonic()
+        return self.since is not None and time.monotonic() - self.since > LINGERS
+
+
 def show(lines):
     """Writes lines in one go, so that others' lines do not mix with them."""
     data = b"".join(lines)
@@ -92,8 +115,14 @@ class Errors:
     def forward(self, job):
         """Passes everything on until nobody can write any more. Lines of the program stay back at the end."""
         rest = b""
+        childless = Childless(job.pid) if re.match("mpirun|mpiexec", os.path.basename(job.args[0])) else None
         while True:
             ready = select.select([job.stderr], [], [], 0.2)[0]
+            if not ready and childless and childless.lasts():
+                print(f"{NAME}: {job.args[0]} has not ended {LINGERS} s after all that it started, and is killed", file=sys.stderr, flush=True)
+                job.kill()
+                job.wait()
+                childless = None
             data = os.read(job.stderr.fileno(), 65536) if ready else None
             if data == b"" or (not ready and job.poll() is not None):
                 if rest:

@@ -34,6 +34,7 @@ set -- $line
 case $1 in
   sleep) trap 'exit 143' TERM; for ((i = 0; i < 100; ++i)); do sleep 0.1; done ;;
   death) echo "mpirun noticed that process rank $3 with PID 7 on node $2 exited on signal 9 (Killed)." >&2; exit 137 ;;
+  linger) sleep 1; echo "mpirun noticed that process rank 1 with PID 7 on node h1 exited on signal 9 (Killed)." >&2; exec sleep 60 ;;
   leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
   0) ;;
   *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
@@ -93,6 +94,13 @@ class Restarts(unittest.TestCase):
     def test_progress_is_no_crash_loop(self):
         result, starts = self.start("--max_restart 4 -n 2 train --save-dir run", 1, 1, 1, 1, 0, SAVES="run")
         self.assertEqual((result.returncode, len(starts)), (0, 5), result.stderr)
+
+    def test_a_launcher_that_does_not_end_after_its_ranks_is_killed(self):
+        begin = time.monotonic()
+        result, starts = self.start("--max_restart 3 -n 2 train --save-dir run", "linger", 0, SAVES="run")
+        self.assertEqual((result.returncode, len(starts)), (0, 2), result.stderr)
+        self.assertRegex(result.stderr, "(?m)^lockstep-launch: .*mpirun has not ended 10 s after all that it started, and is killed$")
+        self.assertLess(time.monotonic() - begin, 40)
 
     def test_the_limit(self):
         result, starts = self.start("--max_restart 1 -n 2 train --save-dir run", 1, 1, 0)
