@@ -21,11 +21,11 @@
 #include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
+#include "backends/on_nodes.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -44,16 +44,6 @@ struct BackEnd {
 std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, Algorithm algorithm) {
   return make_mpi_plan(world.group(), progress,
                        {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
-}
-
-/// Returns the same ranks as if each node had `ranks_per_node` of them.
-MpiGroup on_nodes(const World& world, int ranks_per_node) {
-  auto handle = std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = world.group().handle().node_files});
-  MPI_Comm_dup(communicator(world.group()), &handle->communicator);
-  auto members = std::make_shared<MpiGroup::Members>();
-  members->hosts = world.hosts();
-  for (int rank = 0; rank < world.size(); ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
-  return {std::move(handle), members};
 }
 
 std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
