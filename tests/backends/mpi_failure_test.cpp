@@ -57,6 +57,14 @@ const std::vector<BackEnd> back_ends = {
     {"Ring", [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::ring); }},
     {"SharedMemory",
      [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
+    {"Sockets",
+     [](const World& world, Progress& progress) {
+       return make_mpi_plan(world.group(), progress,
+                            {.selection = collectives::forced({.algorithm = Algorithm::ring}),
+                             .sockets = Sockets::everywhere,
+                             .socket_limit = {64 * 1024},
+                             .deadline = failure_deadline});
+     }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
     {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},
     {"Native",
