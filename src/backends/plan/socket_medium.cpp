@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -17,7 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Tests in vain before the other medium is helped, and between two such times: a small message arrives before that.
+// Tests in a row that find nothing, each a system call: after so many, this rank yields with each of them, because the
+// sender of a small message that does not come within some microseconds may need its processor; and it helps the other
+// medium, and again at intervals.
+constexpr int tests_before_yield = 32;
 constexpr int tests_before_help = 512;
 constexpr int tests_between_helps = 64;
 
@@ -105,7 +109,8 @@ bool SocketMedium::test(Ticket ticket) {
       return false;
     }
   }
-  patience_ = tests_before_help;
+  vain_tests_ = 0;
+  next_help_ = tests_before_help;
   free_.push_back(index);
   return true;
 }
@@ -205,9 +210,11 @@ void SocketMedium::fill(Flight& flight, const Header& header, const std::byte* d
   flight.is_done = true;
 }
 
-/// Helps the other medium at intervals. @throws Error{transport} if the connection has ended a moment ago
+/// Yields, and helps the other medium, after some time. @throws Error{transport} if the connection has ended a moment
+/// ago
 void SocketMedium::note_wait(const Link& link) {
-  if (--patience_ < 0) patience_ = messages_->help_others() ? 0 : tests_between_helps;
+  if (++vain_tests_ > next_help_) next_help_ = vain_tests_ + (messages_->help_others() ? 0 : tests_between_helps);
+  if (vain_tests_ > tests_before_yield) std::this_thread::yield();
   constexpr std::chrono::milliseconds moment{30};
   if (!link.end || Clock::now() - *link.end < moment) return;
   throw Error(ErrorCode::transport,

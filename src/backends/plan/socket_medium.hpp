@@ -90,8 +90,9 @@ class SocketMedium : public Medium {
   std::vector<std::byte> frame_;  // the frame that is being sent
   std::vector<Flight> flights_;
   std::vector<int> free_;
-  std::vector<Early> spare_;  // to be used again
-  int patience_ = 0;          // tests in vain until the other medium is helped
+  std::vector<Early> spare_;     // to be used again
+  std::int64_t vain_tests_ = 0;  // since the last message
+  std::int64_t next_help_ = 0;   // the number of these after which the other medium is helped
 };
 
 /// The ranks with which a rank has connections, if lockstep uses any: those of other hosts, if these are few; otherwise
