@@ -255,15 +255,19 @@ TEST(Sockets, WhereTheyCannotBeMadeThatIsSaidOnceAndMessagesGoByMpi) {
 
 TEST(Sockets, ThatAreDemandedAndCannotBeMadeAreAnErrorOnEveryRank) {
   World world;
+  world.set_deadline(4s);
   barrier(world.group());
   auto limit = world.rank() == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
   std::optional<Error> error;
+  const auto begin = std::chrono::steady_clock::now();
   try {
     (void)connect_hosts(world.group(), Sockets::everywhere, nullptr);
   } catch (const Error& thrown) {
     error = thrown;
   }
   limit.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2500ms)
+      << "ranks that are connected wait for a quarter of their deadline";
   ASSERT_TRUE(error);
   EXPECT_EQ(error->code(), ErrorCode::unsupported);
   EXPECT_TRUE(error->is_on_every_rank());

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/mpi.hpp"
 #include "platform/watchdog/side_channel.hpp"
 
 namespace lockstep {
@@ -179,6 +180,14 @@ class Round {
   std::string failure_;
 };
 
+/// Ranks that are connected wait in the next exchange for those that are not, so it is well below the group's deadline.
+std::chrono::milliseconds time_to_connect(const MpiGroup& group) {
+  constexpr std::chrono::milliseconds usual{3000};
+  const MpiGroup::Handle& handle = group.handle();
+  if (handle.rendezvous == nullptr) return usual;  // it has no deadline
+  return std::min(usual, std::chrono::duration_cast<std::chrono::milliseconds>(handle.deadline / 4));
+}
+
 bool has_entries(const char* folder) {
   std::error_code error;
   const std::filesystem::directory_iterator found(folder, error);
@@ -214,11 +223,11 @@ std::vector<Connection> Connector::connect(int me, const std::vector<int>& partn
 
 std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, const std::vector<int>& partners,
                                                      std::string& why_not) {
-  constexpr std::chrono::milliseconds at_most{3000};
   Connector connector;
   const std::vector<std::string> addresses = all_gather_strings(group, connector.address());
   std::string failure;
-  std::vector<Connection> made = connector.connect(group.rank().value, partners, addresses, at_most, failure);
+  std::vector<Connection> made =
+      connector.connect(group.rank().value, partners, addresses, time_to_connect(group), failure);
   if (!failure.empty())
     failure = "rank " + std::to_string(group.rank().value) + " on " + group.host() + " cannot reach " + failure;
   for (const std::string& reason : all_gather_strings(group, failure)) {

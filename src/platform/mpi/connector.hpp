@@ -46,7 +46,8 @@ class Connector {
 /// Connects ranks of the group. Collective.
 /// @param partners  as above
 /// @param why_not   the reason, on every rank, if nothing is returned
-/// @return nothing, on every rank, unless all ranks are connected to all their partners within a few seconds
+/// @return nothing, on every rank, unless all ranks are connected to all their partners within 3 s, or a
+///         quarter of the group's deadline if that is less
 /// @throws Error{timeout}, Error{transport}
 std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, const std::vector<int>& partners,
                                                      std::string& why_not);
