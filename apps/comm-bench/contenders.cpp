@@ -117,7 +117,8 @@ ProcessGroup make_group(const World& world, const backends::Method& method, cons
                            .wait = options.wait,
                            .deadline = std::chrono::duration<double>(options.timeout_seconds),
                            .check = options.check,
-                           .notice = tell_user};
+                           .notice = tell_user,
+                           .sockets = options.sockets};
   return ddp::group_of(ddp::members_of(world.group().dup(), group, std::nullopt, method), group);
 }
 

@@ -9,6 +9,7 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/common/help.hpp"
 #include "apps/common/same_options.hpp"
+#include "backends/plan/options.hpp"
 #include "base/nearest.hpp"
 
 namespace lockstep::comm_bench {
@@ -149,6 +150,12 @@ OptionGroup algorithm_options(Options& o) {
             .otherwise = "auto",
             .of_each_rank = true,
             .store = into(o.waiting)},
+           {.name = "sockets",
+            .domain = one_of(backends::socket_names()),
+            .help = "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
+                    "where no host has RDMA and all can connect",
+            .otherwise = "auto",
+            .store = into(o.sockets)},
            {.name = "check",
             .domain = Switch{},
             .help = "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",

@@ -78,6 +78,7 @@ struct Options {
   std::string waiting = "auto";  ///< one of wait_names()
   WaitPolicy wait;               ///< the policy that `waiting` means on this node, once the node is known
   bool check = false;            ///< whether the MPI library's nonblocking contender compares the calls of the ranks
+  std::string sockets = "auto";  ///< one of socket_names()
   std::string json;              ///< file to write; empty: none
   std::string tuning;            ///< the selection table for "auto"; empty: the cost model
   std::string tune;              ///< file to tune into, instead of measuring

@@ -5,6 +5,7 @@
 
 #include "apps/train/option_rows.hpp"
 #include "backends/method.hpp"
+#include "backends/plan/options.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
@@ -129,6 +130,12 @@ OptionGroup communication_options(Options& o) {
         .otherwise = "no",
         .store = into(o.trainer.zero),
         .conflict = [&o](const OptionValues&) { return conflict_of_zero(o); }},
+       {.name = "sockets",
+        .domain = one_of(backends::socket_names()),
+        .help = "send small messages between hosts over TCP connections of lockstep's own; auto: where no host has "
+                "RDMA and all can connect",
+        .otherwise = "auto",
+        .store = into(o.sockets)},
        {.name = "wait",
         .domain = one_of(wait_names()),
         .help = "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, "

@@ -50,6 +50,7 @@ struct Options {
   double timeout_seconds = usual_deadline.count();  ///< also limits the start if the command line is invalid
   int min_ranks = 0;  ///< the run goes on after deaths while so many ranks are left; 0: a death ends it
   bool progress_thread = false;
+  std::string sockets;  ///< one of backends::socket_names()
   std::string wait = "auto";
   bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway
   std::int64_t batch_per_rank = 0;  ///< 0: `trainer.batch` is known without the number of ranks

@@ -199,7 +199,8 @@ GroupOptions options_of_group(const Options& options, const DeviceChoice& device
           .check = options.check,
           .observer = observer,
           .notice = std::move(notice),
-          .compress = backends::parse_compression(options.compress)};
+          .compress = backends::parse_compression(options.compress),
+          .sockets = options.sockets};
 }
 
 /// Makes the compute library of the device, which `Options::ops` is called after then.

@@ -65,6 +65,7 @@ std::optional<Selection> agree_on_selection(const MpiGroup& group, const Communi
   require_equal(group, {{"algorithm", std::string(name(options.method))},
                         {"selection table", options.tuning.empty() ? "none" : "from a file of rank 0"},
                         {"compression", options.compress ? std::string(name(*options.compress)) : "none"},
+                        {"sockets", std::string(name(options.sockets))},
                         {"check of calls", options.check ? "yes" : "no"}});
   check_compression(options);
   const Selection* wish = selection_of(options.method);
@@ -82,6 +83,7 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
   if (selection) {
     communicator = make_mpi_plan(group, progress,
                                  {.selection = *selection,
+                                  .sockets = options.sockets,
                                   .deadline = options.deadline,
                                   .observer = options.observer,
                                   .notice = options.notice});

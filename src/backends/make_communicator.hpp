@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/method.hpp"
+#include "backends/plan/options.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
@@ -28,6 +29,7 @@ struct CommunicatorOptions {
   std::function<void(std::string_view)> notice = nullptr;  ///< as PlanOptions::notice
   /// The format to which float32 is rounded on the wire, in reductions; nothing: it is sent unchanged.
   std::optional<WireFormat> compress = std::nullopt;
+  Sockets sockets = Sockets::automatic;  ///< as PlanOptions::sockets
 };
 
 /// Returns the selection that the group's communicators use: the method's selection on this cluster, with rank 0's

@@ -8,6 +8,7 @@
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/options.hpp"
 #include "backends/plan/plan_communicator.hpp"
+#include "backends/plan/socket_medium.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
@@ -49,6 +50,42 @@ void settle_shared_memory(const MpiGroup& group, collectives::Selection& selecti
   go_by_messages(group, selection, why_not, notice);
 }
 
+std::optional<std::vector<Connection>> connect_hosts(const MpiGroup& group, Sockets sockets,
+                                                     const std::function<void(std::string_view)>& notice) {
+  const bool same_host = sockets == Sockets::everywhere;
+  if (sockets == Sockets::no || (group.shape().nodes() == 1 && !same_host)) return std::nullopt;
+  if (sockets == Sockets::automatic && has_rdma(group)) return std::nullopt;
+  std::string why_not;
+  auto connections = connect_ranks(group, socket_partners(group.shape(), group.rank(), same_host), why_not);
+  if (connections) return connections;
+  if (sockets != Sockets::automatic) {
+    throw Error(ErrorCode::unsupported, "the ranks cannot be connected by sockets (" + why_not +
+                                            "); choose sockets auto or no, with which small messages go by MPI")
+        .on_every_rank();
+  }
+  if (notice && group.rank() == Rank{0})
+    notice("small messages between hosts go by MPI, which takes longer than sockets of lockstep's own (" + why_not +
+           "); sockets no leaves out the attempt");
+  return std::nullopt;
+}
+
+Sockets settle_sockets(const MpiGroup& group, Sockets sockets, const std::function<void(std::string_view)>& notice) {
+  if (sockets != Sockets::automatic) return sockets;
+  return connect_hosts(group, sockets, notice) ? sockets : Sockets::no;
+}
+
+namespace {
+
+std::unique_ptr<Medium> make_medium(const MpiGroup& group, const PlanOptions& options) {
+  auto messages = std::make_unique<MessageMedium>(group, PlanCommunicator::channels(options));
+  auto connections = connect_hosts(group, options.sockets, options.notice);
+  if (!connections) return messages;
+  return std::make_unique<SocketMedium>(std::move(messages), *std::move(connections), group.hosts(),
+                                        options.socket_limit);
+}
+
+}  // namespace
+
 std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, const PlanOptions& options) {
   require_equal(group, settings_of("mpi_plan", options));
   PlanOptions able = options;
@@ -70,7 +107,7 @@ std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& pro
                                  .shape = group.shape(),
                                  .hostname = group.host(),
                                  .control = make_control_channel(group, group.shape())},
-      std::make_unique<MessageMedium>(group, PlanCommunicator::channels(able)), std::move(memory), progress, able);
+      make_medium(group, able), std::move(memory), progress, able);
   communicator->enlist();
   return std::make_unique<Communicator>(std::move(communicator));
 }

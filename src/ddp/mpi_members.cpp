@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backends/make_communicator.hpp"
+#include "backends/mpi_plan.hpp"
 #include "backends/nccl.hpp"
 #include "base/wire_protocol.hpp"
 #include "ddp/members.hpp"
@@ -17,14 +18,16 @@
 namespace lockstep::ddp {
 namespace {
 
-backends::CommunicatorOptions back_end_options(const GroupOptions& options, const backends::Method& method) {
+backends::CommunicatorOptions back_end_options(const GroupOptions& options, const backends::Method& method,
+                                               backends::Sockets sockets) {
   return {.method = method,
           .tuning = options.tuning,
           .deadline = options.deadline,
           .check = options.check,
           .observer = options.observer,
           .notice = options.notice,
-          .compress = options.compress};
+          .compress = options.compress,
+          .sockets = sockets};
 }
 
 /// Checks the MPI thread level. Every MPI call for a group is made under its Progress's lock: on two threads, but never
@@ -41,7 +44,9 @@ class MpiMembers : public Members {
   MpiMembers(MpiGroup group, const GroupOptions& options, backends::Method method, std::optional<int> gpu)
       : group_(std::move(group)),
         method_(std::move(method)),
-        selection_(backends::agree_on_selection(group_, back_end_options(options, method_))),
+        selection_(backends::agree_on_selection(
+            group_, back_end_options(options, method_, backends::parse_sockets(options.sockets)))),
+        sockets_(settled_sockets(options)),
         gpu_(gpu) {}
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
@@ -51,7 +56,7 @@ class MpiMembers : public Members {
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
     const Phase phase(group_, "making a communicator");
-    return backends::make_communicator(group_, progress, back_end_options(options, method_), selection_);
+    return backends::make_communicator(group_, progress, back_end_options(options, method_, sockets_), selection_);
   }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
@@ -92,6 +97,11 @@ class MpiMembers : public Members {
   void close() override { group_.close(); }
 
  private:
+  [[nodiscard]] backends::Sockets settled_sockets(const GroupOptions& options) const {
+    const backends::Sockets wish = backends::parse_sockets(options.sockets);
+    return selection_ ? backends::settle_sockets(group_, wish, options.notice) : wish;
+  }
+
   [[nodiscard]] std::optional<MpiGroup> split_group(std::optional<int> color, int key) const {
     const Phase phase(group_, "splitting a group");
     return group_.split(color, key);
@@ -100,6 +110,7 @@ class MpiMembers : public Members {
   MpiGroup group_;
   backends::Method method_;
   std::optional<collectives::Selection> selection_;
+  backends::Sockets sockets_;
   std::optional<int> gpu_;  ///< chosen once for all communicators of this group and of groups split from it
 };
 
@@ -111,7 +122,8 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
   const Phase phase(group, "making a ProcessGroup");
   require_equal(group, {{"protocol", std::to_string(wire_protocol)},
                         {"device", std::string(name(options.device))},
-                        {"algorithm", options.algorithm}});
+                        {"algorithm", options.algorithm},
+                        {"sockets", options.sockets}});
   const backends::Method method = exact ? *exact : backends::parse_method(options.algorithm);
   // All ranks check this first.
   if (options.device == Device::cuda) {

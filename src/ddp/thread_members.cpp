@@ -54,6 +54,7 @@ class Meeting {
 void check(const GroupOptions& options) {
   require_deadline(options.deadline);
   const backends::Method method = backends::parse_method(options.algorithm);
+  (void)backends::parse_sockets(options.sockets);
   backends::check_compression({.method = method, .compress = options.compress});
   if (backends::selection_of(method) == nullptr) {
     throw Error(ErrorCode::unsupported,

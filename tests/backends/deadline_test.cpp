@@ -119,14 +119,16 @@ void expect_timeout(const Outcome& outcome, int self, int size, bool plan) {
 /// The silent rank waits until the others have given up, which it learns over MPI_COMM_WORLD.
 void wait_for_the_others(const World& world) { barrier(world.group()); }
 
-class Deadline : public testing::TestWithParam<Algorithm> {};
+class Deadline : public testing::TestWithParam<std::pair<Algorithm, Sockets>> {};
 
 TEST_P(Deadline, APeerThatNeverSubmits) {
   World world;
   auto waiting = std::make_unique<Waiting>();
-  auto c = make_mpi_plan(
-      world.group(), waiting->progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}), .deadline = deadline});
+  auto c = make_mpi_plan(world.group(), waiting->progress,
+                         {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
+                          .sockets = GetParam().second,
+                          .socket_limit = segment,
+                          .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -156,8 +158,10 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
     auto waiting = std::make_unique<Waiting>();
     // Small blocks give ranks that share memory as many steps.
     auto c = make_mpi_plan(world.group(), waiting->progress,
-                           {.selection = collectives::forced({.algorithm = GetParam(), .segment = segment}),
+                           {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
                             .node = {.staging = {32 * 1024}},
+                            .sockets = GetParam().second,
+                            .socket_limit = segment,
                             .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -179,7 +183,10 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
 }
 
 // local_deadline_test, which does not wait, covers the other algorithms.
-INSTANTIATE_TEST_SUITE_P(EitherMedium, Deadline, testing::Values(Algorithm::ring, Algorithm::shared_memory));
+INSTANTIATE_TEST_SUITE_P(EveryMedium, Deadline,
+                         testing::Values(std::pair(Algorithm::ring, Sockets::automatic),
+                                         std::pair(Algorithm::ring, Sockets::everywhere),
+                                         std::pair(Algorithm::shared_memory, Sockets::automatic)));
 
 TEST(NativeDeadline, APeerThatNeverSubmits) {
   World world;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -121,14 +122,15 @@ void expect_to_name(const std::optional<Error>& error, int odd, int rank) {
   EXPECT_FALSE(error->context().host.empty());
 }
 
-class Mismatch : public testing::TestWithParam<std::tuple<Difference, Algorithm, std::int64_t>> {};
+class Mismatch : public testing::TestWithParam<std::tuple<Difference, Algorithm, std::int64_t, Sockets>> {};
 
 TEST_P(Mismatch, IsFoundByEveryRank) {
-  const auto& [difference, algorithm, count] = GetParam();
+  const auto& [difference, algorithm, count, sockets] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
   auto c = make_mpi_plan(world.group(), *progress,
                          {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
+                          .sockets = sockets,
                           .deadline = mismatch_deadline});
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
@@ -145,12 +147,14 @@ INSTANTIATE_TEST_SUITE_P(, Mismatch,
                          testing::Combine(testing::ValuesIn(differences),
                                           testing::Values(Algorithm::ring, Algorithm::double_tree,
                                                           Algorithm::halving_doubling, Algorithm::recursive_doubling),
-                                          testing::Values(eager, large)),
+                                          testing::Values(eager, large),
+                                          testing::Values(Sockets::automatic, Sockets::everywhere)),
                          [](const auto& parameter) {
                            std::string algorithm(name(std::get<1>(parameter.param)));
                            std::replace(algorithm.begin(), algorithm.end(), '-', '_');
                            return std::get<0>(parameter.param).name + "_" + algorithm +
-                                  (std::get<2>(parameter.param) == eager ? "_eager" : "_large");
+                                  (std::get<2>(parameter.param) == eager ? "_eager" : "_large") +
+                                  (std::get<3>(parameter.param) == Sockets::everywhere ? "_by_sockets" : "");
                          });
 
 /// The difference between a recv and the send that it matches.
@@ -164,14 +168,25 @@ const MessageDifference message_differences[] = {{"Count", 10, DType::float32, "
                                                  {"Longer", 14, DType::float32, "weights"},
                                                  {"Dtype", 12, DType::int32, "weights"},
                                                  {"Label", 12, DType::float32, "biases"}};
-enum class Transport { mpi_plan, mpi_native };
+enum class Transport { mpi_plan, sockets, mpi_native };
+
+std::string_view suffix_of(Transport transport) {
+  return transport == Transport::mpi_native ? "_native" : transport == Transport::sockets ? "_sockets" : "_plan";
+}
+
+/// Makes a communicator; the MPI library's own collectives compare calls if `check` says so.
+std::unique_ptr<Communicator> make(const World& world, Progress& progress, Transport transport, bool check) {
+  if (transport == Transport::mpi_native)
+    return make_mpi_native(world.group(), progress, {.check = check, .deadline = mismatch_deadline});
+  const Sockets sockets = transport == Transport::sockets ? Sockets::everywhere : Sockets::automatic;
+  return make_mpi_plan(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
+}
 
 class MismatchedMessage : public testing::TestWithParam<std::tuple<MessageDifference, Transport, std::int64_t>> {};
 
 std::string name_of(const std::tuple<MessageDifference, Transport, std::int64_t>& parameter) {
   const auto& [difference, transport, times] = parameter;
-  return difference.name + (transport == Transport::mpi_plan ? "_plan" : "_native") +
-         (times == 1 ? "_eager" : "_large");
+  return difference.name + std::string(suffix_of(transport)) + (times == 1 ? "_eager" : "_large");
 }
 
 /// The last rank sends to the first, which detects the mismatch and notifies the sender and the other ranks.
@@ -179,9 +194,7 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
   const auto& [difference, transport, times] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = transport == Transport::mpi_plan
-               ? make_mpi_plan(world.group(), *progress, {.deadline = mismatch_deadline})
-               : make_mpi_native(world.group(), *progress, {.deadline = mismatch_deadline});
+  auto c = make(world, *progress, transport, false);
   std::vector<float> data(static_cast<std::size_t>(14 * times), 1.0F);
   const int last = world.size() - 1;
   std::optional<Error> error;
@@ -207,7 +220,8 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
                          testing::Combine(testing::ValuesIn(message_differences),
-                                          testing::Values(Transport::mpi_plan, Transport::mpi_native),
+                                          testing::Values(Transport::mpi_plan, Transport::sockets,
+                                                          Transport::mpi_native),
                                           testing::Values(1, 10'000)),
                          [](const auto& parameter) { return name_of(parameter.param); });
 
@@ -217,7 +231,7 @@ class MismatchedCounts : public testing::TestWithParam<PairDifference> {};
 
 std::string name_of_pair(const PairDifference& parameter) {
   const auto& [more, transport, part] = parameter;
-  return std::string(more > 0 ? "More" : "Fewer") + (transport == Transport::mpi_plan ? "_plan" : "_native") +
+  return std::string(more > 0 ? "More" : "Fewer") + std::string(suffix_of(transport)) +
          (part == eager ? "_eager" : "_large");
 }
 
@@ -226,9 +240,7 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
   const auto& [more, transport, part] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = transport == Transport::mpi_plan
-               ? make_mpi_plan(world.group(), *progress, {.deadline = mismatch_deadline})
-               : make_mpi_native(world.group(), *progress, {.check = true, .deadline = mismatch_deadline});
+  auto c = make(world, *progress, transport, true);
   const auto ranks = static_cast<std::size_t>(world.size());
   const int last = world.size() - 1;
   std::vector<Count> sent(ranks, {part});
@@ -262,7 +274,8 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedCounts,
                          testing::Combine(testing::Values(1, -1),
-                                          testing::Values(Transport::mpi_plan, Transport::mpi_native),
+                                          testing::Values(Transport::mpi_plan, Transport::sockets,
+                                                          Transport::mpi_native),
                                           testing::Values(eager, large)),
                          [](const auto& parameter) { return name_of_pair(parameter.param); });
 

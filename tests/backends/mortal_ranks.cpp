@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // This program runs ranks that share memory and are killed, under mpiexec with 2 or more ranks.
 //   mortal_ranks await FOLDER spin|sleep SECONDS [METHOD]   the last rank kills itself while the others wait for it in
-//                                                  an all_reduce with this deadline, by shared memory or by METHOD; it
-//                                                  writes FOLDER/death, they write FOLDER/<rank>
+//                                                  an all_reduce with this deadline, by shared memory or by METHOD, or
+//                                                  if that is `sockets`, by a ring over these; it writes FOLDER/death,
+//                                                  they write FOLDER/<rank>
 //   mortal_ranks repeat MARKER                     makes communicators, reduces with them and closes them, forever; the
 //                                                  marker identifies its processes
 // Times are nanoseconds of the clock that all processes of a host read.
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -25,10 +27,16 @@ namespace {
 using namespace lockstep;
 using namespace std::chrono_literals;
 
+constexpr std::string_view sockets = "sockets";
+
 std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s,
                                    const std::string& method = "shared-memory") {
-  return backends::make_communicator(world.group(), progress,
-                                     {.method = backends::parse_method(method), .deadline = deadline});
+  const bool by_sockets = method == sockets;
+  return backends::make_communicator(
+      world.group(), progress,
+      {.method = backends::parse_method(by_sockets ? "ring" : method),
+       .deadline = deadline,
+       .sockets = by_sockets ? backends::Sockets::everywhere : backends::Sockets::automatic});
 }
 
 void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }
@@ -55,7 +63,8 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   Progress progress(make_wait_policy(manner, 0));
   const auto c = make(world, progress, deadline, method);
   const Allocation memory = c->allocate({1 << 20});
-  const Buffer values = memory.as(DType::float32);
+  const Buffer all = memory.as(DType::float32);
+  const Buffer values = method == sockets ? slice(all, {0}, {100}) : all;
   for (int i = 0; i < 10; ++i) add_up(*c, values);
   const int victim = world.size() - 1;
   if (world.rank() == victim) {

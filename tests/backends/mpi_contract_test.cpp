@@ -33,6 +33,20 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   world.close();
 }
 
+/// Some messages of an operation go over sockets, and others by MPI.
+TEST_P(PlanContract, HoldsOverSockets) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = make_mpi_plan(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
+       .message_limit = {512},
+       .sockets = Sockets::everywhere,
+       .socket_limit = {1024}});
+  contract::check_all(*c);
+  world.close();
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
                          testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
                                          Algorithm::recursive_doubling, Algorithm::tree_order));

@@ -21,11 +21,11 @@
 #include "backends/keep.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
+#include "backends/on_nodes.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -46,16 +46,6 @@ std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, 
                        {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
 }
 
-/// Returns the same ranks as if each node had `ranks_per_node` of them.
-MpiGroup on_nodes(const World& world, int ranks_per_node) {
-  auto handle = std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = world.group().handle().node_files});
-  MPI_Comm_dup(communicator(world.group()), &handle->communicator);
-  auto members = std::make_shared<MpiGroup::Members>();
-  members->hosts = world.hosts();
-  for (int rank = 0; rank < world.size(); ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
-  return {std::move(handle), members};
-}
-
 std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
   MpiGroup group = on_nodes(world, ranks_per_node);
   auto c = make_mpi_plan(group, progress, {.deadline = failure_deadline});
@@ -67,6 +57,14 @@ const std::vector<BackEnd> back_ends = {
     {"Ring", [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::ring); }},
     {"SharedMemory",
      [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
+    {"Sockets",
+     [](const World& world, Progress& progress) {
+       return make_mpi_plan(world.group(), progress,
+                            {.selection = collectives::forced({.algorithm = Algorithm::ring}),
+                             .sockets = Sockets::everywhere,
+                             .socket_limit = {64 * 1024},
+                             .deadline = failure_deadline});
+     }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
     {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},
     {"Native",

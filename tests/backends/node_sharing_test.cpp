@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests many communicators, many ranks on a node, and a node whose ranks cannot share memory.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cstdio>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "backends/make_communicator.hpp"
 #include "backends/mpi_plan.hpp"
+#include "backends/no_more_files.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
@@ -79,22 +79,6 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   for (const auto& communicator : all) communicator->close();
   world.close();
 }
-
-/// Prevents this process from opening files as long as the object exists.
-class NoMoreFiles {
- public:
-  NoMoreFiles() {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none{.rlim_cur = 3, .rlim_max = before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
-  }
-  NoMoreFiles(const NoMoreFiles&) = delete;
-  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
-  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
   World world;

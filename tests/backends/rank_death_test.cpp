@@ -16,6 +16,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "support/background_job.hpp"
@@ -61,14 +62,15 @@ Note read(const std::filesystem::path& path) {
   return note;
 }
 
-class RankDeathIn : public RankDeath, public testing::WithParamInterface<const char*> {};
+class RankDeathIn : public RankDeath, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
 
 TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
   const std::string flag = testing_support::recovery_flag(LOCKSTEP_MPIEXEC);
   if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
-  const auto job = testing_support::run_program(
-      command(flag, "await " + folder().string() + ' ' + GetParam() + ' ' + std::to_string(deadline_seconds)) +
-      " 2>&1");
+  const auto job =
+      testing_support::run_program(command(flag, "await " + folder().string() + ' ' + GetParam().first + ' ' +
+                                                     std::to_string(deadline_seconds) + ' ' + GetParam().second) +
+                                   " 2>&1");
   const Note death = read(folder() / "death");
   ASSERT_GT(death.nanoseconds, 0) << job.output;
   for (int rank = 0; rank < ranks - 1; ++rank) {
@@ -81,8 +83,14 @@ TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, RankDeathIn, testing::Values("spin", "sleep"),
-                         [](const auto& parameter) { return std::string(parameter.param); });
+INSTANTIATE_TEST_SUITE_P(, RankDeathIn,
+                         testing::Values(std::pair("spin", "shared-memory"), std::pair("sleep", "shared-memory"),
+                                         std::pair("spin", "sockets")),
+                         [](const auto& parameter) {
+                           std::string name = std::string(parameter.param.first) + '_' + parameter.param.second;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 /// Returns the files in /dev/shm, except those of MPI libraries, which a killed rank leaves behind and which their
 /// names identify. lockstep never has files there, not even briefly, because its memory is not in the file system.

@@ -48,7 +48,7 @@ TEST_P(DeathOnHosts, IsKnownToEveryRankWithin50Milliseconds) {
 
 INSTANTIATE_TEST_SUITE_P(, DeathOnHosts,
                          testing::Values("ring", "tree", "halving-doubling", "recursive-doubling", "hierarchical-ring",
-                                         "hierarchical-tree", "tree-order", "auto", "mpi"),
+                                         "hierarchical-tree", "tree-order", "auto", "mpi", "sockets"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

@@ -84,6 +84,23 @@ TEST_F(Hosts, PassOnTheCommandsExitCode) {
       2);
 }
 
+/// With `yes` it is an error if the ranks cannot connect. The sizes are below and above the limit of these connections.
+TEST_F(Hosts, ConnectForSmallMessages) {
+  const auto bench = [](const std::string& options) {
+    return run_program(script(std::string("run --per-host 2 ") + LOCKSTEP_COMM_BENCH +
+                              " --algorithm auto,recursive-doubling,ring --min 4 --max 65536 --factor 128"
+                              " --repetitions 3 --warmup 1 " +
+                              options + " 2>&1"));
+  };
+  for (const char* sockets : {"auto", "yes", "no"}) {
+    const auto result = bench(std::string("--sockets ") + sockets);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "  ok\n"), 9) << result.output;
+    EXPECT_EQ(occurrences(result.output, "go by MPI"), 0) << result.output;
+  }
+  EXPECT_EQ(bench("--sockets on").exit_code, 2);
+}
+
 TEST_F(Hosts, LeaveNothingBehindWhenKilled) {
   const std::string mark = "31536" + std::to_string(getpid());  // a number of seconds that no other process sleeps
   const pid_t child = fork();

@@ -62,6 +62,10 @@ struct GroupOptions {
   std::function<void(std::string_view)> notice = nullptr;
   /// The format to which float32 is rounded while it travels, in reductions of `communicator()`. Empty: not rounded.
   std::optional<backends::WireFormat> compress = std::nullopt;
+  /// Whether lockstep's own algorithms carry small messages between hosts over TCP connections of their own, which take
+  /// less time than those of MPI libraries: "auto" (if no host has a network adapter with RDMA, and the hosts can reach
+  /// each other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot).
+  std::string sockets = "auto";
 };
 
 /// The names that `GroupOptions::algorithm` takes: "auto", lockstep's own algorithms ("ring", "tree",
@@ -95,10 +99,10 @@ class ProcessGroup {
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an unknown algorithm,
   ///         with the nearest name and all others, for one that these ranks cannot run, for compression with an
   ///         algorithm that promises the same bits on any number of ranks, for more ranks on a host than it shows GPUs
-  ///         to them, and for two ranks on one GPU; Error{unsupported} for `cuda` where a rank has no GPU or no NCCL
-  ///         (docs/gpus.md), for an algorithm or compression that has no meaning there, and for a progress thread where
-  ///         MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io | corrupt} for the table;
-  ///         Error{transport}
+  ///         to them, for two ranks on one GPU, and for an unknown choice of sockets; Error{unsupported} for `cuda`
+  ///         where a rank has no GPU or no NCCL (docs/gpus.md), for an algorithm or compression that has no meaning
+  ///         there, and for a progress thread where MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io
+  ///         | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// Makes a group of the ranks of an MpiGroup, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`.
   /// Collective. @throws as above

@@ -2,11 +2,15 @@
 #include "backends/plan/options.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/hash.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::backends {
 namespace {
+
+constexpr std::array<std::string_view, 3> names_of_sockets = {"auto", "no", "yes"};
 
 std::string to_text(const collectives::Choice& choice) {
   return std::string(name(choice.algorithm)) + " in segments of " + std::to_string(choice.segment.value) + " bytes, " +
@@ -26,12 +30,27 @@ std::string fingerprint(const collectives::SelectionTable& table) {
 
 }  // namespace
 
+std::span<const std::string_view> socket_names() { return names_of_sockets; }
+
+Sockets parse_sockets(std::string_view name) {
+  const auto found = std::find(names_of_sockets.begin(), names_of_sockets.end(), name);
+  if (found == names_of_sockets.end())
+    throw Error(ErrorCode::invalid_argument, unknown("choice of sockets", name, names_of_sockets));
+  return static_cast<Sockets>(found - names_of_sockets.begin());
+}
+
+std::string_view name(Sockets sockets) {
+  return sockets == Sockets::everywhere ? "everywhere" : names_of_sockets[static_cast<std::size_t>(sockets)];
+}
+
 std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& options) {
   std::vector<Setting> settings{{"back end", std::string(back_end)},
                                 {"operations in flight", std::to_string(options.operations_in_flight)},
                                 {"staging area (bytes)", std::to_string(options.node.staging.value)},
                                 {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
-                                {"message limit (bytes)", std::to_string(options.message_limit.value)}};
+                                {"message limit (bytes)", std::to_string(options.message_limit.value)},
+                                {"sockets", std::string(name(options.sockets))},
+                                {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
   const collectives::Selection& selection = options.selection;
   settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
   settings.push_back({"selection table", fingerprint(selection.table)});

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +29,29 @@ struct NodeOptions {
   Bytes cache{8 * 1024 * 1024};
 };
 
+/// Whether small messages between hosts go over TCP connections of lockstep's own (`SocketMedium`).
+enum class Sockets {
+  automatic,   ///< if no host has RDMA and the connections can be made
+  no,          ///< everything goes by MPI
+  yes,         ///< also where a host has RDMA; it is an error if the connections cannot be made
+  everywhere,  ///< as `yes`, and between ranks of the same host, too, for tests
+};
+
+/// The names that a user can select: "auto", "no" and "yes".
+std::span<const std::string_view> socket_names();
+/// @throws Error{invalid_argument} for an unknown name, with the nearest one
+Sockets parse_sockets(std::string_view name);
+/// The inverse of parse_sockets.
+std::string_view name(Sockets sockets);
+
 /// Options for running plans. They are equal on all ranks of a communicator, because sizes determine the messages.
 struct PlanOptions {
   collectives::Selection selection;  ///< decides for each operation and size; the communicator gives it its shape
   int operations_in_flight = 4;      ///< later operations wait for their turn
   NodeOptions node;
   Bytes message_limit{1 << 30};  ///< longer sends and recvs are divided, because MPI counts bytes in an int
+  Sockets sockets = Sockets::automatic;
+  Bytes socket_limit{16 * 1024};  ///< larger messages between hosts go by MPI
   /// An operation that does not advance on this rank for this time fails with Error{timeout}.
   std::chrono::duration<double> deadline = usual_deadline;
   Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator

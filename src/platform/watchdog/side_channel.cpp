@@ -54,25 +54,6 @@ Address address_from(const std::string& text) {
   return address;
 }
 
-/// The IPv4 addresses of this host, without that of the loopback if there are others.
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> found;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    const bool is_up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!is_up || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-    if (inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr) found.emplace_back(text.data());
-  }
-  freeifaddrs(list);
-  constexpr std::size_t most = 4;  // hosts with many containers have many addresses, of which the first are the host's
-  if (found.size() > most) found.resize(most);
-  if (found.empty()) found.emplace_back("127.0.0.1");
-  return found;
-}
-
 sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -185,6 +166,24 @@ bool advance(Attempt& attempt, const std::string& question, std::optional<std::s
 }
 
 }  // namespace
+
+std::vector<std::string> own_addresses() {
+  std::vector<std::string> found;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    const bool is_up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!is_up || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
+    std::array<char, INET_ADDRSTRLEN> text{};
+    const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    if (inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr) found.emplace_back(text.data());
+  }
+  freeifaddrs(list);
+  constexpr std::size_t most = 4;  // hosts with many containers have many addresses, of which the first are the host's
+  if (found.size() > most) found.resize(most);
+  if (found.empty()) found.emplace_back("127.0.0.1");
+  return found;
+}
 
 SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   Address address;

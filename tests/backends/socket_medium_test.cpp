@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests messages over sockets without MPI: both ends are in this process, and the other medium only notes what it gets.
+#include "backends/plan/socket_medium.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "backends/plan/options.hpp"
+#include "comm/call_signature.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::backends {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Counts what it is given.
+class NotingMedium : public Medium {
+ public:
+  struct Notes {
+    int sends = 0;
+    int receives = 0;
+    int helps = 0;
+    bool is_closed = false;
+  };
+  explicit NotingMedium(Notes& notes) : notes_(&notes) {}
+  Ticket send(Rank, const MessageTag&, const void*, Bytes) override { return {notes_->sends++}; }
+  Ticket receive(Rank, const MessageTag&, void*, Bytes) override { return {notes_->receives++}; }
+  bool test(Ticket) override { return true; }
+  bool help_others() override {
+    ++notes_->helps;
+    return false;
+  }
+  void close() override { notes_->is_closed = true; }
+
+ private:
+  Notes* notes_;
+};
+
+constexpr std::size_t limit_in_numbers = 1024;
+constexpr Bytes limit{limit_in_numbers * 8};
+
+MessageTag tag_of(int channel, std::uint64_t number, CollectiveKind kind = CollectiveKind::all_reduce) {
+  const Buffer buffer{nullptr, {1}, DType::float32};
+  return {channel, number, signature_of({.kind = kind, .in = buffer, .out = buffer})};
+}
+
+/// Ranks 0 and 1, connected, and rank 2, which is not.
+class SocketMediumTest : public testing::Test {
+ protected:
+  SocketMediumTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+    for (int rank = 0; rank < 2; ++rank) {
+      sockets_[rank] = ends[rank];
+      std::vector<Connection> connections;
+      connections.push_back({1 - rank, Descriptor(ends[rank])});
+      media_[rank] =
+          std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), std::move(connections),
+                                         std::vector<std::string>{"host1", "host2", "host3"}, limit);
+    }
+  }
+
+  Medium::Ticket send(const MessageTag& tag, const std::vector<std::int64_t>& data) {
+    return media_[0]->send({1}, tag, data.data(), bytes_of(data));
+  }
+  Medium::Ticket receive(const MessageTag& tag, std::vector<std::int64_t>& data) {
+    return media_[1]->receive({0}, tag, data.data(), bytes_of(data));
+  }
+  static Bytes bytes_of(const std::vector<std::int64_t>& data) { return {static_cast<std::int64_t>(8 * data.size())}; }
+
+  /// Returns whether the tickets have become complete within a second.
+  bool become_complete(int rank, std::vector<Medium::Ticket> tickets) {
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    while (!tickets.empty() && std::chrono::steady_clock::now() < end)
+      std::erase_if(tickets, [&](Medium::Ticket ticket) { return media_[rank]->test(ticket); });
+    return tickets.empty();
+  }
+
+  std::array<int, 2> sockets_{};
+  std::array<NotingMedium::Notes, 2> notes_;
+  std::array<std::unique_ptr<SocketMedium>, 2> media_;
+};
+
+TEST_F(SocketMediumTest, MessagesFindTheirReceivesByTagInTheirOrder) {
+  const std::vector<std::vector<std::int64_t>> sent = {{1}, {2, 2}, {3}, {4, 4, 4}};
+  EXPECT_TRUE(become_complete(0, {send(tag_of(0, 7), sent[0]), send(tag_of(1, 7), sent[1]), send(tag_of(0, 7), sent[2]),
+                                  send(tag_of(-1, 7), sent[3])}));
+  // The last one is awaited first, so that all others come early.
+  std::vector<std::vector<std::int64_t>> got = {{0}, {0, 0}, {0}, {0, 0, 0}};
+  EXPECT_TRUE(become_complete(1, {receive(tag_of(-1, 7), got[3])}));
+  EXPECT_TRUE(become_complete(1, {receive(tag_of(1, 7), got[1]), receive(tag_of(0, 7), got[0])}));
+  EXPECT_TRUE(become_complete(1, {receive(tag_of(0, 7), got[2])}));
+  EXPECT_EQ(got, sent);
+  // The same, with the receives posted before.
+  std::vector<std::vector<std::int64_t>> later = {{0}, {0, 0}, {0}, {0, 0, 0}};
+  std::vector<Medium::Ticket> tickets = {receive(tag_of(0, 8), later[0]), receive(tag_of(1, 8), later[1]),
+                                         receive(tag_of(0, 8), later[2]), receive(tag_of(-1, 8), later[3])};
+  EXPECT_FALSE(media_[1]->test(tickets[2]));
+  EXPECT_TRUE(become_complete(0, {send(tag_of(1, 8), sent[1]), send(tag_of(-1, 8), sent[3]),
+                                  send(tag_of(0, 8), sent[0]), send(tag_of(0, 8), sent[2])}));
+  EXPECT_TRUE(become_complete(1, tickets));
+  EXPECT_EQ(later, sent);
+}
+
+TEST_F(SocketMediumTest, AMessageOfADifferentCallStaysAndDisturbsNoOther) {
+  const std::vector<std::int64_t> other = {9};
+  const std::vector<std::int64_t> right = {5};
+  send(tag_of(0, 1, CollectiveKind::broadcast), other);
+  std::vector<std::int64_t> got = {0};
+  const Medium::Ticket awaited = receive(tag_of(0, 1), got);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(media_[1]->test(awaited));
+  send(tag_of(0, 1), right);
+  EXPECT_TRUE(become_complete(1, {awaited}));
+  EXPECT_EQ(got, right);
+}
+
+TEST_F(SocketMediumTest, WhatDoesNotFitIntoTheSocketFollowsWhole) {
+  for (const int end : sockets_) {
+    const int least = 1;
+    ASSERT_EQ(setsockopt(end, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
+    ASSERT_EQ(setsockopt(end, SOL_SOCKET, SO_RCVBUF, &least, sizeof least), 0);
+  }
+  constexpr int messages = 200;
+  std::vector<std::vector<std::int64_t>> sent;
+  std::vector<std::vector<std::int64_t>> got;
+  for (int i = 0; i < messages; ++i) {
+    sent.emplace_back(static_cast<std::size_t>(i * 37) % limit_in_numbers + 1);
+    std::iota(sent.back().begin(), sent.back().end(), i);
+    got.emplace_back(sent.back().size());
+  }
+  std::vector<Medium::Ticket> sends;
+  std::vector<Medium::Ticket> receives;
+  for (int i = 0; i < messages; ++i) sends.push_back(send(tag_of(0, 3), sent[static_cast<std::size_t>(i)]));
+  EXPECT_FALSE(media_[0]->test(sends.back())) << "everything fitted, so that nothing has been tested";
+  const auto expected = sent;
+  for (auto& data : got) receives.push_back(receive(tag_of(0, 3), data));
+  for (int round = 0; round < 100'000 && !(sends.empty() && receives.empty()); ++round) {
+    for (std::size_t i = 0; i < sends.size();) {
+      if (!media_[0]->test(sends[i])) {
+        ++i;
+        continue;
+      }
+      const std::size_t which = sent.size() - sends.size() + i;  // they complete in their order
+      std::fill(sent[which].begin(), sent[which].end(), -1);     // as the program may do from now on
+      sends.erase(sends.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    std::erase_if(receives, [&](Medium::Ticket ticket) { return media_[1]->test(ticket); });
+  }
+  EXPECT_TRUE(sends.empty() && receives.empty());
+  EXPECT_EQ(got, expected);
+}
+
+TEST_F(SocketMediumTest, OtherMessagesGoByTheOtherMedium) {
+  std::vector<std::int64_t> large(limit_in_numbers + 1);
+  std::vector<std::int64_t> small(1);
+  send(tag_of(0, 1), large);
+  send(tag_of(0, 1, CollectiveKind::all_to_all_v), small);
+  media_[0]->send({2}, tag_of(0, 1), small.data(), bytes_of(small));
+  EXPECT_EQ(notes_[0].sends, 3);
+  const Medium::Ticket ticket = receive(tag_of(0, 1), large);
+  EXPECT_EQ(notes_[1].receives, 1);
+  EXPECT_TRUE(media_[1]->test(ticket));
+  large.resize(limit_in_numbers);
+  send(tag_of(0, 1), large);
+  EXPECT_EQ(notes_[0].sends, 3);
+}
+
+TEST_F(SocketMediumTest, AWaitHelpsTheOtherMedium) {
+  std::vector<std::int64_t> data(1);
+  const Medium::Ticket ticket = receive(tag_of(0, 1), data);
+  for (int i = 0; i < 2000; ++i) EXPECT_FALSE(media_[1]->test(ticket));
+  EXPECT_GT(notes_[1].helps, 10);
+  EXPECT_LT(notes_[1].helps, 200) << "it takes time from the socket";
+}
+
+TEST_F(SocketMediumTest, WhatHasArrivedBeforeTheEndIsReceivedAndThenTheRankIsNamed) {
+  const std::vector<std::int64_t> sent = {1, 2, 3};
+  send(tag_of(0, 1), sent);
+  media_[0]->close();
+  EXPECT_TRUE(notes_[0].is_closed);
+  std::vector<std::int64_t> first(3);
+  std::vector<std::int64_t> second(3);
+  EXPECT_TRUE(become_complete(1, {receive(tag_of(0, 1), first)}));
+  EXPECT_EQ(first, sent);
+  const Medium::Ticket never = receive(tag_of(0, 2), second);
+  EXPECT_FALSE(media_[1]->test(never)) << "a rank that leaves for a reason gets the time to say it";
+  std::this_thread::sleep_for(50ms);
+  try {
+    media_[1]->test(never);
+    ADD_FAILURE() << "the end was not noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::transport);
+    EXPECT_EQ(error.context().peers, std::vector{0});
+    EXPECT_EQ(error.message(), "rank 0 on host1 has ended: its connection is closed");
+  }
+}
+
+TEST_F(SocketMediumTest, ASendToARankThatHasEndedFails) {
+  media_[1]->close();
+  const std::vector<std::int64_t> data(1);
+  const Medium::Ticket ticket = send(tag_of(0, 1), data);
+  EXPECT_FALSE(media_[0]->test(ticket));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_THROW(media_[0]->test(ticket), Error);
+}
+
+TEST_F(SocketMediumTest, AMessageOfAnotherSizeIsAMismatch) {
+  const std::vector<std::int64_t> sent(2);
+  std::vector<std::int64_t> got(1);
+  send(tag_of(0, 1), sent);
+  const Medium::Ticket ticket = receive(tag_of(0, 1), got);
+  try {
+    media_[1]->test(ticket);
+    ADD_FAILURE() << "the sizes were not compared";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_NE(error.message().find("a message of 16 where 8 bytes were expected"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(SocketMediumTest, WhatIsNoMessageIsRefused) {
+  const std::vector<unsigned char> garbage(100, 0xff);
+  ASSERT_EQ(::send(sockets_[0], garbage.data(), garbage.size(), 0), 100);
+  std::vector<std::int64_t> got(1);
+  const Medium::Ticket ticket = receive(tag_of(0, 1), got);
+  EXPECT_THROW(media_[1]->test(ticket), Error);
+}
+
+/// Returns nodes of equal size, with ranks numbered node by node.
+ClusterShape equal_nodes(int nodes, int ranks_per_node) {
+  ClusterShape shape;
+  for (int rank = 0; rank < nodes * ranks_per_node; ++rank) shape.node_of_rank.push_back(rank / ranks_per_node);
+  return shape;
+}
+
+int node_of(const ClusterShape& shape, int rank) { return shape.node_of_rank[static_cast<std::size_t>(rank)]; }
+
+TEST(SocketPartners, AreAllRanksOfOtherHostsIfTheseAreFew) {
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}), std::vector<int>{});
+  EXPECT_EQ(socket_partners(equal_nodes(2, 2), {1}), (std::vector{2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {1}, true), (std::vector{0, 2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(8, 4), {31}).size(), 28U);
+}
+
+TEST(SocketPartners, AreFewAndMutualOnLargeClusters) {
+  const std::vector<ClusterShape> shapes = {equal_nodes(64, 16), equal_nodes(43, 3), equal_nodes(1000, 1),
+                                            equal_nodes(5, 7)};
+  for (const ClusterShape& shape : shapes) {
+    std::vector<std::vector<int>> partners;
+    for (int rank = 0; rank < shape.ranks(); ++rank) {
+      partners.push_back(socket_partners(shape, {rank}));
+      EXPECT_LE(partners.back().size(), 32U);
+    }
+    for (int a = 0; a < shape.ranks(); ++a) {
+      const auto& of_a = partners[static_cast<std::size_t>(a)];
+      for (const int b : of_a) {
+        const auto& of_b = partners[static_cast<std::size_t>(b)];
+        EXPECT_EQ(std::count(of_b.begin(), of_b.end(), a), 1) << a << " and " << b;
+        EXPECT_NE(node_of(shape, a), node_of(shape, b));
+      }
+      // In recursive doubling a rank exchanges with those whose numbers differ in one bit.
+      for (int bit = 1; bit < shape.ranks(); bit *= 2) {
+        const int b = a ^ bit;
+        if (b >= shape.ranks() || node_of(shape, a) == node_of(shape, b)) continue;
+        EXPECT_EQ(std::count(of_a.begin(), of_a.end(), b), 1) << a << " and " << b;
+      }
+    }
+  }
+}
+
+TEST(SocketNames, AreParsed) {
+  for (const std::string_view word : socket_names()) EXPECT_EQ(name(parse_sockets(word)), word);
+  EXPECT_THROW((void)parse_sockets("on"), Error);
+  EXPECT_THROW((void)parse_sockets("everywhere"), Error);
+}
+
+}  // namespace
+}  // namespace lockstep::backends
