@@ -4,7 +4,7 @@
 # (apps/comm-bench/measure.hpp), in turn, bound alike. Prints a Markdown table for each setting.
 #   compare-peers.sh [SETTING]...     all where none is named
 #     node            2 ranks; lockstep in memory of its own, and in the user's, against every MPI library
-#     oversubscribed  two ranks for each core, with yielding waits
+#     oversubscribed  two ranks for each core, with yielding waits; Intel MPI also with I_MPI_WAIT_MODE=1
 #     hosts           2 hosts, which are namespaces of this machine (local-cluster.sh), 1 and 2 ranks on each. Every library also
 #                     with other algorithms, segments and eager limits; lockstep as it is, not tuned. With 1 rank on each
 #                     also what bare TCP takes
@@ -92,6 +92,7 @@ variant_environment() {
     impi-rabenseifner) environment+=(I_MPI_ADJUST_ALLREDUCE=2) ;;
     impi-shumilin) environment+=(I_MPI_ADJUST_ALLREDUCE=7) ;;
     impi-ring) environment+=(I_MPI_ADJUST_ALLREDUCE=8) ;;
+    impi-wait-mode) environment+=(I_MPI_WAIT_MODE=1) ;;
   esac
 }
 
@@ -194,7 +195,8 @@ setting_node() {
 }
 setting_oversubscribed() {
   local bind=${BIND:-core}
-  measure oversubscribed $((2 * $(nproc))) 0 "$(best_lockstep)" "${libraries[@]}"
+  # shellcheck disable=SC2046  # one word each
+  measure oversubscribed $((2 * $(nproc))) 0 $(locksteps) "${libraries[@]}" impi-wait-mode
 }
 setting_hosts() {
   local bind=${BIND:-none} per_host variant library bare peers=("${libraries[@]}")

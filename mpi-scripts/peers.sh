@@ -11,7 +11,7 @@ source mpi-scripts/mpi-venv.sh
 
 preset=${PRESET:-release}
 out=build/peers
-flags=(-std=c++20 -O2 -Wall -Wextra -Wpedantic -Wshadow -I. -Iinclude -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
+flags=(-std=c++20 -O2 -Wall -Wextra -Wpedantic -Wshadow -I. -Iinclude -Isrc -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
 archives=("build/$preset/apps/comm-bench/liblockstep_bench.a" "build/$preset/kernels/liblockstep_kernels.a"
   "build/$preset/src/comm/liblockstep_comm.a" "build/$preset/src/base/liblockstep_base.a")
 

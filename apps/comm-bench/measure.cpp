@@ -61,7 +61,8 @@ std::int64_t nanoseconds_since(Clock::time_point begin) {
 class Series {
  public:
   Series(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises, const Effort& effort)
-      : start_line_(ranks, effort.protocol, effort.yields),
+      : ranks_(&ranks),
+        start_line_(ranks, effort.protocol, effort.yields),
         contenders_(&contenders),
         exercises_(exercises),
         order_(contenders.size()),
@@ -82,6 +83,9 @@ class Series {
       const Clock::time_point begin = start_line_.wait();
       (*contenders_)[i]->run(collective);
       nanoseconds[first + i] = nanoseconds_since(begin);
+      // A rank that shares its core with others ends only when these yield. Without a barrier that would be after their
+      // check and their refill, which are no part of the operation.
+      ranks_->barrier();
       wrong_[i] += exercise.wrong(repetition_);
     }
   }
@@ -89,6 +93,7 @@ class Series {
   [[nodiscard]] std::vector<std::int64_t>& wrong() { return wrong_; }
 
  private:
+  Ranks* ranks_;
   StartLine start_line_;
   const Contenders* contenders_;
   std::span<Exercise* const> exercises_;

@@ -11,6 +11,7 @@
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
@@ -21,6 +22,13 @@ namespace {
 
 constexpr std::string_view automatic = "auto";
 constexpr std::string_view mpi = "mpi";
+
+/// The settings of ranks that share memory. They are the same on all ranks. Collective.
+NodeOptions node_options(const MpiGroup& group) {
+  NodeOptions options;
+  if (group.shape().nodes() == 1 && take_turns(group)) options.pull_limit = NodeOptions::pull_limit_in_turns;
+  return options;
+}
 
 }  // namespace
 
@@ -84,6 +92,7 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
     communicator = make_mpi_plan(group, progress,
                                  {.selection = *selection,
                                   .sockets = options.sockets,
+                                  .node = node_options(group),
                                   .deadline = options.deadline,
                                   .observer = options.observer,
                                   .notice = options.notice});

@@ -2,17 +2,23 @@
 // Tests many communicators, many ranks on a node, and a node whose ranks cannot share memory.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/make_communicator.hpp"
 #include "backends/mpi_plan.hpp"
 #include "backends/no_more_files.hpp"
+#include "backends/plan/options.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "support/on_processor.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -99,6 +105,44 @@ TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
     EXPECT_NE(said[0].find("Too many open files"), std::string::npos) << said[0];
   }
   communicator->close();
+  world.close();
+}
+
+/// Returns whether rank 0 ends an all-reduce that the others have submitted before, but do not advance any more.
+bool ends_without_the_others(const World& world, std::int64_t count) {
+  Progress progress({.spins_before_yield = 0});
+  const auto communicator = make_communicator(world.group(), progress, {});
+  const Allocation memory = communicator->allocate({count * 4});
+  const Buffer buffer = memory.as(DType::float32);
+  const auto submit = [&] { return communicator->all_reduce(buffer, buffer, ReduceOp::sum); };
+  std::optional<Work> work;
+  if (world.rank() != Rank{0}) work = submit();
+  barrier(world.group());
+  bool ended = false;
+  if (world.rank() == Rank{0}) {
+    work = submit();
+    ended = work->wait(std::chrono::milliseconds(200));
+  }
+  barrier(world.group());
+  work->wait();
+  communicator->close();
+  return ended;
+}
+
+TEST(NodeSharing, RanksThatTakeTurnsMeetOnceInAnAllReduceOfAFewKibibytes) {
+  World world;
+  const std::vector<int> pus = discover_topology().pus.numbers();
+  // Rank 0 then reads more than with a processor for each rank, and as much as it may where they take turns.
+  const std::int64_t count = NodeOptions::pull_limit_in_turns.value / 4 / (world.size() - 1);
+  {
+    const testing_support::OnProcessor same(pus.front());
+    EXPECT_EQ(ends_without_the_others(world, count), world.rank() == Rank{0});
+    EXPECT_FALSE(ends_without_the_others(world, count + 1));
+  }
+  if (static_cast<std::size_t>(world.size()) <= pus.size()) {
+    const testing_support::OnProcessor own(pus[static_cast<std::size_t>(world.rank().value)]);
+    EXPECT_FALSE(ends_without_the_others(world, count));
+  }
   world.close();
 }
 

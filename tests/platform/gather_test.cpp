@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <vector>
+
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "support/on_processor.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,6 +28,20 @@ TEST_F(GatherTest, TheNodeSeesEveryRanksBinding) {
 
 TEST_F(GatherTest, MoreThreadsThanProcessorsYieldAtOnce) {
   EXPECT_EQ(gather_node(world_, topology_, topology_.pus.size() + 1).spins_before_yield, 0);
+}
+
+TEST_F(GatherTest, RanksTakeTurnsIfTheyAreBoundToFewerProcessorsThanThereAreRanks) {
+  EXPECT_EQ(bound_pus(), topology_.bound_pus);
+  EXPECT_EQ(take_turns(world_.group()), oversubscribed(gather_node(world_, topology_).bound_pus));
+  const std::vector<int>& pus = topology_.pus.numbers();
+  {
+    const testing_support::OnProcessor same(pus.front());
+    EXPECT_EQ(bound_pus(), CpuSet({pus.front()}));
+    EXPECT_EQ(take_turns(world_.group()), world_.size() > 1);
+  }
+  if (world_.size() > topology_.pus.size()) return;
+  const testing_support::OnProcessor own(pus[static_cast<std::size_t>(world_.rank().value)]);
+  EXPECT_FALSE(take_turns(world_.group()));
 }
 
 TEST_F(GatherTest, RankZeroSeesTheCluster) {

@@ -24,6 +24,9 @@ struct NodeOptions {
   /// Each rank reduces a whole all-reduce by itself, with a single synchronization, if it reads at most this many bytes
   /// from all other ranks together.
   Bytes pull_limit{4096};
+  /// The pull limit of ranks that take turns on cores. Each synchronization costs them a round of turns, which takes
+  /// longer than to read this many bytes.
+  static constexpr Bytes pull_limit_in_turns{16 * 1024};
   /// Larger buffers are assumed not to be in the cache and not to be needed there. The value was measured, because the
   /// cache sizes that a virtual machine reports are not those that it gets.
   Bytes cache{8 * 1024 * 1024};

@@ -2,6 +2,8 @@
 #include "platform/machine/topology.hpp"
 
 #include <hwloc.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -206,6 +208,20 @@ CpuSet Topology::cores_of(const CpuSet& pus_asked) const {
   std::vector<int> numbers;
   for (std::size_t core = 0; core < cores.size(); ++core) {
     if (cores[core].intersects(pus_asked)) numbers.push_back(static_cast<int>(core));
+  }
+  return CpuSet(std::move(numbers));
+}
+
+CpuSet bound_pus() {
+  std::vector<int> numbers;
+  // The kernel refuses a set that is smaller than its own; no kernel has more than 2¹⁶ processors.
+  for (int most = CPU_SETSIZE; numbers.empty() && most <= 1 << 16; most *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<std::size_t>(most)),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most));
+    if (set == nullptr || sched_getaffinity(getpid(), bytes, set.get()) != 0) continue;
+    for (int pu = 0; pu < most; ++pu)
+      if (CPU_ISSET_S(static_cast<std::size_t>(pu), bytes, set.get())) numbers.push_back(pu);
   }
   return CpuSet(std::move(numbers));
 }

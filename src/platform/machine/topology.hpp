@@ -94,6 +94,10 @@ std::vector<Gpu> visible_gpus(const std::vector<Gpu>& all, const std::optional<s
 /// @throws Error{unsupported} if hwloc cannot read the machine
 Topology discover_topology();
 
+/// The PUs on which this process may run.
+/// @cost a system call
+CpuSet bound_pus();
+
 /// Reads a machine from hwloc's XML, as `lstopo --of xml` writes it; `bound_pus` are all PUs.
 /// @throws Error{corrupt} if hwloc refuses the text
 Topology topology_from_xml(const std::string& xml);

@@ -167,6 +167,12 @@ NodeView gather_node(const World& world, const Topology& topology, int threads_p
   return view;
 }
 
+bool take_turns(const MpiGroup& group) {
+  std::vector<CpuSet> bound;
+  for (const std::string& text : all_gather_strings(group, bound_pus().text())) bound.push_back(CpuSet::parse(text));
+  return oversubscribed(bound);
+}
+
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node) {
   const ProcessView process = this_process(world, topology, node);
   nlohmann::json mine = {{"process", process_to_json(process)}, {"threads", process.threads}, {"spins", process.spins}};

@@ -30,6 +30,10 @@ std::vector<GpuChoices> gather_gpu_choices(const MpiGroup& group, const Topology
 /// @throws Error{transport}
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank = 1);
 
+/// Returns whether ranks have to take turns on the processing units that they are bound to, the same on all ranks. It
+/// does not read the machine's topology. Collective. @pre the ranks are on one node. @throws Error{transport}
+bool take_turns(const MpiGroup& group);
+
 /// One process of the job.
 struct ProcessView {
   int rank = 0;
