@@ -24,11 +24,6 @@ constexpr std::chrono::milliseconds sleep_for_several{1};
 
 constexpr std::chrono::milliseconds between_looks{1};
 
-// While a rank yielded, the others of its core have run. Those that it still waits for therefore run on other cores,
-// and often arrive earlier than this core could switch to another rank and back. A rank that adapts therefore polls for
-// about as long as a switch takes. Under a TimeSource no other rank runs meanwhile.
-constexpr std::chrono::microseconds spin_after_yield{2};
-
 }  // namespace
 
 std::span<const std::string_view> wait_names() { return names; }
@@ -103,7 +98,6 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
   bool in_vain = false;
   int fruitless = 0;  // polls in a row that moved nothing, up to `spins`
   int yields = 0;
-  Clock::time_point spins_until;
   do {
     const bool moved = poll();
     if (until != Clock::time_point::max() && now() >= until) return done();
@@ -111,12 +105,11 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
       fruitless = yields = 0;
     } else if (fruitless < spins) {
       ++fruitless;
-    } else if (spins_until == Clock::time_point() || now() >= spins_until) {
+    } else {
       in_vain = true;
       if (yields >= policy_.yields_before_sleep && sleep(until)) continue;
       if (yields < WaitPolicy::always) ++yields;
       yield();
-      if (policy_.adaptive && time_ == nullptr) spins_until = now() + spin_after_yield;
     }
   } while (!done());
   adapt(in_vain);

@@ -37,14 +37,14 @@ class TimeSource {
   virtual bool sleep(ProgressSource& source, std::chrono::nanoseconds at_most) = 0;
 };
 
-/// How a rank waits. First it spins, then it yields the core every few polls. At last it sleeps, if the peers that it
+/// How a rank waits. First it spins, then it yields the core between polls. At last it sleeps, if the peers that it
 /// waits for share memory with it and will wake it. With more ranks than cores, a spinning rank keeps the rank that it
 /// waits for from running; so either all ranks of a node should spin, or none.
 struct WaitPolicy {
   static constexpr int always = std::numeric_limits<int>::max();
 
-  int spins_before_yield = 2000;   ///< polls without progress before it yields the core for the first time; 0: yields
-                                   ///< at once
+  int spins_before_yield = 2000;   ///< polls without progress before each further one yields the core; 0: yields at
+                                   ///< once
   int yields_before_sleep = 2000;  ///< number of yields before it sleeps
   /// Whether a rank that spins without success spins less from then on, until spinning succeeds again. Ranks of two
   /// nodes that are the same machine, such as namespaces or containers, find out in this way that they share its cores.
