@@ -262,7 +262,10 @@ def killed(options, number):
         seconds = time.monotonic() - begin
         hung = code is None and marked(job.marker) == [job.process.pid]
         wrong = [] if code not in (None, 0) or hung else [f"exit code {code}"]
-        if not hung and not until(lambda: not marked(job.marker), 5):
+        if hung:
+            job.process.terminate()  # so that it removes its files
+            job.wait(10)
+        elif not until(lambda: not marked(job.marker), 5):
             wrong.append(f"processes are left: {marked(job.marker)}")
         if wrong:
             print(f"FAILED  kill {number + 1}: {'; '.join(wrong)}\n{job.text()[-2000:]}", flush=True)

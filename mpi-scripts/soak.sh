@@ -31,8 +31,9 @@ section_tests() {
 # weights COMMAND…: what train prints of them; its output otherwise.
 weights() {
   local output
-  output=$("$@" --dataset synthetic-digits --model lenet --batch 64 --shards 16 --threads 1 --save-dir none --steps "$steps" 2>&1) &&
-    grep '^weights sha256' <<<"$output" || fail "training has failed: $output"
+  output=$("$@" --dataset synthetic-digits --model lenet --batch 64 --shards 16 --threads 1 --save-dir none --steps "$steps" 2>&1) ||
+    fail "training has failed: $output"
+  grep '^weights sha256' <<<"$output"
 }
 
 section_crowd() {

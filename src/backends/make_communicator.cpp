@@ -91,8 +91,8 @@ std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress&
   if (selection) {
     communicator = make_mpi_plan(group, progress,
                                  {.selection = *selection,
-                                  .sockets = options.sockets,
                                   .node = node_options(group),
+                                  .sockets = options.sockets,
                                   .deadline = options.deadline,
                                   .observer = options.observer,
                                   .notice = options.notice});
