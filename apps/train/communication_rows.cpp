@@ -2,6 +2,9 @@
 // Options of the communication and of the reports.
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/train/option_rows.hpp"
 #include "backends/method.hpp"
@@ -82,10 +85,35 @@ std::string conflict_of_explain(const Options& o) {
   return "--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here";
 }
 
+/// What happens where ranks hang, die, or differ.
+std::vector<Option> failure_rows(Options& o) {
+  return {
+      {.name = "comm-timeout",
+       .domain = Real{.min = 0.001, .max = 10'000'000},
+       .help = "seconds without progress after which a rank, a file or a device counts as hung: the run ends with "
+               "exit code 4 and says which rank, and what all ranks do; other time limits derive from it",
+       .otherwise = std::to_string(usual_deadline.count()),
+       .of_each_rank = true,
+       .store = into(o.timeout_seconds)},
+      {.name = "min-ranks",
+       .domain = Whole{1, 1'000'000, "off"},
+       .help = "if ranks die, go on with the others from the last step, in memory, as long as N are left; with "
+               "--shards to the same weights. It takes Open MPI 5 and mpirun --with-ft ulfm. off: a death ends the run",
+       .otherwise = "off",
+       .store = into(o.min_ranks),
+       .conflict = [&o](const OptionValues&) { return conflict_of_min_ranks(o); }},
+      {.name = "check",
+       .domain = Switch{},
+       .help = "with --algorithm mpi, compare what ranks call before each operation; the other algorithms notice "
+               "differences without it",
+       .otherwise = "no",
+       .store = into(o.check)}};
+}
+
 }  // namespace
 
 OptionGroup communication_options(Options& o) {
-  return {
+  OptionGroup group{
       "Communication",
       {{.name = "algorithm",
         .domain = one_of(algorithm_names()),
@@ -148,28 +176,9 @@ OptionGroup communication_options(Options& o) {
         .help = "let a thread progress communication during backward, where a processor is free; otherwise layers poll",
         .otherwise = "no",
         .of_each_rank = true,
-        .store = into(o.progress_thread)},
-       {.name = "comm-timeout",
-        .domain = Real{.min = 0.001, .max = 10'000'000},
-        .help = "seconds without progress after which a rank, a file or a device counts as hung: the run ends with "
-                "exit code 4 and says which rank, and what all ranks do; other time limits derive from it",
-        .otherwise = std::to_string(usual_deadline.count()),
-        .of_each_rank = true,
-        .store = into(o.timeout_seconds)},
-       {.name = "min-ranks",
-        .domain = Whole{1, 1'000'000, "off"},
-        .help =
-            "if ranks die, go on with the others from the last step, in memory, as long as N are left; with "
-            "--shards to the same weights. It takes Open MPI 5 and mpirun --with-ft ulfm. off: a death ends the run",
-        .otherwise = "off",
-        .store = into(o.min_ranks),
-        .conflict = [&o](const OptionValues&) { return conflict_of_min_ranks(o); }},
-       {.name = "check",
-        .domain = Switch{},
-        .help = "with --algorithm mpi, compare what ranks call before each operation; the other algorithms notice "
-                "differences without it",
-        .otherwise = "no",
-        .store = into(o.check)}}};
+        .store = into(o.progress_thread)}}};
+  for (Option& option : failure_rows(o)) group.options.push_back(std::move(option));
+  return group;
 }
 
 OptionGroup report_options(Options& o) {
