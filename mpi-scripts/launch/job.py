@@ -83,6 +83,16 @@ class Childless:
         return self.since is not None and time.monotonic() - self.since > LINGERS
 
 
+def end(job):
+    """Ends a launcher, which may remove its files first."""
+    job.terminate()
+    try:
+        job.wait(5)
+    except subprocess.TimeoutExpired:
+        job.kill()
+        job.wait()
+
+
 def show(lines):
     """Writes lines in one go, so that others' lines do not mix with them."""
     data = b"".join(lines)
@@ -119,9 +129,8 @@ class Errors:
         while True:
             ready = select.select([job.stderr], [], [], 0.2)[0]
             if not ready and childless and childless.lasts():
-                print(f"{NAME}: {job.args[0]} has not ended {LINGERS} s after all that it started, and is killed", file=sys.stderr, flush=True)
-                job.kill()
-                job.wait()
+                print(f"{NAME}: {job.args[0]} has not ended {LINGERS} s after all that it started, and is ended", file=sys.stderr, flush=True)
+                end(job)
                 childless = None
             data = os.read(job.stderr.fileno(), 65536) if ready else None
             if data == b"" or (not ready and job.poll() is not None):
