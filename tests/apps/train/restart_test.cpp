@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interrupts runs at random instants and resumes them on 1 to 4 ranks in turn. They must end as an undisturbed run:
 // with the same bytes in the files of the last checkpoint, and the same losses and metrics after every step and epoch.
-// LOCKSTEP_KILLS sets how many runs are killed (10); two fifths as many are stopped by signals. LOCKSTEP_KILL_SEED,
-// which the output shows, draws the same instants again.
+// LOCKSTEP_KILLS sets how many runs are killed at least (10), and LOCKSTEP_SOAK_SECONDS how long they are killed at least (60);
+// two fifths of LOCKSTEP_KILLS are stopped by signals. LOCKSTEP_KILL_SEED, which the output shows, draws the same instants
+// again.
 #include <algorithm>
 #include <csignal>
 #include <random>
@@ -96,6 +97,7 @@ class Restart : public testing::Test {
 
   int draw(int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random_); }
   [[nodiscard]] int kills() const { return static_cast<int>(kills_); }
+  [[nodiscard]] std::chrono::seconds soak() const { return std::chrono::seconds(soak_seconds_); }
   [[nodiscard]] int cut_saves() const { return cut_saves_; }
   [[nodiscard]] int compared() const { return compared_; }
 
@@ -167,6 +169,7 @@ class Restart : public testing::Test {
   }
 
   unsigned kills_ = testing_support::number_from("LOCKSTEP_KILLS", 10);
+  unsigned soak_seconds_ = testing_support::number_from("LOCKSTEP_SOAK_SECONDS", 60);
   unsigned seed_ = testing_support::number_from("LOCKSTEP_KILL_SEED", std::random_device()());
   std::mt19937 random_{seed_};
   SmallDigits digits_;
@@ -177,18 +180,22 @@ class Restart : public testing::Test {
 };
 
 TEST_F(Restart, ARunThatIsKilledAtAnyInstantsEndsAsAnUndisturbedOne) {
-  for (const std::string optimizer : {"sgd", "adamw"}) {
+  const std::vector<std::string> optimizers = {"sgd", "adamw"};
+  int all_kills = 0;
+  for (const std::string& optimizer : optimizers) {
     const Remains whole = undisturbed(optimizer);
-    for (int done = 0; done < kills() / 2 && !HasFatalFailure();) {
+    const auto end = std::chrono::steady_clock::now() + soak() / optimizers.size();
+    for (int done = 0; (done < kills() / 2 || std::chrono::steady_clock::now() < end) && !HasFatalFailure();) {
       if (killed(done % 2 == 0)) {
         ++done;
+        ++all_kills;
       } else {
         expect_to_end_as(whole);
       }
     }
     expect_to_end_as(whole);
   }
-  std::printf("%d kills, %d of them during a save; %d runs have ended as undisturbed ones\n", kills(), cut_saves(),
+  std::printf("%d kills, %d of them during a save; %d runs have ended as undisturbed ones\n", all_kills, cut_saves(),
               compared());
   EXPECT_TRUE(cut_saves() > 0 || kills() < 10);
 }
