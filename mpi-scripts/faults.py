@@ -172,10 +172,20 @@ def rows():
     return found
 
 
-def shared_memory(job=None):
-    """The names in /dev/shm; where the number of a job is known, only those of the job, since others may run."""
-    names = {p.name for p in pathlib.Path("/dev/shm").iterdir()}
-    return {name for name in names if f"{int(job.number):x}" in name} if job and job.number else names
+def forsaken(job=None):
+    """The files in the shared memory of this host, or of those of local-cluster.sh, that no process maps or has open. Where Open MPI's
+    number of the job is known, which names its files, only those of the job: others may run."""
+    folders = [*pathlib.Path("/run").glob("hosts/*/shm")] or [pathlib.Path("/dev/shm")]
+    files = {file for folder in folders for file in folder.iterdir() if file.is_file()}
+    if job and job.number:
+        files = {file for file in files if f"{int(job.number):x}" in file.name}
+    for process in pathlib.Path("/proc").iterdir():
+        try:
+            used = (process / "maps").read_text() + " ".join(os.readlink(link) for link in (process / "fd").iterdir())
+        except OSError:  # it is no process, has ended meanwhile, or is another user's
+            continue
+        files = {file for file in files if file.name not in used}
+    return set(map(str, files))
 
 
 def seconds_of_end(fault, job):
@@ -198,7 +208,7 @@ def seconds_of_end(fault, job):
 def run(fault, options, folder):
     """@return what is wrong, and the row of the table"""
     program = options.faulty if fault.variable else options.train
-    before = shared_memory()
+    before = forsaken()
     wrong = []
     for attempt in range(3):
         job = Job(options, folder / str(attempt), program, "", fault.variable)
@@ -220,7 +230,7 @@ def run(fault, options, folder):
     if not until(lambda: not marked(job.marker), 5):
         wrong.append(f"processes are left: {marked(job.marker)}")
     job.kill()
-    if left := {name for name in shared_memory(job) - before if until(lambda n=name: n not in shared_memory(job), 3) is None}:
+    if left := {name for name in forsaken(job) - before if until(lambda n=name: n not in forsaken(job), 3) is None}:
         wrong.append(f"left in /dev/shm: {sorted(left)}")
     if (lost := job.steps() - job.saved_steps()) >= 2 * INTERVAL:  # an interval, and what is trained while a save is written
         wrong.append(f"{lost} steps are lost, though each {INTERVAL} are saved")
@@ -233,19 +243,6 @@ def run(fault, options, folder):
     line = next((line for line in text.splitlines() if re.search("process rank 1 with PID", line) or re.search(r"^\w+: .*rank 1\b", line)),
                 "(it saves a checkpoint and ends in good order)" if code == 3 else "")
     return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
-
-
-def forsaken():
-    """The files in the shared memory of this host, or of those of local-cluster.sh, that no process maps or has open."""
-    folders = [*pathlib.Path("/run").glob("hosts/*/shm")] or [pathlib.Path("/dev/shm")]
-    files = {file for folder in folders for file in folder.iterdir() if file.is_file()}
-    for process in pathlib.Path("/proc").iterdir():
-        try:
-            used = (process / "maps").read_text() + " ".join(os.readlink(link) for link in (process / "fd").iterdir())
-        except OSError:  # it is no process, has ended meanwhile, or is another user's
-            continue
-        files = {file for file in files if file.name not in used}
-    return set(map(str, files))
 
 
 def killed(options, number):
