@@ -73,11 +73,12 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
           "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"
-          "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT and SIGTERM, and "
-          "--max-time, save one and stop the run, with exit code 3. A second SIGINT or SIGTERM, or any signal before "
-          "training has begun, ends the program at once. mpirun passes SIGUSR1 on; after a Ctrl-C or SIGTERM it sends "
-          "the ranks SIGTERM in a second, kills them after another, and returns 1: mpirun --mca "
-          "odls_base_sigkill_timeout SECONDS makes both longer. Under Slurm use scancel JOBID.",
+          "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM and "
+          "SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these signals, or any "
+          "signal before training has begun, ends the program at once. To stop a run send SIGUSR2 to mpirun, which "
+          "passes it and SIGUSR1 on and waits. After a Ctrl-C or SIGTERM, mpirun itself sends SIGTERM to the ranks and "
+          "soon kills them, and returns 1: Open MPI 5 kills them after a quarter of a second, and Open MPI 4 after a "
+          "second, or what --mca odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.",
       .foreign = foreign_options()};
 }
 

@@ -87,6 +87,7 @@ std::string signal_name(int signal) {
   switch (signal) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
+    case SIGUSR2: return "SIGUSR2";
     default: return "signal " + std::to_string(signal);
   }
 }

@@ -37,7 +37,7 @@ class Signals:
         self.starts = False  # a command is being started: what comes now is passed on once there is a process
         self.received = []
         self.told_to_end = False
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self.receive)
 
     def receive(self, number, _):

