@@ -54,14 +54,17 @@ struct PackTiles {
   std::int64_t parts = 1;  ///< number of blocks that share the positions of a pack
   int width = 1;           ///< number of packs of a block, a power of two
 
-  /// A thread gets 4 to 256 positions, so that its sums in float32 are short. Between these limits there are enough
-  /// blocks to fill a GPU, and not many more.
+  /// A thread gets at most 256 positions, so that its sums in float32 are short, and at least 16, so that loading its
+  /// constants and adding up the sums of a block take little of its time; fewer, down to 4, where a large GPU would
+  /// have less than two blocks for each of its multiprocessors.
   PackTiles(const TensorView& view, int pack_size) : rows(view.positions()), packs(view.padded / pack_size) {
     while (width < 32 && width < packs) width *= 2;
+    constexpr std::int64_t few_blocks = 264;
     constexpr std::int64_t enough_blocks = 1024;
     const std::int64_t depth = threads_per_block / width;
+    const std::int64_t least = std::min(few_blocks / blocks_of_position(), rows / (4 * depth));
     const std::int64_t most = std::max(enough_blocks / blocks_of_position(), rows / (256 * depth));
-    parts = std::clamp<std::int64_t>(rows / (4 * depth), 1, std::max<std::int64_t>(most, 1));
+    parts = std::max<std::int64_t>(std::clamp(rows / (16 * depth), least, most), 1);
   }
   [[nodiscard]] std::int64_t blocks_of_position() const { return (packs + width - 1) / width; }
   [[nodiscard]] dim3 grid() const {
@@ -79,17 +82,19 @@ struct PackThread {
   std::int64_t begin;  ///< of the part
   std::int64_t end;
 
-  __device__ explicit PackThread(const PackTiles& tiles)
+  __device__ PackThread(const PackTiles& tiles, std::int64_t part)
       : y(static_cast<int>(threadIdx.x) / tiles.width),
         depth(threads_per_block / tiles.width),
         pack(static_cast<std::int64_t>(blockIdx.x) * tiles.width + threadIdx.x % static_cast<unsigned>(tiles.width)),
-        begin(tiles.begin(blockIdx.y)),
-        end(pack < tiles.packs ? tiles.begin(blockIdx.y + 1) : begin) {}
+        begin(tiles.begin(part)),
+        end(pack < tiles.packs ? tiles.begin(part + 1) : begin) {}
 };
 
+/// Goes from the end of the tensor to its beginning, because blocks start in the order of their indices: the end, which
+/// the kernel before has read or written last, is still in the cache, and the beginning is there for the kernel behind.
 template <typename Body>
 __global__ void __launch_bounds__(threads_per_block) each_pack(Body body, PackTiles tiles) {
-  const PackThread thread(tiles);
+  const PackThread thread(tiles, gridDim.y - 1 - blockIdx.y);
   if (thread.begin + thread.y >= thread.end) return;
   const auto constants = body.constants(thread.pack);
   for (std::int64_t row = thread.begin + thread.y; row < thread.end; row += thread.depth)
@@ -109,7 +114,7 @@ void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
 template <int size, typename Of>
 __global__ void __launch_bounds__(threads_per_block) sum_pack_parts(Of of, PackTiles tiles, double* partials) {
   __shared__ double shared[size * threads_per_block];
-  const PackThread thread(tiles);
+  const PackThread thread(tiles, blockIdx.y);
   const bool works = thread.begin < thread.end;
   typename Of::Constants constants{};
   float sums[2][size] = {};
