@@ -86,9 +86,9 @@ TEST(Failure, TwoJobsOnOneNodeDoNotDisturbEachOther) {
   const std::string alone = checksum_of(run_train(2, options + "12" + folder("alone")).output);
   ASSERT_TRUE(alone.starts_with("weights")) << alone;
   // Both are given the same folder, of which one gets it and the other a free one.
-  BackgroundJob first(train_command(2, options + "12" + folder("both")), digits.file("first"));
-  BackgroundJob second(train_command(2, options + "12" + folder("both")), digits.file("second"));
-  BackgroundJob third(train_command(2, options + "100000" + folder("third")), digits.file("third"));
+  BackgroundJob first(train_command(2, options + "12" + folder("both")), digits.file("first.txt"));
+  BackgroundJob second(train_command(2, options + "12" + folder("both")), digits.file("second.txt"));
+  BackgroundJob third(train_command(2, options + "100000" + folder("third")), digits.file("third.txt"));
   const std::string metrics = digits.path("third") + "/metrics.jsonl";
   const auto trains = [&] {
     return std::filesystem::exists(metrics) && occurrences(data::read_all(metrics), R"("event":"step")") > 1;
@@ -99,8 +99,8 @@ TEST(Failure, TwoJobsOnOneNodeDoNotDisturbEachOther) {
   kill(ranks.front(), SIGKILL);
   for (BackgroundJob* job : {&first, &second, &third})
     EXPECT_TRUE(becomes_true(120s, [&] { return job->has_ended(); }));
-  EXPECT_EQ(checksum_of(data::read_all(digits.file("first"))), alone);
-  EXPECT_EQ(checksum_of(data::read_all(digits.file("second"))), alone);
+  EXPECT_EQ(checksum_of(data::read_all(digits.file("first.txt"))), alone);
+  EXPECT_EQ(checksum_of(data::read_all(digits.file("second.txt"))), alone);
   EXPECT_NE(third.exit_code(), 0);
   for (const char* name : {"both", "both-2"})
     EXPECT_TRUE(std::filesystem::exists(digits.path(name) + "/checkpoints/last")) << name;
