@@ -149,7 +149,8 @@ def by_signal(number, phase):
     return inject
 
 
-DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+"]
+# MPICH's launcher kills the others at once, before they say anything, and may name the process of one of these.
+DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+|PID \d+ RUNNING AT"]
 STOPPED = [r"rank 1 on \S+|\(rank 1\) on this host", r"is stopped"]
 
 
