@@ -77,7 +77,7 @@ endfunction()
 # tests are left that need one core. They are seconds in a run of all tests; those of a test under mpiexec are of each number of
 # ranks. A test that needs both cores costs 10 unless it is named here.
 set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.cudnn_plans=40 ops.conformance_test=35 train.input_files_test=30
-  train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=20 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
+  train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=75 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
   train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10
   backends.local_test=35 backends.mpi_contract_test=15)
 
