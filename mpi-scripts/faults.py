@@ -149,13 +149,16 @@ def by_signal(number, phase):
     return inject
 
 
-# MPICH's launcher kills the others at once, before they say anything, and may name the process of one of these.
-DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+|PID \d+ RUNNING AT"]
+DEAD = [r"process rank 1 with PID|rank 1, a process on this host, has ended|rank 1 on \S+"]
 STOPPED = [r"rank 1 on \S+|\(rank 1\) on this host", r"is stopped"]
 
 
-def rows():
-    """Signals come from outside at the start and in training, and from within in a save and in an evaluation."""
+def rows(is_mpich):
+    """Signals come from outside at the start and in training, and from within in a save and in an evaluation.
+
+    @param is_mpich  MPICH's launcher kills the other ranks as soon as one has died, before they say anything. It names the process of
+                     one of them, and returns the number of the signal"""
+    dead = [DEAD[0] + r"|PID \d+ RUNNING AT"] if is_mpich else DEAD
     few = {("SIGKILL", "start"), ("SIGKILL", "training"), ("SIGKILL", "save"), ("SIGSEGV", "start"), ("SIGSEGV", "training"),
            ("SIGSEGV", "save"), ("SIGTERM", "training"), ("SIGSTOP", "training"), ("exit(0)", "training"), ("exception", "training"),
            ("a held lock", "start"), ("a held lock", "training")}
@@ -169,11 +172,11 @@ def rows():
 
     for phase in ("start", "training", "save", "evaluation"):
         for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP):
-            add(number.name, phase, str(int(number)), DEAD, {128 + number, 1, number}, 4)  # MPICH's launcher returns the signal
+            add(number.name, phase, str(int(number)), dead, {128 + number, 1} | ({number} if is_mpich else set()), 4)
         for number in (signal.SIGTERM, signal.SIGINT):
             add(number.name, phase, str(int(number)), [r"checkpoint|model: |signal"], {3, 128 + number} if phase == "start" else {3}, 8)
         add("SIGSTOP", phase, str(int(signal.SIGSTOP)), STOPPED, {4}, hangs)
-        add("exit(0)", phase, "exit", DEAD, {0, 1, int(signal.SIGKILL)}, 6)  # by which MPICH's launcher ends the others
+        add("exit(0)", phase, "exit", dead, {0, 1} | ({signal.SIGKILL} if is_mpich else set()), 6)
         add("exception", phase, "throw", [r"rank 1 on \S+: .*the sensor gives no images"], {1}, 6)
         add("a held lock", phase, "lock", [r"rank 1 on \S+", r"wait_for_a_lock|__lll_lock_wait|pthread_mutex_lock"], {4}, hangs)
     return found
@@ -309,7 +312,8 @@ def main():
     options = parser.parse_args()
     if options.kills:
         return 1 if kill_often(options) else 0
-    chosen = [f for f in rows() if (f.few or not options.few) and options.only in f"{f.name}, {f.phase}"]
+    version = subprocess.run([shlex.split(options.mpiexec)[0], "--version"], capture_output=True, text=True, check=False).stdout
+    chosen = [f for f in rows("HYDRA" in version) if (f.few or not options.few) and options.only in f"{f.name}, {f.phase}"]
     failed, table = 0, []
     for fault in chosen:
         with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:

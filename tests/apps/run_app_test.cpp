@@ -241,12 +241,15 @@ TEST(Launch, LeavesAllElseAsItIs) {
 TEST(Launch, PassesSignalsOn) {
   const Launcher launcher;
   const state::ScratchFolder folder;
-  const std::string ready = (folder / "ready").string();
-  const auto result = run_program(
-      launcher.command(R"(trap "echo caught; exit 5" TERM; : > )" + ready + "; while :; do sleep 0.1; done") +
-      " & until [ -e " + ready + " ]; do sleep 0.1; done; kill -TERM $!; wait $!");
-  EXPECT_EQ(result.output, "caught\n");
-  EXPECT_EQ(result.exit_code, 5);
+  for (const std::string signal : {"TERM", "USR2"}) {
+    const std::string ready = (folder / signal).string();
+    const auto result =
+        run_program(launcher.command("trap \"echo caught; exit 5\" " + signal + "; : > " + ready +
+                                     "; while :; do sleep 0.1; done") +
+                    " & until [ -e " + ready + " ]; do sleep 0.1; done; kill -" + signal + " $!; wait $!");
+    EXPECT_EQ(result.output, "caught\n") << signal;
+    EXPECT_EQ(result.exit_code, 5) << signal;
+  }
 }
 
 }  // namespace

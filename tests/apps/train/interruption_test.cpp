@@ -123,7 +123,7 @@ TEST_F(Interruption, ARequestToSaveWhereNothingIsSavedSaysSoAndTheRunGoesOn) {
   expect_stopped(output(), metrics(), "SIGINT");
 }
 
-/// The launcher passes the signal on and waits, however long a save may take.
+/// Open MPI's launcher passes the signal on and waits, however long a save may take. MPICH's ends at it.
 TEST_F(Interruption, SigUsr2ToTheLauncherStopsTheRun) {
   if (!testing_support::is_open_mpi(LOCKSTEP_MPIEXEC)) LOCKSTEP_SKIP(mpi) << "not every launcher passes signals on";
   start(std::string(LOCKSTEP_MPIEXEC) + " -np 2 ", 2);
@@ -157,12 +157,12 @@ TEST(Signals, BesideKernelsChangeNothing) {
     return read_metrics(digits.path(name)).back().at("weights_sha256").get<std::string>();
   };
   BackgroundJob undisturbed(command + digits.path("undisturbed"), digits.file("output"));
-  ASSERT_TRUE(becomes_true(seconds(240), [&] { return undisturbed.has_ended(); }));
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return undisturbed.has_ended(); }));
   ASSERT_EQ(undisturbed.exit_code(), 0) << data::read_all(digits.file("output"));
 
   BackgroundJob job(command + digits.path("disturbed"), digits.file("output"));
   const auto steps = [&] { return occurrences(data::read_all(digits.file("disturbed")), R"("event":"step")"); };
-  ASSERT_TRUE(becomes_true(seconds(240), [&] { return steps() > 0 || job.has_ended(); }));
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return steps() > 0 || job.has_ended(); }));
   int sent = 0;
   while (!job.has_ended() && steps() < 200 && sent < 100'000) {  // at the end they would end the process
     for (int i = 0; i < 50; ++i, ++sent) {
@@ -171,7 +171,7 @@ TEST(Signals, BesideKernelsChangeNothing) {
     }
   }
   EXPECT_GT(sent, 500);
-  ASSERT_TRUE(becomes_true(seconds(240), [&] { return job.has_ended(); }));
+  ASSERT_TRUE(becomes_true(seconds(60), [&] { return job.has_ended(); }));
   ASSERT_EQ(job.exit_code(), 0) << data::read_all(digits.file("output"));
   EXPECT_EQ(weights_of("disturbed"), weights_of("undisturbed"));
 }
