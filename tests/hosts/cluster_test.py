@@ -96,7 +96,7 @@ class Cluster(unittest.TestCase):
                            f'exec {TRAIN} "$@"\n')
         program.chmod(0o755)
         os.environ |= {"RUNS": str(cls.folder), "CPUS_PER_RANK": "1", "TRAIN": str(program)}
-        # Slurm looks at the limits every 30 s.
+        # Slurm looks at the limits every 30 s, and so signals the first run within 30 s of its start.
         submitted = run("sbatch", "--parsable", "--nodes=2", "--time=1", "--signal=B:USR1@60", f"--output={cls.folder}/batch.out",
                         ROOT / "mpi-scripts/train.sbatch", *cls.options, "--save-steps", "10")
         assert submitted.returncode == 0, submitted.stderr
@@ -130,6 +130,9 @@ class Cluster(unittest.TestCase):
         batch = self.folder / "batch.out"
         log = self.folder / f"train-{self.job}/logs/workerlog.0"
         until(lambda: "The time limit is near" in text_of(batch), 90, lambda: "the signal before the time limit\n" + self.state(batch, log))
+        # The second run is given more time: with the same limit it, too, would be signaled if it still ran at Slurm's next look.
+        updated = run("scontrol", "update", f"JobId={self.job}", "TimeLimit=60")
+        self.assertEqual(updated.returncode, 0, updated.stderr)
         self.assertEqual(run("scancel", "--signal=CONT", self.job).returncode, 0)
         until(lambda: text_of(batch).count("\nweights sha256 ") == 2, 90, lambda: "the end of the second run\n" + self.state(batch, log))
         until(lambda: "JobState=COMPLETED" in self.state(), 30, lambda: "the end of the job\n" + self.state(batch, log))
