@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Sourced by the other scripts: the repository's root as working directory, and what they all need to know.
+# Sourced by the other scripts: the repository's root as working directory, and what they all need to know. With --help as first
+# argument a script prints its leading comment and ends.
 set -euo pipefail
+if [ "${1:-}" = --help ]; then
+  sed -n '3,${ /^#/!q; s/^# \{0,1\}//p; }' "$0"
+  exit
+fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # nproc heeds OpenMP's variables, which batch jobs set to 1 for programs, not for compilers.

@@ -35,8 +35,8 @@ train has under other names are translated, and each translation is reported: -c
 forwarded to all ranks. OMP_NUM_THREADS is chosen unless it is set, and OMP_WAIT_POLICY=passive if ranks share processors.
 
 Standard error passes through, line by line. A line that the program has written ("train: rank 1 on …") is held back until the
-job has ended, or for HOLD seconds, so that it stands below the boxes that mpirun prints; the root cause comes first among these.
-SIGTERM, SIGUSR1 and SIGHUP are passed on, and the exit code is the command's. A command line that cannot be understood ends
+job has ended, or for 5 seconds, so that it stands below the boxes that mpirun prints; the root cause comes first among these.
+SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on, and the exit code is the command's. A command line that cannot be understood ends
 with 2, before anything is started, and a failed check with 1.
 """
 import os

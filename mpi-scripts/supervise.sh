@@ -6,7 +6,7 @@ restarts=(--max_restarts 10)
 for word; do
   case $word in
     --) break ;;
-    --max[-_]restart*) restarts=() ;;
+    -h | --help | --max[-_]restart*) restarts=() ;;
   esac
 done
 exec python3 "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/launch.py" "${restarts[@]}" "$@"

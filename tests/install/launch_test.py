@@ -6,6 +6,7 @@ It prints the command with --dry-run, for a launcher that says it is Open MPI's 
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -134,6 +135,14 @@ class Launch(unittest.TestCase):
                               ("--hostfile /absent train", "/absent: No such file or directory")):
             self.refuse(line, message)
         self.refuse("-np 2 train", "install Open MPI or MPICH, or name it in MPIEXEC", MPIEXEC="/absent/mpirun")
+
+    def test_scripts_explain_themselves(self):
+        for script, line in (("launch", "--max_restart N "), ("supervise", "--max_restart N "),
+                             ("local-cluster", "--slurm "), ("soak", "MINUTES (60) ")):
+            with tempfile.TemporaryDirectory() as folder:
+                result = subprocess.run([ROOT / f"mpi-scripts/{script}.sh", "--help"], capture_output=True, text=True, cwd=folder)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertRegex(result.stdout, f"(?m)^  +{re.escape(line)}")
 
 
 if __name__ == "__main__":
