@@ -5,11 +5,12 @@
 #   install-deps.sh [--build-only]    --build-only leaves out what only test.sh needs
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+# What it takes to build programs and tests, and to start programs: lockstep-launch and tests are in Python.
 build_packages=(build-essential cmake ninja-build pkg-config git
   libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libssl-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
-  libgtest-dev)
+  libgtest-dev python3)
 # What only test.sh wants: to check, to build faster (ccache, lld), and what tests start (pgrep, ip, tc, Slurm).
-test_packages=(libboost-context-dev clang-format clang-tidy shellcheck codespell doxygen python3 ccache lld procps iproute2
+test_packages=(libboost-context-dev clang-format clang-tidy shellcheck codespell doxygen ccache lld procps iproute2
   slurm-wlm munge)
 
 wanted=("${build_packages[@]}" "${test_packages[@]}")
