@@ -32,6 +32,7 @@ class Lockstep(CMakePackage, CudaPackage):
     depends_on("onednn@2.6:3 cpu_runtime=omp")
     depends_on("boost@1.74: +program_options", when="+programs")
     depends_on("openssl", when="+programs")
+    depends_on("python@3.7:", type="run", when="+programs")
     depends_on("nccl@2.18:", when="+cuda")
 
     generator("ninja")
