@@ -20,10 +20,18 @@
 
 #include "platform/watchdog/process.hpp"
 
+/// What a thread waits for. The thread sanitizer delivers a signal to a thread that waits for a condition variable, but
+/// not to one that waits for a mutex.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable opened;
+  bool is_open = false;
+};
+
 /// A function that the program exports under this name, in which a thread waits. External C linkage keeps the name.
-extern "C" __attribute__((noinline)) void lockstep_test_waits_here(std::mutex& mutex) {
-  const std::lock_guard lock(mutex);
-  asm volatile("" ::: "memory");  // the call above is no tail call
+extern "C" __attribute__((noinline)) void lockstep_test_waits_here(Gate& gate) {
+  std::unique_lock lock(gate.mutex);
+  gate.opened.wait(lock, [&] { return gate.is_open; });
 }
 
 namespace lockstep {
@@ -81,13 +89,12 @@ TEST(FlightRecorder, IsReadWhileItIsWritten) {
 
 TEST(Stacks, ShowWhereAnotherThreadWaits) {
   ASSERT_TRUE(prepare_for_stacks());
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
+  Gate gate;
   std::atomic<bool> runs = false;
   std::thread waiter([&] {
     pthread_setname_np(pthread_self(), "waiter");
     runs = true;
-    lockstep_test_waits_here(mutex);
+    lockstep_test_waits_here(gate);
   });
   while (!runs) std::this_thread::yield();
   std::string found;
@@ -97,7 +104,11 @@ TEST(Stacks, ShowWhereAnotherThreadWaits) {
       if (stack.name == "waiter") found = joined(stack.frames);
   }
   EXPECT_NE(found.find("lockstep_test_waits_here"), std::string::npos) << found;
-  lock.unlock();
+  {
+    const std::lock_guard lock(gate.mutex);
+    gate.is_open = true;
+  }
+  gate.opened.notify_one();
   waiter.join();
 }
 
