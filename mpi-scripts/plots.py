@@ -164,6 +164,9 @@ def reduce_trace(path, how):
 def main(arguments):
     if len(arguments) == 3 and arguments[0] == "--reduce":
         return reduce_trace(*arguments[1:])
+    if arguments == ["--help"]:
+        print(__doc__)
+        return
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
     for draw in (all_reduce, training, overlap):

@@ -98,6 +98,9 @@ def tasks(packed, full):
 
 
 def main():
+    if "--help" in sys.argv:
+        print(__doc__)
+        return
     arguments = [argument for argument in sys.argv[1:] if argument != "--full"]
     packed = packs(groups([Path(argument).resolve() for argument in arguments] or [ROOT / folder for folder in FOLDERS]))
     count = sum(len(files) for _, files in packed)

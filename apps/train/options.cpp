@@ -76,12 +76,9 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM and "
           "SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these signals, or any "
           "signal before training has begun, ends the program at once. To stop a run send SIGUSR2 to Open MPI's "
-          "mpirun, "
-          "which passes it and SIGUSR1 on and waits; with MPICH, whose mpirun passes on SIGUSR1 only, send it to a "
-          "rank. "
-          "After a Ctrl-C or SIGTERM, Open MPI's mpirun sends SIGTERM to the ranks, soon kills them, and returns 1: "
-          "Open "
-          "MPI 5 kills them after a quarter of a second, and Open MPI 4 after a second, or what --mca "
+          "mpirun, which passes it and SIGUSR1 on and waits; with MPICH, whose mpirun passes on SIGUSR1 only, send it "
+          "to a rank. After a Ctrl-C or SIGTERM, Open MPI's mpirun sends SIGTERM to the ranks, soon kills them, and "
+          "returns 1: Open MPI 5 kills them after a quarter of a second, and Open MPI 4 after a second, or what --mca "
           "odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.",
       .foreign = foreign_options()};
 }
