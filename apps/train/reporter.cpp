@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/nearest.hpp"
+#include "platform/watchdog/process.hpp"
 
 namespace lockstep::train {
 
@@ -26,6 +27,7 @@ Reporter::~Reporter() {
 }
 
 void Reporter::tick() {
+  const Onlooker onlooker;
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, std::chrono::milliseconds(250), [this] { return ending_; })) display_.tick();
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -36,6 +35,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/print.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
@@ -140,7 +140,7 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 /// Prints the library's messages to standard error, because standard output belongs to the run.
 void tell_user(const Options& options, std::string_view text) {
-  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
+  print_error(options.program, text);
 }
 
 /// With shards there is no choice of algorithm.

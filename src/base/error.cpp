@@ -4,7 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/nearest.hpp"
+
 namespace lockstep {
+namespace {
+
+/// Makes a message fit to print, whatever it quotes. Its own part is far shorter than the limit.
+std::string printable(std::string_view message) {
+  constexpr std::size_t longest = 10'000;
+  return echo_lines(message.substr(0, longest)) + (message.size() > longest ? "…" : "");
+}
+
+}  // namespace
 
 std::string_view name(ErrorCode code) {
   switch (code) {
@@ -23,7 +34,7 @@ std::string_view name(ErrorCode code) {
 }
 
 Error::Error(ErrorCode code, std::string message, ErrorContext context, SourceLocation location)
-    : code_(code), message_(std::move(message)), context_(std::move(context)), location_(location) {
+    : code_(code), message_(printable(message)), context_(std::move(context)), location_(location) {
   compose();
 }
 
@@ -82,7 +93,7 @@ Error Error::as_consequence() const {
 void Error::compose() {
   text_.clear();
   if (context_.rank) text_ += "rank " + std::to_string(*context_.rank);
-  if (!context_.host.empty()) text_ += (text_.empty() ? "host " : " on ") + context_.host;
+  if (!context_.host.empty()) text_ += (text_.empty() ? "host " : " on ") + echo(context_.host);
   if (!text_.empty()) text_ += ": ";
   text_ += std::string(name(code_)) + ": " + message_;
 
@@ -90,8 +101,8 @@ void Error::compose() {
   const auto detail = [&details](std::string_view key, const std::string& value) {
     details += (details.empty() ? " (" : ", ") + std::string(key) + " " + value;
   };
-  if (!context_.operation.empty()) detail("operation", context_.operation);
-  if (!context_.label.empty()) detail("label", "'" + context_.label + "'");
+  if (!context_.operation.empty()) detail("operation", echo(context_.operation));
+  if (!context_.label.empty()) detail("label", "'" + echo(context_.label) + "'");
   if (context_.step) detail("step", std::to_string(*context_.step));
   if (context_.action) detail("action", std::to_string(*context_.action));
   const bool names_others = context_.peers.size() != 1 || context_.peers.front() != context_.rank;

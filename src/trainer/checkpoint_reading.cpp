@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "state/verify.hpp"
@@ -29,7 +30,7 @@ struct OpenFiles {
 void require_same_tensors(const state::SafetensorsHeader& found, const state::SafetensorsHeader& wanted,
                           const std::string& file) {
   const auto refuse = [&](const std::string& name, const std::string& why) {
-    throw Error(ErrorCode::mismatch, "'" + file + "' " + why + " the tensor '" + name +
+    throw Error(ErrorCode::mismatch, "'" + echo(file, 400) + "' " + why + " the tensor '" + echo(name) +
                                          "' of this model and optimizer: resume with the options of the run that "
                                          "saved it");
   };

@@ -56,6 +56,12 @@ TEST(Error, IsOnEveryRankOnlyWhereThatWasSaid) {
   EXPECT_TRUE(error.on_every_rank().in_step(1).reported_by(0, "h").is_on_every_rank());
 }
 
+TEST(Error, NamesStrangersInHarmlessCharacters) {
+  const std::string escape = "\x1b[2J\xff";
+  const Error error(ErrorCode::io, escape, {.operation = escape, .label = escape, .rank = 1, .host = escape});
+  EXPECT_STREQ(error.what(), "rank 1 on ?[2J?: io: ?[2J? (operation ?[2J?, label '?[2J?')");
+}
+
 TEST(Error, KeepsTheLineItWasMadeOn) { EXPECT_GT(Error(ErrorCode::io, "m").location().line(), 0U); }
 
 }  // namespace

@@ -103,6 +103,15 @@ TEST(FirstProcess, IsWhatTheLauncherSays) {
   EXPECT_FALSE(first_process({{"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_PROCID", "0"}}));
 }
 
+TEST(AllOnThisHost, IsWhatTheLauncherSays) {
+  EXPECT_TRUE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
+  EXPECT_TRUE(all_on_this_host({{"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}));
+  EXPECT_FALSE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
+  EXPECT_FALSE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}}));
+  EXPECT_FALSE(all_on_this_host({{"PMI_SIZE", "x"}, {"MPI_LOCALNRANKS", "x"}}));
+  EXPECT_FALSE(all_on_this_host({}));
+}
+
 TEST(LaunchMistake, ReadsTheEnvironmentOfThisProcess) { EXPECT_TRUE(read_environment().contains("PATH")); }
 
 }  // namespace

@@ -119,6 +119,13 @@ std::optional<int> process_number(const Environment& environment) {
 
 bool first_process(const Environment& environment) { return process_number(environment).value_or(0) == 0; }
 
+bool all_on_this_host(const Environment& environment) {
+  const auto are_equal = [&](const char* all, const char* here) {
+    return number(environment, all) && number(environment, all) == number(environment, here);
+  };
+  return are_equal("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") || are_equal("PMI_SIZE", "MPI_LOCALNRANKS");
+}
+
 std::string stopped_neighbors() {
   std::string list;
   std::error_code none;

@@ -33,6 +33,10 @@ std::optional<std::string> missing_pmi(const Environment& environment, bool need
 /// is set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK and SLURM_PROCID; nothing without a launcher. For messages only.
 std::optional<int> process_number(const Environment& environment);
 
+/// Whether the launcher says that all ranks of the job are on this host, before MPI is initialized: by the numbers of
+/// ranks in the variables of Open MPI or MPICH. False without them.
+bool all_on_this_host(const Environment& environment);
+
 /// Lists the other processes that the launcher started on this host and that are stopped (SIGSTOP, a debugger):
 /// "process 4711 (rank 2) on this host is stopped". Empty if there is none.
 std::string stopped_neighbors();

@@ -77,7 +77,7 @@ std::string processor_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> text{};
   int length = 0;
   LOCKSTEP_MPI(MPI_Get_processor_name(text.data(), &length));
-  return {text.data(), static_cast<std::size_t>(length)};
+  return echo({text.data(), static_cast<std::size_t>(length)}, text.size());
 }
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {

@@ -9,11 +9,13 @@
 #include <string>
 #include <system_error>
 
+#include "base/nearest.hpp"
+
 namespace lockstep {
 
 void print_error(std::string_view program, std::string_view what) {
   (void)flush_output();
-  const std::string line = std::string(program) + ": " + std::string(what) + '\n';
+  const std::string line = echo(program) + ": " + echo_lines(what) + '\n';
   std::fputs(line.c_str(), stderr);
 }
 
@@ -21,7 +23,7 @@ void print_details(std::string_view text, std::string_view prefix) {
   std::string lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    if (end > 0) lines.append(prefix).append(text.substr(0, end)) += '\n';
+    if (end > 0) lines.append(prefix).append(echo_lines(text.substr(0, end))) += '\n';
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   std::fputs(lines.c_str(), stderr);
