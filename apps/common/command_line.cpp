@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cctype>
+#include <chrono>
+#include <cstdlib>
 #include <sstream>
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/print.hpp"
+#include "platform/mpi/time_limit.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,7 +29,8 @@ class Reader {
   Reader(const Program& program, OptionValues& values) : program_(program), values_(values) {}
 
   void command_line(int argc, const char* const* argv);
-  void configuration_file(const std::string& path);
+  /// @param limit  seconds after which the file counts as hung, and the process ends
+  void configuration_file(const std::string& path, double limit);
 
  private:
   /// Finds what a name means: `alias` is our option, or else there is an answer, or neither.
@@ -207,9 +213,15 @@ void Reader::line(std::string text, const std::string& place) {
   keep_mistake([&] { option(name, unquoted(value), place); });
 }
 
-void Reader::configuration_file(const std::string& path) {
+void Reader::configuration_file(const std::string& path, double limit) {
   std::string text;
   try {
+    // There is no World yet, whose watchdog would notice a hang.
+    const TimeLimit end(std::chrono::duration<double>(limit), [&, name = program_.name] {
+      print_line(name, "--config " + echo(path, 400) + ": the file has not been read within " + text_of(limit) +
+                           " s; does its file system answer, or, if it is a pipe, does anybody write to it?");
+      std::_Exit(exit_timeout);
+    });
     text = read_text(path, std::size_t{1} << 20);
   } catch (const Error& error) {
     throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
@@ -232,7 +244,9 @@ OptionValues read_command_line(int argc, const char* const* argv, const Program&
   Reader(program, values).command_line(argc, argv);
   if (!values.has("config")) return values;
   OptionValues in_file(program);
-  Reader(program, in_file).configuration_file(values.get<std::string>("config"));
+  const bool has_limit = find_option(program, "comm-timeout") != nullptr;
+  const double limit = has_limit ? values.get<double>("comm-timeout") : static_cast<double>(usual_deadline.count());
+  Reader(program, in_file).configuration_file(values.get<std::string>("config"), limit);
   values.add(in_file);
   return values;
 }

@@ -139,9 +139,7 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 }
 
 /// Prints the library's messages to standard error, because standard output belongs to the run.
-void tell_user(const Options& options, std::string_view text) {
-  print_error(options.program, text);
-}
+void tell_user(const Options& options, std::string_view text) { print_error(options.program, text); }
 
 /// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
@@ -299,7 +297,10 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.print(load_weights(world, *trainer, options));
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, *group, *trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
-  if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
+  if (Reporter* reporter = voice.reporter()) {
+    const Phase phase(world.group(), "writing the first metrics", Phase::Kind::work);
+    reporter->start(start_event(world, options, *ops), run);
+  }
   if (options.eval_only) return evaluate_only(*trainer, *group, data.test->size(), voice);
   signals.handle();
   Training training(options, voice, std::move(group), std::move(trainer));

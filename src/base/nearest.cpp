@@ -29,15 +29,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
-/// Returns the first character of a text, and how many bytes it has. The character is '?' for a control character, for a
-/// byte that begins no UTF-8 character, and for a character that changes the order or the lines of those around it.
+/// Returns the first character of a text, and how many bytes it has. The character is '?' for a control character, for
+/// a byte that begins no UTF-8 character, and for a character that changes the order or the lines of those around it.
 std::pair<char32_t, std::size_t> first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t bytes = byte(0) < 0x80                      ? 1
-                            : byte(0) < 0xc2 || byte(0) > 0xf4  ? 0
-                            : byte(0) < 0xe0                    ? 2
-                            : byte(0) < 0xf0                    ? 3
-                                                                : 4;
+  const std::size_t bytes = byte(0) < 0x80                     ? 1
+                            : byte(0) < 0xc2 || byte(0) > 0xf4 ? 0
+                            : byte(0) < 0xe0                   ? 2
+                            : byte(0) < 0xf0                   ? 3
+                                                               : 4;
   if (bytes == 0 || bytes > text.size()) return {U'?', 1};
   char32_t code = bytes == 1 ? byte(0) : byte(0) & (0x7fU >> bytes);
   for (std::size_t i = 1; i < bytes; ++i) {
@@ -47,8 +47,8 @@ std::pair<char32_t, std::size_t> first_character(std::string_view text) {
   const bool is_overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
   if (is_overlong || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return {U'?', 1};
   const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);  // some terminals obey U+009B as they do ESC [
-  const bool moves_others = code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
-                            (code >= 0x2066 && code <= 0x2069);
+  const bool moves_others =
+      code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
   return {is_control || moves_others ? U'?' : code, bytes};
 }
 

@@ -117,7 +117,8 @@ class Round {
   }
 
  private:
-  /// Accepts connections, also of strangers, who are silent: if there are many more than partners, the oldest are closed.
+  /// Accepts connections, also of strangers, who are silent: if there are many more than partners, the oldest are
+  /// closed.
   void accept_some(int listener) {
     constexpr std::size_t at_a_time = 64;
     const auto is_of_partner = [](const Attempt& attempt) { return attempt.rank >= 0; };

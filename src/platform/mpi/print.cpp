@@ -15,6 +15,10 @@ namespace lockstep {
 
 void print_error(std::string_view program, std::string_view what) {
   (void)flush_output();
+  print_line(program, what);
+}
+
+void print_line(std::string_view program, std::string_view what) {
   const std::string line = echo(program) + ": " + echo_lines(what) + '\n';
   std::fputs(line.c_str(), stderr);
 }

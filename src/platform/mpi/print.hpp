@@ -11,6 +11,9 @@ namespace lockstep {
 /// code in the place of a program's main calls it: `run`, and the destructor of a World without another way to report.
 void print_error(std::string_view program, std::string_view what);
 
+/// Does the same without waiting for standard output, to which earlier text goes: it may be what hangs.
+void print_line(std::string_view program, std::string_view what);
+
 /// Writes what explains an error below its line, in one write. @param prefix  begins each line
 void print_details(std::string_view text, std::string_view prefix = "  | ");
 
