@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts a run again after it has failed: without hosts that fail again and again, and not if that leads nowhere."""
 import collections
-import sys
 import time
 
-from launch.options import NAME
+from launch.job import say
 
 SUCCESS, USAGE, STOPPED, NOT_STARTED = 0, 2, 3, 127  # exit codes after which another start makes no sense
 CRASH_LOOP = 3  # starts that end alike without a new checkpoint
 FAILURES_OF_A_HOST = 2
 LONGEST_PAUSE = 30  # seconds
 SHORT = 60  # seconds: a program that saves no checkpoint has come no further if it ends sooner
-
-
-def say(text):
-    print(f"{NAME}: {text}", file=sys.stderr, flush=True)
 
 
 class Restarts:
