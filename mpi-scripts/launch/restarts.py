@@ -75,7 +75,8 @@ def supervise(run, limit, min_ranks):
             return outcome.code
         for host in outcome.bad_hosts:  # they cannot even be reached
             restarts.blame(host, FAILURES_OF_A_HOST)
-        if outcome.cause and outcome.cause.host and not outcome.bad_hosts:
+        is_everywhere = outcome.cause and outcome.cause.count() >= run.ranks(restarts.left_out)  # then no host is to blame
+        if outcome.cause and outcome.cause.host and not outcome.bad_hosts and not is_everywhere:
             restarts.blame(run.listed(outcome.cause.host))
         dropped = restarts.to_leave_out(run.hosts)
         if dropped:

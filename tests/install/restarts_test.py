@@ -34,6 +34,7 @@ set -- $line
 case $1 in
   sleep) trap 'exit 143' TERM; for ((i = 0; i < 100; ++i)); do sleep 0.1; done ;;
   death) echo "mpirun noticed that process rank $3 with PID 7 on node $2 exited on signal 9 (Killed)." >&2; exit 137 ;;
+  everywhere) echo "train: rank 0 on h1: io: DIR does not exist ($2 ranks 0 1 2 3)" >&2; exit 1 ;;
   linger) echo "mpirun noticed that process rank 1 with PID 7 on node h1 exited on signal 9 (Killed)." >&2
           exec python3 -ISc 'import os, time; os.fork() or os._exit(0); time.sleep(60)' ;; # and leaves a zombie
   input) cat; for stream in 0 1 2; do [ -e "/proc/$$/fd/$stream" ] || exit 9; done ;;
@@ -164,6 +165,14 @@ class Restarts(unittest.TestCase):
         self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks train on, with the same global batch", result.stderr)
         self.assertIn("lockstep-launch: rank 3 on h2 was ended by SIGKILL", result.stderr)
 
+    def test_no_host_is_blamed_for_what_all_ranks_miss(self):
+        for word in ("peer", "on"):
+            result, _ = self.start("supervise --max-restarts 2 -- mpirun -H h1:2,h2:2 -np 4 train", *[f"everywhere {word}"] * 3)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(self.launches(), ["-H h1:2,h2:2 -np 4"] * 3)
+            for file in ("launches", "starts"):
+                (self.folder / file).unlink()
+
     def test_too_few_ranks(self):
         result, starts = self.start("supervise --min-ranks 3 --max-restarts 5 -- mpirun -H h1:2,h2:2 -np 4 train", *["death h2 3"] * 3)
         self.assertEqual((result.returncode, len(starts)), (137, 2), result.stderr)
@@ -216,6 +225,15 @@ class Restarts(unittest.TestCase):
             result = subprocess.run(self.command(line), cwd=self.folder, env=self.environment(), capture_output=True, text=True)
             self.assertEqual(result.returncode, 2)
             self.assertIn(message, result.stderr)
+
+
+class BatchJob(unittest.TestCase):
+    def test_a_missing_program_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            variables = {"TRAIN": "/absent/train", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "2", "SLURMD_NODENAME": "node7"}
+            result = subprocess.run(["bash", str(ROOT / "mpi-scripts/train.sbatch")], cwd=folder, env=os.environ | variables, capture_output=True, text=True)
+            self.assertEqual((result.returncode, os.listdir(folder)), (127, []), result.stderr)
+            self.assertIn("node7 has no program /absent/train: set the variable TRAIN", result.stderr)
 
 
 class Causes(unittest.TestCase):
