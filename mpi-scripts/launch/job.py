@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a command: passes on its standard error and signals, and says why it failed."""
+import atexit
 import collections
 import contextlib
 import ctypes
@@ -33,8 +34,10 @@ class Outcome:
 
 
 def in_own_session():
-    """Of a command, which otherwise would outlive a launcher that is killed: no terminal can reach it."""
+    """Of a command, which otherwise would outlive a launcher that is killed: no terminal can reach it. SIGUSR1 must not end it before
+    it handles it, nor when it no longer does, as the run is complete. Ranks do not ignore it: what mpirun handles, they have as usual."""
     os.setsid()
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     LIBC.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
 
 
@@ -51,6 +54,7 @@ class Signals:
         for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP, signal.SIGINT, signal.SIGTSTP):
             if signal.getsignal(number) != signal.SIG_IGN:  # by nohup, or by a shell
                 signal.signal(number, self.suspend if number == signal.SIGTSTP else self.receive)
+        atexit.register(signal.signal, signal.SIGUSR1, signal.SIG_IGN)  # Python restores the defaults before it ends
 
     def receive(self, number, _):
         self.told_to_end |= number != signal.SIGUSR1

@@ -37,6 +37,7 @@ case $1 in
   everywhere) echo "train: rank 0 on h1: io: DIR does not exist ($2 ranks 0 1 2 3)" >&2; exit 1 ;;
   linger) echo "mpirun noticed that process rank 1 with PID 7 on node h1 exited on signal 9 (Killed)." >&2
           exec python3 -ISc 'import os, time; os.fork() or os._exit(0); time.sleep(60)' ;; # and leaves a zombie
+  pause) sleep 0.3 ;;
   input) cat; for stream in 0 1 2; do [ -e "/proc/$$/fd/$stream" ] || exit 9; done ;;
   leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
   0) ;;
@@ -136,6 +137,15 @@ class Restarts(unittest.TestCase):
     def test_sigterm_and_sighup_end_it(self):
         self.expect_ended(self.send(signal.SIGTERM), 143)
         self.expect_ended(self.send(signal.SIGHUP), 143)  # the launcher of MPI gets SIGTERM, and nothing from the terminal
+
+    def test_sigusr1_makes_no_failure_of_a_run_that_ends(self):
+        (self.folder / "plan").write_text("pause\n")
+        job = subprocess.Popen(list(map(str, self.command("-n 2 train"))), cwd=self.folder, env=self.environment())
+        while job.poll() is None:
+            if (self.folder / "starts").exists():
+                job.send_signal(signal.SIGUSR1)
+            time.sleep(0.001)
+        self.assertEqual(job.returncode, 0)
 
     def test_nohup_outlives_the_terminal(self):
         job = self.send(signal.SIGHUP, "nohup")
