@@ -36,7 +36,9 @@ forwarded to all ranks. OMP_NUM_THREADS is chosen unless it is set, and OMP_WAIT
 
 Standard error passes through, line by line. A line that the program has written ("train: rank 1 on …") is held back until the
 job has ended, or for 5 seconds, so that it stands below the boxes that mpirun prints; the root cause comes first among these.
-SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on, and the exit code is the command's. A command line that cannot be understood ends
+The command has a session of its own, so that it does not end with the terminal, and /dev/null as its input. SIGTERM, SIGINT, SIGTSTP,
+SIGUSR1 and SIGUSR2 are passed on, SIGHUP as SIGTERM, unless they are ignored, as nohup does with SIGHUP. The exit code is the command's.
+A command line that cannot be understood ends
 with 2, before anything is started, and a failed check with 1.
 """
 import os
@@ -45,6 +47,13 @@ import shlex
 import sys
 
 sys.dont_write_bytecode = True
+for stream in range(3):  # streams that are closed: other files would get their numbers
+    try:
+        os.fstat(stream)
+    except OSError:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+sys.stdout = sys.stdout or os.fdopen(1, "w")
+sys.stderr = sys.stderr or os.fdopen(2, "w")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[0] = str(HERE if (HERE / "launch").is_dir() else HERE.parent / "share/lockstep")
 

@@ -14,6 +14,7 @@
 #include "apps/train/options.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep {
 namespace {
@@ -32,6 +33,7 @@ std::string needs_memory(const train::Options& options, const World& world) {
 }  // namespace
 
 int train_main(int argc, char** argv, const Registry& registry) {
+  open_standard_streams();  // before any file is opened
   train::CommandLine command_line;
   std::string mistake;
   try {

@@ -10,7 +10,7 @@ from launch.plan import Plan
 
 def note(text):
     if text:
-        print(f"{NAME}: {text}", file=sys.stderr, flush=True)
+        job.say(text)
 
 
 class Given:

@@ -2,6 +2,7 @@
 // A program for run_app_test. Its argument selects its behavior, which is mostly faulty.
 
 #include <mpi.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstdio>
@@ -82,6 +83,15 @@ void behave(World& world, const std::string& manner) {
   }
   if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
   if (manner == "print") std::puts("printed");
+  if (manner == "streams") {
+    struct stat null {};
+    struct stat stream {};
+    stat("/dev/null", &null);
+    for (const int number : {0, 1, 2}) {
+      if (fstat(number, &stream) != 0 || stream.st_rdev != null.st_rdev)
+        throw Error(ErrorCode::io, "descriptor " + std::to_string(number) + " is not /dev/null");
+    }
+  }
 }
 
 /// Does what a program does that does not use lockstep::run.

@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -101,6 +102,17 @@ class OnCpus(unittest.TestCase):
             result = on_hosts(2, folder, line.split())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
+
+    def test_the_cluster_stays_in_the_callers_folder_and_waits_after_ctrl_c(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = "trap 'sleep 1; echo saved; exit 3' INT; echo; sleep 60 & wait"
+            job = subprocess.Popen([ROOT / "mpi-scripts/local-cluster.sh", "run", "bash", "-c", f"pwd -P; {script}"], cwd=folder,
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+            self.assertEqual(job.stdout.readline().strip(), os.path.realpath(folder))
+            job.stdout.readline()
+            os.killpg(job.pid, signal.SIGINT)  # as a terminal does
+            self.assertEqual(job.communicate(timeout=60)[0], "saved\n")
+            self.assertEqual(job.returncode, 3)
 
     def test_a_host_that_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -34,7 +34,11 @@ set -- $line
 case $1 in
   sleep) trap 'exit 143' TERM; for ((i = 0; i < 100; ++i)); do sleep 0.1; done ;;
   death) echo "mpirun noticed that process rank $3 with PID 7 on node $2 exited on signal 9 (Killed)." >&2; exit 137 ;;
-  linger) sleep 1; echo "mpirun noticed that process rank 1 with PID 7 on node h1 exited on signal 9 (Killed)." >&2; exec sleep 60 ;;
+  everywhere) echo "train: rank 0 on h1: io: DIR does not exist ($2 ranks 0 1 2 3)" >&2; exit 1 ;;
+  linger) echo "mpirun noticed that process rank 1 with PID 7 on node h1 exited on signal 9 (Killed)." >&2
+          exec python3 -ISc 'import os, time; os.fork() or os._exit(0); time.sleep(60)' ;; # and leaves a zombie
+  pause) sleep 0.3 ;;
+  input) cat; for stream in 0 1 2; do [ -e "/proc/$$/fd/$stream" ] || exit 9; done ;;
   leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
   0) ;;
   *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
@@ -114,15 +118,55 @@ class Restarts(unittest.TestCase):
                 self.assertEqual((result.returncode, len(starts)), (code, 1))
                 (self.folder / "starts").unlink()
 
-    def test_sigterm_ends_it(self):
+    def send(self, number, *before):
+        """Sends a signal to the group of a running launcher, as a terminal does. @param before  words of its command. @return the launcher"""
+        (self.folder / "starts").unlink(missing_ok=True)
         (self.folder / "plan").write_text("sleep\n0\n")
-        job = subprocess.Popen(list(map(str, self.command("--max_restart 3 -n 2 train"))), cwd=self.folder, env=self.environment(), stderr=subprocess.PIPE)
+        job = subprocess.Popen([*before, *map(str, self.command("--max_restart 3 -n 2 train"))], cwd=self.folder, env=self.environment(),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         while not (self.folder / "starts").exists():
             time.sleep(0.05)
         time.sleep(0.3)
-        job.send_signal(signal.SIGTERM)
-        job.communicate(timeout=60)
-        self.assertEqual((job.returncode, len((self.folder / "starts").read_text().splitlines())), (143, 1))
+        os.killpg(job.pid, number)
+        return job
+
+    def expect_ended(self, job, code):
+        self.assertEqual(job.wait(60), code)
+        self.assertEqual(len((self.folder / "starts").read_text().splitlines()), 1)
+
+    def test_sigterm_and_sighup_end_it(self):
+        self.expect_ended(self.send(signal.SIGTERM), 143)
+        self.expect_ended(self.send(signal.SIGHUP), 143)  # the launcher of MPI gets SIGTERM, and nothing from the terminal
+
+    def test_sigusr1_makes_no_failure_of_a_run_that_ends(self):
+        (self.folder / "plan").write_text("pause\n")
+        job = subprocess.Popen(list(map(str, self.command("-n 2 train"))), cwd=self.folder, env=self.environment())
+        while job.poll() is None:
+            if (self.folder / "starts").exists():
+                job.send_signal(signal.SIGUSR1)
+            time.sleep(0.001)
+        self.assertEqual(job.returncode, 0)
+
+    def test_nohup_outlives_the_terminal(self):
+        job = self.send(signal.SIGHUP, "nohup")
+        time.sleep(0.5)
+        self.assertIsNone(job.poll())
+        job.terminate()
+        self.expect_ended(job, 143)
+
+    def test_the_command_ends_with_a_launcher_that_is_killed(self):
+        job = self.send(signal.SIGKILL)
+        self.assertEqual(job.wait(), -signal.SIGKILL)
+        self.assertTrue(self.becomes_true(lambda: not self.processes(str(self.folder / "train"))))
+
+    def test_input_is_left_to_a_loop_around_it(self):
+        (self.folder / "plan").write_text("input\ninput\n")
+        command = " ".join(map(str, self.command("-n 1 train")))
+        for script in (f"printf '1\\n2\\n' | while read -r n; do {command} || exit 1; done", f"{command} 0<&- 1>&- 2>&-"):
+            (self.folder / "starts").unlink(missing_ok=True)
+            result = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.environment(), capture_output=True, text=True, timeout=60)
+            starts = (self.folder / "starts").read_text().splitlines()
+            self.assertEqual((result.returncode, result.stdout, len(starts)), (0, "", 2 if "while" in script else 1), result.stderr)
 
     def test_a_host_that_fails_twice_is_left_out(self):
         result, _ = self.start("supervise -- mpirun -H h1:2,h2:2 -np 4 train", "death h2 3", "death h2 2", 0)
@@ -130,6 +174,14 @@ class Restarts(unittest.TestCase):
         self.assertEqual(self.launches(), ["-H h1:2,h2:2 -np 4"] * 2 + ["-H h1:2 -np 2"])
         self.assertIn("h2 failed 2 times or cannot be reached, and is left out: 2 ranks train on, with the same global batch", result.stderr)
         self.assertIn("lockstep-launch: rank 3 on h2 was ended by SIGKILL", result.stderr)
+
+    def test_no_host_is_blamed_for_what_all_ranks_miss(self):
+        for word in ("peer", "on"):
+            result, _ = self.start("supervise --max-restarts 2 -- mpirun -H h1:2,h2:2 -np 4 train", *[f"everywhere {word}"] * 3)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertEqual(self.launches(), ["-H h1:2,h2:2 -np 4"] * 3)
+            for file in ("launches", "starts"):
+                (self.folder / file).unlink()
 
     def test_too_few_ranks(self):
         result, starts = self.start("supervise --min-ranks 3 --max-restarts 5 -- mpirun -H h1:2,h2:2 -np 4 train", *["death h2 3"] * 3)
@@ -149,7 +201,7 @@ class Restarts(unittest.TestCase):
         result, _ = self.start("--log_dir log -n 1 train", "leave", OMPI_COMM_WORLD_RANK="0")
         self.assertEqual(result.returncode, 137, result.stderr)
         child = int((self.folder / "child").read_text())
-        while self.writers():
+        while self.processes(str(self.folder / "log/workerlog")):
             time.sleep(0.1)
         self.assertTrue(pathlib.Path(f"/proc/{child}").exists(), "the child that keeps the output open has ended before")
         self.assertLess(time.monotonic() - begin, 25)
@@ -160,16 +212,22 @@ class Restarts(unittest.TestCase):
             self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank 0 on {re.escape(host)}: {text}$")
         self.assertEqual(len(lines), 2)
 
-    def writers(self):
-        """Processes that write logs of this test."""
+    def processes(self, word):
+        """Processes whose command line has this part."""
         found = []
         for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                if str(self.folder / "log/workerlog") in process.read_text():
+                if word in process.read_text():
                     found.append(process)
             except OSError:
                 pass
         return found
+
+    def becomes_true(self, condition):
+        end = time.monotonic() + 20
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.1)
+        return condition()
 
     def test_mistakes(self):
         for line, message in (("--max_restart x -n 2 train", "--max_restart x: give a number"), ("--min_ranks 0 -n 1 train", "--min_ranks 0: give a number"),
@@ -177,6 +235,15 @@ class Restarts(unittest.TestCase):
             result = subprocess.run(self.command(line), cwd=self.folder, env=self.environment(), capture_output=True, text=True)
             self.assertEqual(result.returncode, 2)
             self.assertIn(message, result.stderr)
+
+
+class BatchJob(unittest.TestCase):
+    def test_a_missing_program_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            variables = {"TRAIN": "/absent/train", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "1", "SLURM_CPUS_ON_NODE": "2", "SLURMD_NODENAME": "node7"}
+            result = subprocess.run(["bash", str(ROOT / "mpi-scripts/train.sbatch")], cwd=folder, env=os.environ | variables, capture_output=True, text=True)
+            self.assertEqual((result.returncode, os.listdir(folder)), (127, []), result.stderr)
+            self.assertIn("node7 has no program /absent/train: set the variable TRAIN", result.stderr)
 
 
 class Causes(unittest.TestCase):

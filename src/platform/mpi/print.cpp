@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/print.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -31,6 +34,14 @@ void print_details(std::string_view text, std::string_view prefix) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   std::fputs(lines.c_str(), stderr);
+}
+
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1 || errno != EBADF) continue;
+    // It gets the lowest free number, because all below are open.
+    if (open("/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) return;
+  }
 }
 
 std::optional<std::string> flush_output() {

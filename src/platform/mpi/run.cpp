@@ -162,6 +162,7 @@ class Run {
 }  // namespace
 
 int run_in_world(const WorldOptions& options, const std::function<int(World&)>& body) {
+  open_standard_streams();
   return Run(options).in_world(body);
 }
 
