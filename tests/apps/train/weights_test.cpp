@@ -105,8 +105,7 @@ TEST_F(Weights, AreEvaluatedOnAnyNumberOfRanksAsTheRunEvaluatedThem) {
     }
   }
   for (const std::string& arguments :
-       {"--eval-only --resume " + folder(), "--eval-only --resume " + folder() + "/checkpoints/last/",
-        "--eval-only --resume best --save-dir " + folder(),
+       {"--eval-only --resume " + folder() + "/checkpoints/last/",
         digits_.arguments() + " --model resnet20 --eval-only --weights " + model().string()}) {
     const auto result = run_train(2, arguments);
     EXPECT_EQ(result.exit_code, exit_success) << result.output;
@@ -198,10 +197,6 @@ TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
   train();
   const fs::path path = digits_.file("more.safetensors");
   fs::copy_file(model(), path);
-  for (const std::string dtype : {"BOOL", "U64", "I32"}) add_tensor(path, "buffer." + dtype, dtype, 8);
-  const auto result = run_train(2, evaluation() + " --weights " + path.string());
-  EXPECT_EQ(result.exit_code, exit_error) << "I32 has 4 bytes for each element";
-  fs::copy_file(model(), path, fs::copy_options::overwrite_existing);
   for (const std::string dtype : {"BOOL", "U8"}) add_tensor(path, "buffer." + dtype, dtype, 8);
   add_tensor(path, "table", "U64", 8);
   const auto good = run_train(2, evaluation() + " --weights " + path.string());
@@ -210,11 +205,10 @@ TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
   for (const char* part :
        {"buffer.BOOL BOOL [1, 8] - not used", "buffer.U8 uint8 [1, 8] - not used", "table U64 [1, 8] - not used"})
     EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << good.output;
-  write_tensors(path, [&] {
-    auto tensors = tensors_of(model());
-    std::erase_if(tensors, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
-    return tensors;
-  }());
+  fs::remove(path);
+  std::vector<NamedFloats> others = tensors_of(model());
+  std::erase_if(others, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
+  write_tensors(path, others);
   add_tensor(path, "fc.bias", "BOOL", 10);
   expect_refused(run_train(2, evaluation() + " --weights " + path.string()), exit_error,
                  {"its 'fc.bias' is BOOL [1, 10], the model's has real numbers: save it as float32"});
