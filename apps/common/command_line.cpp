@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
@@ -31,6 +32,7 @@ class Reader {
   void command_line(int argc, const char* const* argv);
   /// @param limit  seconds after which the file counts as hung, and the process ends
   void configuration_file(const std::string& path, double limit);
+  void configuration(std::string text, const std::string& path);
 
  private:
   /// Finds what a name means: `alias` is our option, or else there is an answer, or neither.
@@ -194,7 +196,11 @@ std::string_view without_comment(std::string_view line) {
 
 std::string unquoted(std::string value) {
   const bool is_quoted = value.size() > 1 && (value[0] == '"' || value[0] == '\'') && value.back() == value[0];
-  return is_quoted ? value.substr(1, value.size() - 2) : value;
+  if (!is_quoted) return value;
+  const bool is_single = value[0] == '\'';
+  value = value.substr(1, value.size() - 2);
+  for (std::size_t at = 0; is_single && (at = value.find("''", at)) != std::string::npos; ++at) value.erase(at, 1);
+  return value;
 }
 
 void Reader::line(std::string text, const std::string& place) {
@@ -222,10 +228,14 @@ void Reader::configuration_file(const std::string& path, double limit) {
                            " s; does its file system answer, or, if it is a pipe, does anybody write to it?");
       std::_Exit(exit_timeout);
     });
-    text = read_text(path, std::size_t{1} << 20);
+    text = read_text(path, most_configuration_bytes);
   } catch (const Error& error) {
     throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
   }
+  configuration(std::move(text), path);
+}
+
+void Reader::configuration(std::string text, const std::string& path) {
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // removes a byte order mark
   std::istringstream lines(text);
   int number = 0;
@@ -248,6 +258,12 @@ OptionValues read_command_line(int argc, const char* const* argv, const Program&
   const double limit = has_limit ? values.get<double>("comm-timeout") : static_cast<double>(usual_deadline.count());
   Reader(program, in_file).configuration_file(values.get<std::string>("config"), limit);
   values.add(in_file);
+  return values;
+}
+
+OptionValues read_configuration(const std::string& text, const std::string& path, const Program& program) {
+  OptionValues values(program);
+  Reader(program, values).configuration(text, path);
   return values;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -143,8 +144,17 @@ class OptionValues {
   [[nodiscard]] T get(std::string_view name) const;
   /// Sets the default of an option whose row only describes it, because it depends on other options.
   void default_to(const std::string& name, OptionValue value) { defaults_.insert_or_assign(name, std::move(value)); }
+  /// A value that does not go together with others.
+  struct Conflict {
+    std::string option;  ///< without dashes
+    std::string text;    ///< what is wrong, and the remedy
+  };
+  /// Stores all values by their rows. @return what is wrong with them beside each other
+  [[nodiscard]] std::vector<Conflict> store_and_check() const;
+  /// @throws UsageError with a line for each conflict, if there are any
+  static void refuse(const std::vector<Conflict>& conflicts);
   /// Stores all values by their rows. @throws UsageError with a line for each conflict
-  void store() const;
+  void store() const { refuse(store_and_check()); }
   /// Returns every option that must be the same on all ranks, as "--lr" and its value with all digits, options without
   /// a value included. A text that is long or not printable is shown by its beginning and a hash.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> of_all_ranks() const;
@@ -156,6 +166,8 @@ class OptionValues {
 
   /// Sets a given value. @return false if there is one already
   bool give(const std::string& name, OptionValue value) { return given_.emplace(name, std::move(value)).second; }
+  /// Removes a given value. @return whether there was one
+  bool remove(const std::string& name) { return given_.erase(name) != 0; }
   /// Adds the values that only a configuration file has.
   void add(const OptionValues& file);
 
@@ -182,10 +194,18 @@ std::string text_of(double value);
 std::string range_text(const Domain& domain);
 
 /// Reads the command line and, if it has `--config FILE` (or -c FILE), that file. The file has lines `name = value` or
-/// `name: value`, with `#` before a comment; the command line overrides the file. Options are written in full, with '_'
-/// or '-'; `-o name=value …` gives some as in a configuration file. A word that belongs to no option is rejected.
+/// `name: value`, with `#` before a comment; the command line overrides the file. A value may be in quotation marks;
+/// within single ones, '' is a single quotation mark. Options are written in full, with '_' or '-'; `-o name=value …`
+/// gives some as in a configuration file. A word that belongs to no option is rejected.
 /// @throws UsageError with a line for each mistake, which names option, value, range and place
 OptionValues read_command_line(int argc, const char* const* argv, const Program& program);
+
+/// The longest configuration file.
+inline constexpr std::size_t most_configuration_bytes = std::size_t{1} << 20;
+
+/// Reads the text of a configuration file. @param path  its path, for messages
+/// @throws UsageError as read_command_line
+OptionValues read_configuration(const std::string& text, const std::string& path, const Program& program);
 
 /// Parses the value of an option. @throws UsageError "--option value: it must be …"
 OptionValue parse_value(const Option& option, const std::string& text, std::string_view place = "");

@@ -192,17 +192,23 @@ void OptionValues::for_each_row(const Call& call) const {
     for (const Option& option : group.options) call(option);
 }
 
-void OptionValues::store() const {
+std::vector<OptionValues::Conflict> OptionValues::store_and_check() const {
   for_each_row([this](const Option& option) {
     const std::optional<OptionValue> value = option.store ? find(option.name) : std::nullopt;
     if (value) option.store(*value);
   });
-  std::string conflicts;
+  std::vector<Conflict> conflicts;
   for_each_row([&](const Option& option) {
-    const std::string conflict = option.conflict ? option.conflict(*this) : "";
-    if (!conflict.empty()) conflicts += (conflicts.empty() ? "" : "\n  ") + conflict;
+    std::string conflict = option.conflict ? option.conflict(*this) : "";
+    if (!conflict.empty()) conflicts.push_back({option.name, std::move(conflict)});
   });
-  if (!conflicts.empty()) throw UsageError(conflicts);
+  return conflicts;
+}
+
+void OptionValues::refuse(const std::vector<Conflict>& conflicts) {
+  std::string text;
+  for (const Conflict& conflict : conflicts) text += (text.empty() ? "" : "\n  ") + conflict.text;
+  if (!text.empty()) throw UsageError(text);
 }
 
 void OptionValues::add(const OptionValues& file) {
@@ -221,6 +227,18 @@ std::string written(const Option& option, const OptionValue& value) {
   const std::string zero = std::visit(word, option.domain);
   const bool is_zero = value == OptionValue(std::int64_t{0}) || value == OptionValue(0.0);
   return is_zero && !zero.empty() ? zero : text_of(value);
+}
+
+/// Returns a value as a line of a configuration file has it: in quotation marks where it would not be read as it is.
+std::string quoted_if_needed(const std::string& value) {
+  constexpr std::string_view blank = " \t\r";
+  const bool is_plain = !value.empty() && value.find_first_of("#'\"") == std::string::npos &&
+                        blank.find(value.front()) == std::string_view::npos &&
+                        blank.find(value.back()) == std::string_view::npos;
+  if (is_plain) return value;
+  std::string quoted = "'";
+  for (const char character : value) quoted += character == '\'' ? "''" : std::string(1, character);
+  return quoted + '\'';
 }
 
 /// Returns whether a user could give the value; some defaults mean that there is none.
@@ -263,7 +281,11 @@ std::string OptionValues::as_configuration(const std::vector<std::string_view>& 
   std::string text;
   for_each_row([&](const Option& option) {
     const auto value = all.given_.find(option.name);
-    if (value != all.given_.end()) text += option.name + " = " + written(option, value->second) + '\n';
+    if (value == all.given_.end()) return;
+    const std::string words = written(option, value->second);
+    const bool fits = words.find('\n') == std::string::npos;
+    text += fits ? option.name + " = " + quoted_if_needed(words) + '\n'
+                 : "# " + option.name + " is left out, because its value has a line break\n";
   });
   return text;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of checkpoints.
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "apps/train/option_rows.hpp"
@@ -16,6 +18,16 @@ bool takes_weights_of_checkpoint(const Options& o) { return !o.resume.empty() &&
 /// has them, and the run goes on by the same file.
 bool loads_weights(const Options& o, const OptionValues& given) {
   return !o.weights.empty() && (!takes_weights_of_checkpoint(o) || given.is_on_command_line("weights"));
+}
+
+/// A new run needs a folder with a name, because "-2" behind "." or ".." would be another, hidden one.
+std::string conflict_of_save_dir(const Options& o) {
+  const std::filesystem::path path(o.save_dir);
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  const bool has_name = !name.empty() && name != "." && name != "..";
+  if (has_name || continues_in_folder(o) || o.eval_only) return "";
+  return "--save-dir " + o.save_dir + " exists, and a new run makes a folder of its own: give it a name, such as " +
+         "--save-dir " + (path / "run").string() + "; --resume last continues the run in " + o.save_dir;
 }
 
 std::string conflict_of_eval_only(const Options& o, const OptionValues& given) {
@@ -66,7 +78,9 @@ std::vector<Option> weights_options(Options& o) {
            }},
       {.name = "eval-only",
        .domain = Switch{},
-       .help = "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved",
+       .help =
+           "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. With "
+           "--resume, the data set and all other options are those of the run",
        .otherwise = "no",
        .store = into(o.eval_only),
        .conflict = [&o](const OptionValues& given) { return conflict_of_eval_only(o, given); }}};
@@ -82,7 +96,8 @@ OptionGroup checkpoint_options(Options& o) {
         .help = "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; "
                 "with --resume last, best or auto it is DIR itself; none saves nothing",
         .otherwise = std::string(default_save_dir),
-        .store = into(o.save_dir)},
+        .store = into(o.save_dir),
+        .conflict = [&o](const OptionValues&) { return conflict_of_save_dir(o); }},
        {.name = "save-interval",
         .domain = Whole{1, 1'000'000'000, "never"},
         .help = "save a checkpoint after every Nth epoch; the end of the run and the best evaluation are saved anyway",
@@ -123,7 +138,9 @@ OptionGroup checkpoint_options(Options& o) {
        {.name = "resume",
         .domain = Text{"WHICH", "last"},
         .help = "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "
-                "or the path of a checkpoint or of a run; without a value: last. Any number of ranks may continue",
+                "or the path of a checkpoint or of a run; without a value: last. Options that are not given are those "
+                "of the "
+                "run, but for --device, --ops and --max-time. Any number of ranks may continue",
         .store = into(o.resume),
         .conflict = [&o](const OptionValues&) {
           return o.save_dir == no_save_dir && continues_in_folder(o)

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/options.hpp"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "apps/common/help.hpp"
 #include "apps/common/same_options.hpp"
@@ -40,6 +43,57 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("epsilon", given.get<std::string>("optimizer") == "lamb" ? 1e-6 : 1e-8);
   given.default_to("loss-scale", precision.loss_scale);
   given.default_to("ops", std::string(precision.reals == DType::float64 ? "reference" : "onednn"));
+}
+
+/// Stores the values in `options`, which rows of the program refer to. @return what is wrong with them
+std::vector<OptionValues::Conflict> store_in(Options& options, OptionValues& values, const Registry& registry) {
+  options = Options{.program = options.program};  // whatever was stored before
+  const nn::Defaults model =
+      with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
+  set_defaults(values, model, precision_of(values.get<std::string>("precision")));
+  return values.store_and_check();
+}
+
+/// Options of which a run has one or the other.
+constexpr std::array<std::array<std::string_view, 2>, 2> alternatives = {
+    {{"batch", "batch-per-rank"}, {"warmup", "warmup-steps"}}};
+
+/// Adds the options of the run that is resumed to those of the user. What belongs to the machine or to one start of the
+/// run, or has no meaning beside the user's options, is left out.
+OptionValues with_options_of_run(const OptionValues& given, const OptionsOfRun& run, const Program& program,
+                                 const Registry& registry, Options& options) {
+  OptionValues of_run = read_configuration(run.text, run.path, program);
+  for (const char* other : {"device", "ops", "max-time", "weights", "partial-weights"}) of_run.remove(other);
+  for (const auto& names : alternatives)
+    if (given.has(names[0]) || given.has(names[1]))
+      for (const std::string_view name : names) of_run.remove(std::string(name));
+  for (;;) {
+    OptionValues all = given;
+    all.add(of_run);
+    bool is_settled = true;
+    for (const OptionValues::Conflict& conflict : store_in(options, all, registry))
+      if (!given.has(conflict.option) && of_run.remove(conflict.option)) is_settled = false;
+    if (is_settled) return all;
+  }
+}
+
+/// @throws UsageError if nothing says on which data the checkpoint of a run is to be evaluated
+void require_data_to_evaluate(const Options& options, const OptionValues& values) {
+  if (!options.eval_only || options.resume.empty() || !options.options_file.empty() || values.has("dataset")) return;
+  throw UsageError("--eval-only --resume " + options.resume +
+                   ": there is no options.conf in the folder of its run, which would say on which data it is to be "
+                   "evaluated: give --dataset, --model and their options");
+}
+
+/// Options that options.conf does not have: those of a single run, and those of the machine, of which another one may
+/// have better ones.
+std::vector<std::string_view> not_in_configuration(const Options& options) {
+  std::vector<std::string_view> left_out = {"config", "save-dir",  "resume", "metrics",
+                                            "trace",  "eval-only", "device", "ops"};
+  if (!options.bucket_given) left_out.push_back("bucket-mb");  // is the device's
+  if (!options.warmup_given)
+    left_out.insert(left_out.end(), {"warmup", "warmup-steps"});  // follows from the run's length
+  return left_out;
 }
 
 double lr_factor(const Options& options) {
@@ -84,7 +138,7 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .foreign = foreign_options()};
 }
 
-CommandLine parse_options(int argc, char** argv, const Registry& registry) {
+CommandLine parse_options(int argc, char** argv, const Registry& registry, const OptionsOfRun* run) {
   CommandLine line;
   Options& options = line.options;
   options.program = program_name(argc, argv);
@@ -92,19 +146,18 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry) {
   OptionValues values = read_command_line(argc, argv, program);
   line.to_print = requested_text(values, program);
   if (!line.to_print.empty()) return line;
-  const nn::Defaults model =
-      with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
-  set_defaults(values, model, precision_of(values.get<std::string>("precision")));
-  values.store();
+  if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
+  const std::vector<OptionValues::Conflict> conflicts = store_in(options, values, registry);
+  options.settings = settings_to_compare(values);
+  if (run == nullptr && values.has("resume")) return line;
+  OptionValues::refuse(conflicts);
+  if (run != nullptr) options.options_file = run->path;
+  require_data_to_evaluate(options, values);
   options.cpu_reason = why_not_on_gpus(values, options);
   options.trainer.precision = options.precision.reals;
   options.bucket_given = values.has("bucket-mb");
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
-  options.settings = settings_to_compare(values);
-  std::vector<std::string_view> left_out = {"config", "save-dir", "resume", "metrics", "trace", "eval-only"};
-  if (!options.warmup_given)
-    left_out.insert(left_out.end(), {"warmup", "warmup-steps"});  // follows from the run's length
-  options.configuration = values.as_configuration(left_out);
+  options.configuration = values.as_configuration(not_in_configuration(options));
   return line;
 }
 

@@ -64,6 +64,7 @@ struct Options {
   int threads = 0;            ///< 0: as many as this rank has processors to itself
   std::string save_dir;       ///< folder of the run, or `no_save_dir`
   std::string resume;         ///< --resume; empty: a fresh start
+  std::string options_file;   ///< file with the options of the run that is resumed, which were taken; empty: none
   std::string weights;        ///< file of initial weights; empty: drawn
   bool partial_weights = false;
   bool eval_only = false;
@@ -88,8 +89,17 @@ struct CommandLine {
   std::string to_print;  ///< text for --help or --version instead of a run; otherwise empty
 };
 
+/// The file with the options of the run that --resume means.
+struct OptionsOfRun {
+  std::string path;  ///< empty: there is none
+  std::string text;
+};
+
+/// Parses the command line. Options of the run that --resume means count where neither the command line nor --config
+/// has them, except those of the machine (--device, --ops) and of one start (--max-time, --weights).
+/// @param run  null: not read yet; then it is not checked how options go together if there is --resume
 /// @throws UsageError that names the option, its value and the possible values
-CommandLine parse_options(int argc, char** argv, const Registry& registry = {});
+CommandLine parse_options(int argc, char** argv, const Registry& registry = {}, const OptionsOfRun* run = nullptr);
 
 /// Computes what depends on the number of ranks: the global batch and the peak learning rate.
 /// @throws UsageError if the batch is too small for another option

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/common/command_line.hpp"
 #include "apps/common/version.hpp"
 #include "base/nearest.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
@@ -33,17 +35,12 @@ void make_run_folder(const World& world, Options& options, const std::function<v
   std::string folder = options.save_dir;
   agree_on_rank_zero(world.group(), [&] {
     // A wrong path must not leave an empty folder behind.
-    if (!options.resume.empty() && !continues_in_folder(options)) state::locate_checkpoint(options.resume, folder);
     if (options.resume.empty() && !options.weights.empty()) state::File::open_to_read(options.weights);
     try {
       if (options.resume == "auto") {
         state::make_folders(folder);
       } else if (!continues_in_folder(options)) {
         folder = state::make_run_folder(folder).string();
-      } else if (!std::filesystem::is_directory(folder)) {
-        throw Error(ErrorCode::io, "there is no folder '" + folder +
-                                       "' with a checkpoint to resume from: name it by "
-                                       "--save-dir, or start afresh where there is none with --resume auto");
       }
     } catch (const Error& error) {
       if (options.save_dir != default_save_dir || continues_in_folder(options)) throw;
@@ -64,8 +61,8 @@ void write_options(const World& world, const Options& options) {
   const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
     std::ofstream file(options.checkpoints.folder / "options.conf");
-    file << "# Repeats the run: " << options.program << " --config FILE\n# Continues it: " << options.program
-         << " --config FILE --save-dir DIR --resume\n"
+    file << "# Repeats the run: " << options.program
+         << " --config FILE\n# Continues it, by these options: " << options.program << " --save-dir DIR --resume\n"
          << options.configuration;
     if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
   });
@@ -111,8 +108,8 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
       if (known == parts.end()) known = parts.insert(known, {part, 0});
       ++known->second;
     } else {
-      rows.push_back({echo(tensor.name), extents_text(tensor.in_file), extents_text(tensor.in_model),
-                      tensor.in_model ? "drawn by --seed" : "not used"});
+      rows.push_back({echo(tensor.name), tensor.not_real.empty() ? extents_text(tensor.in_file) : tensor.not_real,
+                      extents_text(tensor.in_model), tensor.in_model ? "drawn by --seed" : "not used"});
     }
   }
   std::string text = "weights from " + path.string() + ": " + std::to_string(loaded) + " of the model's " +
@@ -148,14 +145,28 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
   return text;
 }
 
-/// Returns the options of the run whose checkpoint --resume means, if the file is there.
-std::filesystem::path options_of_resumed(const Options& options) {
-  const std::filesystem::path path = std::filesystem::absolute(options.resume);  // of a checkpoint or of a run
-  std::error_code error;
-  for (const std::filesystem::path& run :
-       {continues_in_folder(options) ? options.checkpoints.folder : path, path.parent_path().parent_path()})
-    if (std::filesystem::exists(run / "options.conf", error)) return run / "options.conf";
-  return {};
+/// Returns the folder of the run that --resume means, or nothing if --resume auto finds no checkpoint.
+/// @throws Error{io} if there is no such run or checkpoint
+std::filesystem::path folder_of_resumed(const Options& options) {
+  if (options.resume == "auto") {
+    const auto has_some = [](const std::filesystem::path& run) {
+      return !run.empty() && !state::list_checkpoints(run).empty();
+    };
+    return has_some(options.save_dir) || has_some(options.checkpoints.fallback) ? options.save_dir : "";
+  }
+  if (continues_in_folder(options)) {
+    const std::string why = why_no_folder(options.save_dir);
+    if (why.empty()) return options.save_dir;
+    throw Error(ErrorCode::io, "cannot resume from a checkpoint in '" + options.save_dir + "', which " + why +
+                                   ": name the folder of a run by --save-dir, or start afresh where there is none with "
+                                   "--resume auto");
+  }
+  (void)state::locate_checkpoint(options.resume, options.save_dir);
+  std::error_code ignored;
+  const std::filesystem::path path = std::filesystem::absolute(options.resume).lexically_normal();
+  if (std::filesystem::is_directory(state::checkpoints_of(path), ignored)) return path;
+  const std::filesystem::path checkpoint = path.has_filename() ? path : path.parent_path();  // without the last '/'
+  return checkpoint.parent_path().parent_path();
 }
 
 /// Resumes; if the run differs from that of the checkpoint, the error also names the file with the options of that run.
@@ -163,9 +174,10 @@ trainer::Trainer::Resumed resume_or_say_how(trainer::Trainer& trainer, const Opt
   try {
     return trainer.resume(options.resume, options.checkpoints.folder);
   } catch (const Error& error) {
-    const std::filesystem::path file = options_of_resumed(options);
-    if (error.code() != ErrorCode::mismatch || file.empty()) throw;
-    throw Error(error.code(), error.message() + ": --config " + file.string(), error.context()).on_every_rank();
+    if (error.code() != ErrorCode::mismatch || options.options_file.empty()) throw;
+    throw Error(error.code(), error.message() + ", or leave them out: " + options.options_file + " has them",
+                error.context())
+        .on_every_rank();
   }
 }
 
@@ -188,6 +200,24 @@ std::string agreed_path(const World& world, const std::string& option, const std
   throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
               {.peers = {static_cast<int>(other - all.begin())}})
       .on_every_rank();
+}
+
+OptionsOfRun read_options_of_run(const World& world, const Options& options) {
+  OptionsOfRun run;
+  if (options.save_dir == no_save_dir && continues_in_folder(options)) return run;  // which is refused
+  const Phase phase(world.group(), "reading the options of the run to resume", Phase::Kind::work);
+  agree_on_rank_zero(world.group(), [&] {
+    const std::filesystem::path folder = folder_of_resumed(options);
+    const std::filesystem::path file = folder / "options.conf";
+    std::error_code ignored;
+    if (folder.empty() || std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)
+      return;
+    run.text = read_text(file.string(), most_configuration_bytes);
+    run.path = file.string();
+  });
+  run.path = broadcast_string(world.group(), run.path, {0});
+  run.text = broadcast_string(world.group(), run.text, {0});
+  return run;
 }
 
 RunFiles open_run_folder(const World& world, Options& options, const std::function<void(std::string_view)>& notice) {

@@ -27,6 +27,11 @@ struct RunFiles {
 /// @throws Error{mismatch} on every rank if ranks have different paths
 std::string agreed_path(const World& world, const std::string& option, const std::string& mine);
 
+/// Reads the options of the run that --resume means. Rank 0 reads the file. Collective.
+/// @return on every rank, nothing if there is no such file, or if --resume auto finds no checkpoint
+/// @throws Error{io} on every rank, also if there is no such run or checkpoint
+OptionsOfRun read_options_of_run(const World& world, const Options& options);
+
 /// Makes the folder of the run, writes its options there, and opens the files. Collective.
 /// @param options  --save-dir and --metrics become the paths in use, on every rank
 /// @param notice   hears on rank 0 that the default folder cannot be made and nothing is saved, and which hosts do not

@@ -225,7 +225,8 @@ int evaluate_only(trainer::Trainer& trainer, ProcessGroup& group, std::int64_t s
   const std::vector<observe::MetricValue> found = trainer.evaluate();
   if (reporter != nullptr) {
     const std::string weights = weights_sha256(trainer.replica());
-    observe::EndEvent event = end_event(trainer, weights, std::chrono::duration<double>(Clock::now() - begin).count());
+    observe::EndEvent event =
+        end_event(trainer, weights, std::chrono::duration<double>(Clock::now() - begin).count(), 0);
     event.best = event.last = found;
     reporter->end(event);
     reporter->print(evaluation_text(found, samples) + "weights sha256 " + weights + '\n');
@@ -250,6 +251,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const LoadedData loaded = load_data(world, options, registry.datasets);
   const data::DatasetPair& data = loaded.data;
   options.trainer.data_fingerprint = loaded.fingerprint;
+  if (options.eval_only)  // which takes no step, so that any batch will do
+    options.trainer.batch.value = std::min(options.trainer.batch.value, data.train->size());
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const observe::RunLength run = length_of(options.trainer, *data.train);
   if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);

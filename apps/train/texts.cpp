@@ -81,6 +81,21 @@ std::string ema_text(double decay, std::int64_t steps) {
          "lower --ema, or train for longer";
 }
 
+/// The results of the last evaluation, with its step if the weights have changed since.
+std::string results_text(const trainer::Trainer& trainer) {
+  const trainer::RunState& run = trainer.state();
+  const bool is_of_these_weights = run.evaluated_step == run.global_step;
+  const std::string step = run.evaluated_step > 0 ? "after step " + std::to_string(run.evaluated_step) : "earlier";
+  std::string text;
+  for (std::size_t i = 0; i < run.evaluation.size(); ++i) {
+    const observe::MetricValue& metric = run.evaluation[i];
+    if (!metric.value) continue;
+    text += "test " + metric.name + ' ' + (is_of_these_weights ? "" : step + ": ") + metric.text() + ", best " +
+            run.best[i].text() + '\n';
+  }
+  return text.empty() || is_of_these_weights ? text : text + "the last weights were not evaluated\n";
+}
+
 }  // namespace
 
 std::string header_text(const Options& options, const RunDescription& run, const data::DatasetPair& data,
@@ -101,7 +116,8 @@ std::string header_text(const Options& options, const RunDescription& run, const
       batch_norm_text(options, graph),
       ema_text(options.trainer.ema, run.steps),
       run.kernels,
-      run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu};
+      run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu,
+      options.options_file.empty() ? "" : "options that are not given are those of " + options.options_file};
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "" : wrapped(line, columns);
   return text + '\n';
@@ -130,8 +146,8 @@ std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64
   return text + " over " + count_of(samples, "sample") + '\n';
 }
 
-std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, int recoveries,
-                         bool lost_metrics) {
+std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, std::int64_t steps,
+                         int recoveries, bool lost_metrics) {
   const trainer::RunState& run = trainer.state();
   std::string text = "\n";
   if (run.stopped_by != 0) {
@@ -147,16 +163,14 @@ std::string summary_text(const Options& options, const trainer::Trainer& trainer
             count_of(options.trainer.epochs, "epoch") + ": " + stop.metric + " has not become better in " +
             count_of(stop.patience, "evaluation") + '\n';
   }
-  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(run.global_step, "step").c_str(),
-                 seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
+  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(steps, "step").c_str(), seconds,
+                 100 * trainer.replica().data_parallel().exposed_seconds() / seconds);
+  if (steps != run.global_step) text += ", after " + count_of(run.global_step - steps, "step") + " before";
   if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);
   if (run.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(run.skipped));
   if (recoveries > 0) text += "; went on without ranks that had died " + count_of(recoveries, "time");
   text += '\n';
-  for (std::size_t i = 0; i < run.evaluation.size(); ++i) {
-    const observe::MetricValue& metric = run.evaluation[i];
-    if (metric.value) text += "test " + metric.name + ' ' + metric.text() + ", best " + run.best[i].text() + '\n';
-  }
+  text += results_text(trainer);
   text += format("%.1f MiB of optimizer state on each rank\n",
                  static_cast<double>(trainer.replica().store().optimizer_bytes().value) / (1 << 20));
   if (options.metrics.empty()) return text;

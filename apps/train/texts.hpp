@@ -36,9 +36,10 @@ std::string memory_text(const trainer::Trainer& trainer, std::size_t columns);
 std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples);
 
 /// Summarizes a run, whether or not it was stopped.
+/// @param seconds, steps  since the program's start
 /// @param recoveries    how often it has gone on without ranks that had died
 /// @param lost_metrics  whether the metrics file lacks events
-std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, int recoveries,
-                         bool lost_metrics);
+std::string summary_text(const Options& options, const trainer::Trainer& trainer, double seconds, std::int64_t steps,
+                         int recoveries, bool lost_metrics);
 
 }  // namespace lockstep::train

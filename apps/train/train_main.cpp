@@ -12,6 +12,7 @@
 #include "apps/train/facts.hpp"
 #include "apps/train/kernel_choices.hpp"
 #include "apps/train/options.hpp"
+#include "apps/train/run_folder.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
 #include "platform/mpi/print.hpp"
@@ -45,6 +46,16 @@ int train_main(int argc, char** argv, const Registry& registry) {
   if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
+    if (!command_line.options.resume.empty()) {
+      require_same_start(world, program_name(argc, argv), mistake, command_line.options.settings);
+      const train::OptionsOfRun run = train::read_options_of_run(world, command_line.options);
+      try {
+        command_line = train::parse_options(argc, argv, registry, &run);
+        world.set_deadline(std::chrono::duration<double>(command_line.options.timeout_seconds));
+      } catch (const UsageError& error) {
+        mistake = error.what();
+      }
+    }
     std::vector<Setting> settings = train::facts_to_compare(command_line.options);
     settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
     require_same_start(world, program_name(argc, argv), mistake, settings);

@@ -2,6 +2,7 @@
 #include "apps/train/training.hpp"
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "apps/train/checksum.hpp"
@@ -13,11 +14,23 @@
 namespace lockstep::train {
 namespace {
 
+/// Returns a path as a word for a shell.
+std::string word_for_shell(const std::string& path) {
+  const bool is_plain =
+      path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=") ==
+      std::string::npos;
+  if (is_plain) return path;
+  std::string word = "'";
+  for (const char character : path) word += character == '\'' ? "'\\''" : std::string(1, character);
+  return word + '\'';
+}
+
 /// Says how a run that was stopped goes on from its last checkpoint, which --save-fallback may have got.
 std::string how_to_continue(const Options& options, const std::string& checkpoint) {
   const bool is_in_folder = checkpoint.starts_with((options.checkpoints.folder / "checkpoints").string());
-  return "to continue: the same options with " +
-         (is_in_folder ? "--save-dir " + options.save_dir + " --resume\n" : "--resume " + checkpoint + '\n');
+  return is_in_folder ? "to continue, with the options of this run: --save-dir " + word_for_shell(options.save_dir) +
+                            " --resume\n"
+                      : "to continue: the same options with --resume " + word_for_shell(checkpoint) + '\n';
 }
 
 /// Closes the group after an error that all ranks throw, so that no rank mistakes one that left first for the cause.
@@ -35,7 +48,13 @@ std::string weights_sha256(const trainer::Replica& replica) {
   return sha256(replica.data_parallel().layout(), values.buffer());
 }
 
-observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds) {
+std::vector<observe::MetricValue> results_of_weights(const trainer::Trainer& trainer) {
+  const trainer::RunState& run = trainer.state();
+  return run.evaluated_step == run.global_step ? run.evaluation : trainer.metrics();
+}
+
+observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds,
+                            std::int64_t steps) {
   const trainer::RunState& run = trainer.state();
   const bool is_signal = run.stopped_by != 0 && run.stopped_by != trainer::stopped_by_time;
   const char* outcome = trainer.stops_early() ? "early-stopped" : "completed";
@@ -43,9 +62,11 @@ observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& 
           .signal = is_signal ? signal_name(run.stopped_by) : "",
           .epochs = trainer.completed_epochs(),
           .steps = run.global_step,
+          .steps_of_start = steps,
           .seconds = seconds,
           .best = run.best,
-          .last = run.evaluation,
+          .last = results_of_weights(trainer),
+          .evaluated_step = run.evaluated_step,
           .skipped_updates = run.skipped,
           .optimizer_bytes = trainer.replica().store().optimizer_bytes().value,
           .weights_sha256 = weights};
@@ -53,23 +74,41 @@ observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& 
 
 Training::Training(const Options& options, Voice& voice, std::unique_ptr<ProcessGroup> group,
                    std::unique_ptr<trainer::Trainer> trainer)
-    : options_(options), voice_(voice), group_(std::move(group)), trainer_(std::move(trainer)) {}
+    : options_(options),
+      voice_(voice),
+      group_(std::move(group)),
+      trainer_(std::move(trainer)),
+      first_step_(trainer_->state().global_step) {}
 
 template <typename Work>
 void Training::record_failure_of(const Work& work) {
   try {
     work();
   } catch (const Error& error) {
-    if (voice_.reporter() != nullptr && trainer_ != nullptr) {
-      voice_.reporter()->end({.outcome = "failed",
-                              .seconds = seconds(),
-                              .best = trainer_->metrics(),
-                              .last = trainer_->metrics(),
-                              .optimizer_bytes = trainer_->replica().store().optimizer_bytes().value});
-    }
+    record_failure(error.what());
     if (error.is_on_every_rank() && group_ != nullptr) close_in_order(*group_);
     throw;
+  } catch (const std::exception& error) {
+    record_failure(error.what());
+    throw;
   }
+}
+
+void Training::record_failure(const char* cause) {
+  if (voice_.reporter() == nullptr) return;
+  observe::EndEvent event;
+  if (trainer_ != nullptr) {
+    event = end_event(*trainer_, "", seconds(), steps());
+  } else if (memory_) {  // the failure of making a trainer for the ranks that are left
+    event.steps = memory_->run.global_step;
+    event.steps_of_start = event.steps - first_step_;
+    event.seconds = seconds();
+    event.best = memory_->run.best;
+  }
+  event.outcome = "failed";
+  event.signal.clear();
+  event.error = cause;
+  voice_.reporter()->end(event);
 }
 
 void Training::run() {
@@ -108,14 +147,14 @@ void Training::run_to_end() {
 void Training::report_end() {
   Reporter* reporter = voice_.reporter();
   if (reporter == nullptr) return;
-  reporter->print(summary_text(options_, *trainer_, seconds(), recoveries_, reporter->lost_metrics()));
+  reporter->print(summary_text(options_, *trainer_, seconds(), steps(), recoveries_, reporter->lost_metrics()));
   if (!reporter->last_checkpoint().empty()) {
     reporter->print("model: " + reporter->last_checkpoint() + '\n');
     if (result_.stopped_by != 0) reporter->print(how_to_continue(options_, reporter->last_checkpoint()));
   }
   reporter->phase("computing the checksum of the weights");
   const std::string weights = weights_sha256(trainer_->replica());
-  reporter->end(end_event(*trainer_, weights, seconds()));
+  reporter->end(end_event(*trainer_, weights, seconds(), steps()));
   reporter->print("weights sha256 " + weights + '\n');
 }
 

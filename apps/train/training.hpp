@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,7 +18,12 @@
 namespace lockstep::train {
 
 std::string weights_sha256(const trainer::Replica& replica);
-observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds);
+/// Returns the results that belong to the trainer's present weights: those of its last evaluation, or none if a step
+/// has been taken since.
+std::vector<observe::MetricValue> results_of_weights(const trainer::Trainer& trainer);
+/// @param seconds, steps  since the program's start
+observe::EndEvent end_event(const trainer::Trainer& trainer, const std::string& weights, double seconds,
+                            std::int64_t steps);
 
 /// The training of a run to its end, with what belongs to the ranks, which may become fewer.
 class Training {
@@ -42,9 +48,11 @@ class Training {
  private:
   template <typename Work>
   void record_failure_of(const Work& work);
+  void record_failure(const char* cause);
   void run_to_end();
   void report_end();
   void go_on_without(const std::vector<LostRank>& lost, const World& world, const Remake& remake);
+  [[nodiscard]] std::int64_t steps() const { return trainer_->state().global_step - first_step_; }
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
   const Options& options_;
@@ -53,6 +61,7 @@ class Training {
   std::unique_ptr<trainer::Trainer> trainer_;
   trainer::RunState result_;
   Clock::time_point begin_ = Clock::now();
+  std::int64_t first_step_;                   // steps of the run before this start
   Clock::time_point failed_at_;               // when a rank was noticed to have died
   std::optional<trainer::RunMemory> memory_;  // until a trainer has gone on from it
   std::vector<observe::DeadRank> dead_;       // since then

@@ -93,6 +93,14 @@ fs::path folder_of(const std::string& path) {
 
 }  // namespace
 
+std::string why_no_folder(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0)
+    return errno == ENOENT || errno == ENOTDIR ? "does not exist" : "cannot be read: " + reason();
+  if (!S_ISDIR(status.st_mode)) return "is not a folder";
+  return access(path.c_str(), X_OK) == 0 ? "" : "cannot be read: " + reason();
+}
+
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor, text.data(), text.size());

@@ -44,6 +44,10 @@ bool write_all(int descriptor, std::string_view text);
 /// @throws Error{io} naming the file and the reason: missing, a directory, too long
 std::string read_text(const std::string& path, std::size_t most = std::size_t{16} << 20);
 
+/// Returns why a path is no folder whose entries can be looked up, such as "does not exist", "is not a folder", or
+/// "cannot be read: Permission denied"; empty if it is one.
+std::string why_no_folder(const std::string& path);
+
 /// A text file that several jobs read, extend and replace as a whole. Readers see either the old text or the new one,
 /// never a part. Symbolic links to the file are followed. New text is first written to a new file beside it, which is
 /// created under a name that did not exist before.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/text_file.hpp"
 #include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -28,13 +29,11 @@ constexpr std::string_view again = "; fetch it again, or make it again with mpi-
 std::filesystem::path folder_of(const std::filesystem::path& given) {
   if (given.empty())
     throw Error(ErrorCode::invalid_argument, "the data set \"cifar10\" is read from files" + std::string(where_it_is));
+  const std::string why = why_no_folder(given.string());
+  if (!why.empty()) throw Error(ErrorCode::io, given.string() + ' ' + why + std::string(where_it_is));
   std::error_code error;
   std::filesystem::path below = given / "cifar-10-batches-bin";
-  if (std::filesystem::is_directory(below, error)) return below;
-  if (std::filesystem::is_directory(given, error)) return given;
-  const bool exists = std::filesystem::exists(given, error);
-  throw Error(ErrorCode::io,
-              given.string() + (exists ? " is not a folder" : " does not exist") + std::string(where_it_is));
+  return std::filesystem::is_directory(below, error) ? below : given;
 }
 
 [[noreturn]] void refuse_to_read(const std::filesystem::path& path, const std::string& reason) {
@@ -65,10 +64,10 @@ void append_batch(Images& images, const std::filesystem::path& path) {
       refuse_to_read(path, "it ends, or fails, in record " + std::to_string(record) + " of " + std::to_string(records));
     const auto label = static_cast<std::uint8_t>(bytes[0]);
     if (label >= cifar_classes)
-      throw Error(ErrorCode::corrupt, path.string() + " has a label " + std::to_string(label) + " at byte " +
-                                          std::to_string(record * record_bytes) +
-                                          ", where 0 to 9 can stand: it is damaged, or not CIFAR-10's binary format" +
-                                          std::string(again));
+      throw Error(ErrorCode::corrupt,
+                  path.string() + " has a label " + std::to_string(label) + " at byte " +
+                      std::to_string(record * record_bytes) + " (image " + std::to_string(record) + ")" +
+                      ", where 0 to 9 can stand: it is damaged, or not CIFAR-10's binary format" + std::string(again));
     images.labels.push_back(label);
     images.images.insert(images.images.end(), bytes.begin() + 1, bytes.end());
   }

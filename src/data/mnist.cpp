@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -12,7 +14,9 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/text_file.hpp"
 #include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -22,24 +26,33 @@ namespace {
 constexpr std::size_t word_bytes = 4;
 constexpr std::uint32_t unsigned_byte_magic = 0x00000800;  // plus the number of dimensions
 
-/// Reads a file through zlib, which returns the contents of a file that is not gzipped unchanged.
+/// Reads a file, or what a file of gzip unpacks to. The end of a gzip stream is checked: zlib's own functions for files
+/// take a stream for complete whose checksum and length are cut off.
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path.string()), file_(gzopen(path_.c_str(), "rb")) {
+  explicit Reader(const std::filesystem::path& path) : path_(path.string()), file_(std::fopen(path_.c_str(), "rb")) {
     if (!file_) throw Error(ErrorCode::io, "cannot open " + path_ + ": " + std::strerror(errno));
+    fill();
+    constexpr std::uint8_t magic[] = {0x1f, 0x8b};
+    if (left_.size() < 2 || left_[0] != magic[0] || left_[1] != magic[1]) return;
+    constexpr int gzip_only = 16 + MAX_WBITS;
+    if (inflateInit2_(&stream_, gzip_only, ZLIB_VERSION, static_cast<int>(sizeof stream_)) != Z_OK)
+      throw std::bad_alloc();
+    unpacks_ = true;
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+  ~Reader() {
+    if (unpacks_) inflateEnd(&stream_);
   }
 
   /// Reads until `into` is full or the file ends; returns the number of bytes read.
   std::size_t read(std::span<std::uint8_t> into) {
     std::size_t done = 0;
     while (done < into.size()) {
-      const auto step = static_cast<unsigned>(std::min<std::size_t>(into.size() - done, 1U << 20));
-      const int got = gzread(file_.get(), into.data() + done, step);
-      if (got <= 0) {
-        check();
-        break;
-      }
-      done += static_cast<std::size_t>(got);
+      if (left_.empty()) fill();
+      if (!(unpacks_ ? begin_member() : !left_.empty())) break;
+      done += unpacks_ ? unpack(into.subspan(done)) : copy(into.subspan(done));
     }
     return done;
   }
@@ -49,21 +62,59 @@ class Reader {
 
  private:
   struct Close {
-    void operator()(gzFile file) const { gzclose(file); }
+    void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
-  /// Checks zlib's error state, which says at the end of the data whether they were complete.
-  void check() const {
-    int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
-    if (code == Z_OK || code == Z_STREAM_END) return;
-    if (code == Z_ERRNO) throw Error(ErrorCode::io, "cannot read " + path_ + ": " + std::strerror(errno));
-    if (code == Z_BUF_ERROR) fail("is truncated: its gzip stream ends too early; fetch it again");
-    fail("is damaged: its gzip stream cannot be unpacked (" + std::string(text) + "); fetch it again");
+  /// Reads the next bytes of the file; none at its end.
+  void fill() {
+    errno = 0;
+    const std::size_t got = std::fread(memory_.data(), 1, memory_.size(), file_.get());
+    if (std::ferror(file_.get()) != 0) throw Error(ErrorCode::io, "cannot read " + path_ + ": " + std::strerror(errno));
+    left_ = std::span(memory_).first(got);
+  }
+
+  /// Goes on to the next member of the gzip stream if one has ended. Zeros after a member are padding.
+  /// @return whether there is something to unpack
+  bool begin_member() {
+    while (is_between_members_ && !left_.empty() && left_.front() == 0) {
+      left_ = left_.subspan(1);
+      if (left_.empty()) fill();
+    }
+    if (is_between_members_ && left_.empty()) return false;
+    if (left_.empty()) fail("is truncated: its gzip stream ends too early; fetch it again");
+    if (std::exchange(is_between_members_, false)) inflateReset(&stream_);
+    return true;
+  }
+
+  std::size_t unpack(std::span<std::uint8_t> into) {
+    const auto most = static_cast<unsigned>(std::min<std::size_t>(into.size(), 1U << 20));
+    stream_.next_in = left_.data();
+    stream_.avail_in = static_cast<unsigned>(left_.size());
+    stream_.next_out = into.data();
+    stream_.avail_out = most;
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    left_ = left_.last(stream_.avail_in);
+    is_between_members_ = code == Z_STREAM_END;  // zlib has compared the checksum and the length
+    if (code != Z_OK && code != Z_STREAM_END)
+      fail("is damaged: its gzip stream cannot be unpacked (" +
+           std::string(stream_.msg == nullptr ? zError(code) : stream_.msg) + "); fetch it again");
+    return most - stream_.avail_out;
+  }
+
+  std::size_t copy(std::span<std::uint8_t> into) {
+    const std::size_t count = std::min(into.size(), left_.size());
+    std::copy_n(left_.begin(), count, into.begin());
+    left_ = left_.subspan(count);
+    return count;
   }
 
   std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::vector<std::uint8_t> memory_ = std::vector<std::uint8_t>(std::size_t{1} << 18);
+  std::span<std::uint8_t> left_;  // bytes of the file that have been read and not been used
+  bool unpacks_ = false;
+  bool is_between_members_ = false;
+  z_stream stream_ = {};
 };
 
 std::uint32_t big_endian(std::span<const std::uint8_t> bytes) {
@@ -156,10 +207,8 @@ constexpr std::string_view advice =
 void check_directory(const fs::path& dir) {
   if (dir.empty())
     throw Error(ErrorCode::invalid_argument, "the data set \"mnist\" is read from files" + std::string(advice));
-  std::error_code error;
-  if (!fs::is_directory(dir, error))
-    throw Error(ErrorCode::io,
-                dir.string() + (fs::exists(dir, error) ? " is not a folder" : " does not exist") + std::string(advice));
+  const std::string why = why_no_folder(dir.string());
+  if (!why.empty()) throw Error(ErrorCode::io, dir.string() + ' ' + why + std::string(advice));
 }
 
 /// Returns the file of a part, under the first of its possible names that exists. @param kind  "images-idx3" or
@@ -169,8 +218,8 @@ fs::path find_file(const fs::path& dir, const std::string& part, std::string kin
   kind[kind.rfind('-')] = '.';
   const std::string dotted = part + "-" + kind + "-ubyte";
   for (const std::string& file_name : {standard, standard + ".gz", dotted, dotted + ".gz"}) {
-    std::error_code error;
-    if (fs::exists(dir / file_name, error)) return dir / file_name;
+    std::error_code ignored;  // what is there and cannot be read fails when it is opened
+    if (fs::status(dir / file_name, ignored).type() != fs::file_type::not_found) return dir / file_name;
   }
   throw Error(ErrorCode::io, (dir / standard).string() + " does not exist, nor " + standard + ".gz, " + dotted +
                                  " or " + dotted + ".gz" + std::string(advice));
@@ -195,19 +244,40 @@ std::int64_t largest_label(const Images& images) {
   return *std::max_element(images.labels.begin(), images.labels.end());
 }
 
-/// Checks the classes. They are numbered from 0 to the largest label, so a damaged label makes many that no image has.
-void check_classes(const Images& train, const fs::path& dir) {
-  std::vector<bool> has_image(static_cast<std::size_t>(train.classes));
-  for (const auto label : train.labels) has_image[static_cast<std::size_t>(label)] = true;
-  const auto used = std::count(has_image.begin(), has_image.end(), true);
-  if (2 * used > train.classes) return;
-  const auto last = std::find(train.labels.begin(), train.labels.end(), train.classes - 1);
-  throw Error(ErrorCode::corrupt, find_file(dir, "train", "labels-idx1").string() + " has a label " +
-                                      std::to_string(train.classes - 1) + " (first of image " +
-                                      std::to_string(last - train.labels.begin()) + "), which makes " +
-                                      std::to_string(train.classes) + " classes, but only " + std::to_string(used) +
-                                      " of them have training images: it is damaged; fetch it again, or number the "
-                                      "classes from 0 without gaps");
+/// Returns "FILE has a label 12 (first of image 17)".
+std::string label_text(const Images& images, const fs::path& dir, const std::string& part, std::int64_t label) {
+  const auto first = std::find(images.labels.begin(), images.labels.end(), label);
+  return find_file(dir, part, "labels-idx1").string() + " has a label " + std::to_string(label) + " (first of image " +
+         std::to_string(first - images.labels.begin()) + ")";
+}
+
+std::vector<std::int64_t> images_of_classes(const Images& images, std::int64_t classes) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
+  for (const auto label : images.labels) ++counts[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+/// Checks the classes. They are numbered from 0 to the largest label, so a damaged label makes classes that no image or
+/// almost none has. A small part of a data set may lack a class by chance.
+void check_classes(const Images& train, const Images& test, const fs::path& dir) {
+  const std::vector<std::int64_t> counts = images_of_classes(train, train.classes);
+  const std::vector<std::int64_t> test_counts = images_of_classes(test, train.classes);
+  const auto unused = std::count(counts.begin(), counts.end(), 0);
+  const std::int64_t used = train.classes - unused;
+  const bool is_chance = train.size() < 10 * train.classes && 2 * used > train.classes;
+  if (unused > 0 && !is_chance)
+    throw Error(ErrorCode::corrupt, label_text(train, dir, "train", train.classes - 1) + ", which makes " +
+                                        std::to_string(train.classes) + " classes, but only " + std::to_string(used) +
+                                        " of them have training images: it is damaged; fetch it again, or number the "
+                                        "classes from 0 without gaps");
+  for (std::size_t label = 0; label < counts.size(); ++label) {
+    const bool is_rare = counts[label] > 0 && 100 * counts[label] * used <= train.size();
+    if (is_rare && test_counts[label] == 0)
+      throw Error(ErrorCode::corrupt, label_text(train, dir, "train", static_cast<std::int64_t>(label)) + ", which " +
+                                          std::to_string(counts[label]) + " of " + std::to_string(train.size()) +
+                                          " training images have and no test image: it is damaged; fetch it again, or "
+                                          "leave these images out");
+  }
 }
 
 std::string size_text(const ImageShape& shape) {
@@ -219,9 +289,9 @@ void check_fit(const Images& train, const Images& test, const fs::path& dir) {
     throw Error(ErrorCode::corrupt, "the training images in " + dir.string() + " are " + size_text(train.shape) +
                                         " pixels but the test images " + size_text(test.shape));
   if (const std::int64_t label = largest_label(test); label >= train.classes)
-    throw Error(ErrorCode::corrupt, "the test labels in " + dir.string() + " contain " + std::to_string(label) +
+    throw Error(ErrorCode::corrupt, label_text(test, dir, "t10k", label) +
                                         ", which no training image has: the largest label there is " +
-                                        std::to_string(train.classes - 1));
+                                        std::to_string(train.classes - 1) + "; fetch it again");
 }
 
 }  // namespace
@@ -238,8 +308,8 @@ ImagesPair load_mnist(const fs::path& data_dir) {
   check_directory(data_dir);
   ImagesPair pair{read_part(data_dir, "train"), read_part(data_dir, "t10k")};
   pair.train.classes = pair.test.classes = largest_label(pair.train) + 1;
-  check_classes(pair.train, data_dir);
   check_fit(pair.train, pair.test, data_dir);
+  check_classes(pair.train, pair.test, data_dir);
   return pair;
 }
 

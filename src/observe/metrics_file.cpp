@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "lockstep/observe/events.hpp"
 #include "observe/output_file.hpp"
@@ -12,7 +14,16 @@
 namespace lockstep::observe {
 namespace {
 
-void append(OutputFile& file, const Json& event) { file.write(one_line(event) + "\n"); }
+/// Appends the event with the time at which it is written, in seconds since 1970 (UTC).
+void append(OutputFile& file, Json event) {
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
+  event["time"] = static_cast<double>(now.count()) / 1000;
+  file.write(one_line(event) + "\n");
+}
+
+/// Returns a text, or null if it is empty.
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 /// Adds a number for each metric, named "<prefix><metric>".
 void add_metrics(Json& line, const std::string& prefix, const std::vector<MetricValue>& metrics) {
@@ -78,9 +89,9 @@ void MetricsFile::write(const StartEvent& event) {
                {"device", event.device},
                {"ops", event.ops},
                {"precision", event.precision},
-               {"emulated", event.emulation.empty() ? Json(nullptr) : Json(event.emulation)}};
+               {"emulated", text_or_null(event.emulation)}};
   if (!event.kernel_choices.empty()) line["kernel_choices"] = event.kernel_choices;
-  append(*file_, line);
+  append(*file_, std::move(line));
 }
 
 void MetricsFile::write(const StepEvent& event) {
@@ -114,18 +125,18 @@ void MetricsFile::write(const EpochEvent& event) {
                {"evaluation_seconds", event.evaluation_seconds},
                {"slow_ranks", to_json(event.slow_ranks)}});
   if (!event.shards.empty()) line["shards"] = event.shards;
-  append(*file_, line);
+  append(*file_, std::move(line));
 }
 
 void MetricsFile::write(const CheckpointEvent& event) {
   append(*file_, {{"event", "checkpoint"},
                   {"epoch", event.epoch},
                   {"step", event.step},
-                  {"path", event.path.empty() ? Json(nullptr) : Json(event.path)},
+                  {"path", text_or_null(event.path)},
                   {"bytes", event.bytes},
                   {"stall_seconds", event.stall_seconds},
                   {"write_seconds", event.write_seconds},
-                  {"error", event.error.empty() ? Json(nullptr) : Json(event.error)}});
+                  {"error", text_or_null(event.error)}});
 }
 
 void MetricsFile::write(const RecoveryEvent& event) {
@@ -141,16 +152,19 @@ void MetricsFile::write(const RecoveryEvent& event) {
 void MetricsFile::write(const EndEvent& event) {
   Json line = {{"event", "end"},
                {"outcome", event.outcome},
-               {"signal", event.signal.empty() ? Json(nullptr) : Json(event.signal)},
+               {"signal", text_or_null(event.signal)},
+               {"error", text_or_null(event.error)},
                {"epochs", event.epochs},
                {"steps", event.steps},
+               {"steps_of_start", event.steps_of_start},
                {"seconds", event.seconds}};
   add_metrics(line, "best_", event.best);
   add_metrics(line, "final_", event.last);
+  line["evaluated_step"] = event.evaluated_step == 0 ? Json(nullptr) : Json(event.evaluated_step);
   line.update({{"skipped_updates", event.skipped_updates},
                {"optimizer_bytes", event.optimizer_bytes},
                {"weights_sha256", event.weights_sha256}});
-  append(*file_, line);
+  append(*file_, std::move(line));
 }
 
 }  // namespace lockstep::observe

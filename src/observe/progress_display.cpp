@@ -46,6 +46,10 @@ std::int64_t steps_of(const RunLength& run, std::int64_t epoch) {
   return std::min(run.steps_per_epoch, run.steps - (epoch - 1) * run.steps_per_epoch);
 }
 
+std::int64_t step_of_epoch(const RunLength& run, std::int64_t epoch, std::int64_t step_of_run) {
+  return step_of_run - (epoch - 1) * run.steps_per_epoch;
+}
+
 /// Returns the number of images in the first `steps` steps of a run.
 std::int64_t images_of(const RunLength& run, std::int64_t steps) {
   const std::int64_t in_the_last_epoch = steps % run.steps_per_epoch * run.batch.value;
@@ -172,14 +176,16 @@ void ProgressDisplay::stragglers(const StragglerEvent& event) {
   if (event.ranks.empty()) return;
   const std::string when =
       place_text(event.epoch) +
-      format("  step %lld, over %lld steps: ", static_cast<long long>(event.step), static_cast<long long>(event.steps));
+      format("  step %lld, over %lld steps: ", static_cast<long long>(step_of_epoch(run_, event.epoch, event.step)),
+             static_cast<long long>(event.steps));
   print(event.ranks.front().is_straggler
             ? when + "slow ranks\n" + lines_of(event.ranks)
             : when + "no rank is slow; the slowest is " + text_of(event.ranks.front()) + '\n');
 }
 
 void ProgressDisplay::balance(const BalanceEvent& event) {
-  print(place_text(event.epoch) + format("  after step %lld: ", static_cast<long long>(event.step)) +
+  const std::int64_t step = step_of_epoch(run_, event.epoch, event.step);
+  print(place_text(event.epoch) + format("  after step %lld: ", static_cast<long long>(step)) +
         text_of_shards(event.shards) + '\n');
 }
 

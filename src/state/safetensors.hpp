@@ -44,11 +44,16 @@ struct StoredTensor {
   DType dtype = DType::float32;
   std::vector<std::int64_t> extents;  ///< none: one element
   Bytes offset = {};                  ///< position of its first byte in the file
+  /// What the file says of a tensor with another dtype than lockstep's, such as "BOOL [2, 3]"; it is here as its bytes.
+  std::string foreign = {};
 
   [[nodiscard]] Count count() const;
   [[nodiscard]] Bytes bytes() const { return {count().value * size_of(dtype)}; }
   friend bool operator==(const StoredTensor&, const StoredTensor&) = default;
 };
+
+/// What to do with a tensor of a dtype that lockstep lacks.
+enum class ForeignTensors { refuse, describe };
 
 /// What a file of tensors says of itself: which tensors it has, where they are, and texts about them.
 class SafetensorsHeader {
@@ -68,8 +73,9 @@ class SafetensorsHeader {
   /// @param file_bytes  size of the file
   /// @param file        for error messages
   /// @throws Error{corrupt} that names file, tensor and remedy, for everything that the format forbids;
-  ///         Error{unsupported} for a dtype that is no lockstep::DType
-  static SafetensorsHeader parse(std::string_view beginning, Bytes file_bytes, const std::string& file);
+  ///         Error{unsupported} for a dtype that is no lockstep::DType, if these are refused
+  static SafetensorsHeader parse(std::string_view beginning, Bytes file_bytes, const std::string& file,
+                                 ForeignTensors foreign = ForeignTensors::refuse);
   /// Returns the number of bytes before the tensors. @param beginning  8 bytes, or a shorter file
   /// @throws Error{corrupt} if the header is longer than the file or 100 MB
   static Bytes bytes_needed(std::string_view beginning, Bytes file_bytes, const std::string& file);

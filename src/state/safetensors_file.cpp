@@ -14,7 +14,7 @@ namespace {
 
 std::string quoted(const std::filesystem::path& path) { return "'" + echo(path.string(), 400) + "'"; }
 
-SafetensorsHeader read_header(const File& file) {
+SafetensorsHeader read_header(const File& file, ForeignTensors foreign) {
   const Bytes size = file.size();
   std::string beginning(static_cast<std::size_t>(std::min<std::int64_t>(size.value, 8)), '\0');
   const auto read_all = [&] { file.read(std::as_writable_bytes(std::span(beginning)), {0}); };
@@ -22,7 +22,7 @@ SafetensorsHeader read_header(const File& file) {
   const Bytes needed = SafetensorsHeader::bytes_needed(beginning, size, quoted(file.path()));
   beginning.resize(static_cast<std::size_t>(needed.value));
   read_all();
-  return SafetensorsHeader::parse(beginning, size, quoted(file.path()));
+  return SafetensorsHeader::parse(beginning, size, quoted(file.path()), foreign);
 }
 
 /// Checks a range of elements that is read or written, and returns where it begins in the file.
@@ -46,8 +46,8 @@ Bytes position_of(const File& file, const StoredTensor& tensor, Count first, con
 
 }  // namespace
 
-SafetensorsReader::SafetensorsReader(const std::filesystem::path& path)
-    : file_(File::open_to_read(path)), header_(read_header(file_)) {}
+SafetensorsReader::SafetensorsReader(const std::filesystem::path& path, ForeignTensors foreign)
+    : file_(File::open_to_read(path)), header_(read_header(file_, foreign)) {}
 
 int SafetensorsReader::index_of(std::string_view name) const {
   const int index = header_.index_of(name);

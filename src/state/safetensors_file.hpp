@@ -15,7 +15,7 @@ namespace lockstep::state {
 class SafetensorsReader {
  public:
   /// Reads the header. @throws Error{io}; Error{corrupt} or Error{unsupported} as SafetensorsHeader::parse
-  explicit SafetensorsReader(const std::filesystem::path& path);
+  explicit SafetensorsReader(const std::filesystem::path& path, ForeignTensors foreign = ForeignTensors::refuse);
 
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   /// Returns the index of a tensor. @throws Error{invalid_argument} that names file and tensor if there is none

@@ -20,14 +20,16 @@ namespace {
 /// A tensor's object in the header, while it is read.
 struct TensorFields {
   std::optional<DType> dtype;
+  std::string foreign;  // the name of a dtype that lockstep lacks
   std::optional<std::vector<std::int64_t>> extents;
   std::optional<std::vector<std::int64_t>> range;
 };
 
 class HeaderVisitor : public JsonVisitor {
  public:
-  HeaderVisitor(const std::string& file, std::vector<StoredTensor>& tensors, SafetensorsHeader::Metadata& metadata)
-      : file_(file), tensors_(tensors), metadata_(metadata) {}
+  HeaderVisitor(const std::string& file, ForeignTensors foreign, std::vector<StoredTensor>& tensors,
+                SafetensorsHeader::Metadata& metadata)
+      : file_(file), foreign_(foreign), tensors_(tensors), metadata_(metadata) {}
 
   void begin_object(const Path& path) override {
     if (path.size() != 1 || path[0] != metadata_key) {
@@ -66,14 +68,27 @@ class HeaderVisitor : public JsonVisitor {
     if (field) refuse_header(file_, text_of(path) + " is there twice");
     field = std::move(value);
   }
-  [[nodiscard]] DType parse_dtype(const std::string& tensor, const std::string& word) const {
+  /// Returns the dtype; bytes for a foreign one that is not refused.
+  [[nodiscard]] DType parse_dtype(const std::string& tensor, const std::string& word) {
     const auto* found = std::find_if(safetensors_dtypes.begin(), safetensors_dtypes.end(),
                                      [&word](const SafetensorsDType& entry) { return entry.name == word; });
     if (found != safetensors_dtypes.end()) return found->dtype;
+    if (foreign_ == ForeignTensors::describe && !word.empty()) {
+      fields_.foreign = word;
+      return DType::uint8;
+    }
     refuse_header(file_,
                   "tensor '" + echo(tensor) + "' has the dtype '" + echo(word) +
                       "', and lockstep has F64, F32, F16, BF16, I64, I32 and U8; convert the tensor or leave it out",
                   ErrorCode::unsupported);
+  }
+  /// Takes a tensor of a foreign dtype for its bytes, because the size of an element is not known.
+  void describe_foreign() {
+    std::string extents;
+    for (const std::int64_t extent : *fields_.extents)
+      extents += (extents.empty() ? "" : ", ") + std::to_string(extent);
+    fields_.foreign = echo(fields_.foreign) + " [" + extents + ']';
+    fields_.extents = {(*fields_.range)[1] - (*fields_.range)[0]};
   }
   void add(const std::string& name) {
     const std::string who = "tensor '" + echo(name) + "' ";
@@ -84,20 +99,23 @@ class HeaderVisitor : public JsonVisitor {
     if (!size_is_valid(*fields_.extents, *fields_.dtype)) {
       refuse_header(file_, who + "has a negative extent, or more than 2^63 bytes");
     }
-    StoredTensor tensor{name, *fields_.dtype, std::move(*fields_.extents)};
     const std::vector<std::int64_t>& range = *fields_.range;
     if (range.size() != 2 || range[0] < 0 || range[1] < range[0]) {
       refuse_header(file_, who + "has data_offsets that are no range");
     }
+    if (!fields_.foreign.empty()) describe_foreign();
+    StoredTensor tensor{name, *fields_.dtype, std::move(*fields_.extents)};
     if (range[1] - range[0] != tensor.bytes().value) {
       refuse_header(file_, who + "has " + std::to_string(tensor.bytes().value) + " bytes by its shape and " +
                                std::to_string(range[1] - range[0]) + " by its data_offsets");
     }
     tensor.offset = {range[0]};
+    tensor.foreign = std::move(fields_.foreign);
     tensors_.push_back(std::move(tensor));
   }
 
   const std::string& file_;
+  ForeignTensors foreign_;
   std::vector<StoredTensor>& tensors_;
   SafetensorsHeader::Metadata& metadata_;
   bool has_metadata_ = false;
@@ -155,7 +173,8 @@ Bytes SafetensorsHeader::bytes_needed(std::string_view beginning, Bytes file_byt
   return {length_bytes + static_cast<std::int64_t>(length)};
 }
 
-SafetensorsHeader SafetensorsHeader::parse(std::string_view beginning, Bytes file_bytes, const std::string& file) {
+SafetensorsHeader SafetensorsHeader::parse(std::string_view beginning, Bytes file_bytes, const std::string& file,
+                                           ForeignTensors foreign) {
   SafetensorsHeader header;
   header.header_bytes_ = bytes_needed(beginning, file_bytes, file);
   if (std::cmp_less(beginning.size(), header.header_bytes_.value)) {
@@ -165,7 +184,7 @@ SafetensorsHeader SafetensorsHeader::parse(std::string_view beginning, Bytes fil
   }
   const auto text = beginning.substr(0, static_cast<std::size_t>(header.header_bytes_.value)).substr(length_bytes);
   if (!text.starts_with('{')) refuse_header(file, "the header does not begin with '{'");
-  HeaderVisitor visitor(file, header.tensors_, header.metadata_);
+  HeaderVisitor visitor(file, foreign, header.tensors_, header.metadata_);
   walk_json(text, file, 2, visitor);
   refuse_equal_names(header.tensors_, file);
   require_no_gaps(header.tensors_, {file_bytes.value - header.header_bytes_.value}, file);

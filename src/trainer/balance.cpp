@@ -119,7 +119,7 @@ void Trainer::balance(double step_seconds) {
   group_->progress().note_task("moving shards", state_.global_step);
   move_shards(*better);
   if (listener_ != nullptr)
-    listener_->balance({.epoch = state_.epoch, .step = state_.step, .shards = better->counts(group_->size())});
+    listener_->balance({.epoch = state_.epoch, .step = state_.global_step, .shards = better->counts(group_->size())});
 }
 
 }  // namespace lockstep::trainer

@@ -101,6 +101,7 @@ bool Trainer::evaluate_epoch(observe::EpochEvent& event) {
   const auto evaluation = evaluate(event.epoch, true);
   if (!evaluation) return false;
   event.metrics = state_.evaluation = *evaluation;
+  state_.evaluated_step = state_.global_step;
   event.evaluation_seconds = seconds_since(begin);
   // Rank 0 decides, so that all ranks save and stop together even if a metric rounds differently somewhere.
   std::vector<std::uint8_t> is_better(state_.best.size());

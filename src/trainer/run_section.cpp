@@ -13,6 +13,7 @@ namespace {
 constexpr const char* run_section = "run";
 constexpr const char* evaluation_section = "evaluation";
 constexpr const char* best_section = "best";
+constexpr const char* evaluated_step_key = "evaluated_step";
 constexpr const char* since_best_section = "evaluations_since_best";
 
 /// Calls `take` with the name of each number and the number.
@@ -35,6 +36,7 @@ void add_run(const RunState& run, state::StateFile& file) {
   state::StateFile::Section& section = file.sections[run_section];
   for_each_number(run, [&](const char* name, auto number) { section[name] = number; });
   section["is_reported"] = std::int64_t{run.is_reported};
+  section[evaluated_step_key] = run.evaluated_step;
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}})
     for (const observe::MetricValue& metric : *metrics)
       if (metric.value) file.sections[name][metric.name] = *metric.value;
@@ -52,6 +54,9 @@ RunState run_state_of(const state::StateFile& file) {
     }
   });
   run.is_reported = file.integer(run_section, "is_reported") != 0;
+  // Older files lack it.
+  if (file.sections.at(run_section).contains(evaluated_step_key))
+    run.evaluated_step = file.integer(run_section, evaluated_step_key);
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}}) {
     const auto section = file.sections.find(name);
     if (section == file.sections.end()) continue;

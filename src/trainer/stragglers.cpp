@@ -117,8 +117,10 @@ bool Trainer::wants_straggler_report() const {
 /// Reports the slow ranks since the last report. Collective.
 void Trainer::report_stragglers() {
   const std::int64_t steps = state_.global_step - stragglers_.global_step;
-  const observe::StragglerEvent event{
-      .epoch = state_.epoch, .step = state_.step, .steps = steps, .ranks = slow_ranks_since(stragglers_.before, steps)};
+  const observe::StragglerEvent event{.epoch = state_.epoch,
+                                      .step = state_.global_step,
+                                      .steps = steps,
+                                      .ranks = slow_ranks_since(stragglers_.before, steps)};
   stragglers_ = {.before = times(), .global_step = state_.global_step, .reported = Clock::now()};
   if (listener_ != nullptr && !event.ranks.empty()) listener_->stragglers(event);
 }

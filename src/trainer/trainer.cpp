@@ -51,7 +51,7 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
   require(!options.balance || options.shards > 0, "balance moves shards, and there are none: set their number", group);
   require(options.batch.value <= data.train->size(),
           "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
-              " training images",
+              " training images: give a smaller one, or more images",
           group);
   return options;
 }
@@ -269,7 +269,7 @@ void Trainer::report_step() {
   if (state_.step % options_.log_every != 0) return;
   if (listener_ != nullptr) {
     listener_->step({.epoch = state_.epoch,
-                     .step = state_.step,
+                     .step = state_.global_step,
                      .loss = state_.last_loss,
                      .learning_rate = nn::learning_rate(options_.schedule, state_.global_step - 1, total_steps()),
                      .images_per_second = static_cast<double>(window_samples_) / window_seconds_});

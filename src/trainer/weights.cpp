@@ -44,21 +44,30 @@ std::string extents_text(const std::vector<std::int64_t>& extents) {
   return '[' + text + ']';
 }
 
+/// Describes a tensor of the file that does not hold real numbers; empty if it does.
+std::string not_real(const state::StoredTensor& tensor) {
+  if (!tensor.foreign.empty()) return tensor.foreign;
+  return is_real(tensor.dtype) ? "" : std::string(name(tensor.dtype)) + ' ' + extents_text(tensor.extents);
+}
+
 LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<Target>& targets) {
   LoadedWeights found;
   std::vector<bool> is_of_model(file.tensors().size());
   for (const Target& target : targets) {
     LoadedWeights::Tensor tensor{.name = target.slot->name, .in_file = {}, .in_model = target.slot->shape};
     if (const int index = file.index_of(tensor.name); index >= 0) {
+      const state::StoredTensor& stored = file.tensors()[static_cast<std::size_t>(index)];
       is_of_model[static_cast<std::size_t>(index)] = true;
-      tensor.in_file = file.tensors()[static_cast<std::size_t>(index)].extents;
+      tensor.in_file = stored.extents;
+      tensor.not_real = not_real(stored);
     }
     found.tensors.push_back(std::move(tensor));
   }
   for (std::size_t i = 0; i < is_of_model.size(); ++i) {
     const state::StoredTensor& other = file.tensors()[i];
     if (!is_of_model[i] && !is_batch_count(other.name))
-      found.tensors.push_back({.name = other.name, .in_file = other.extents, .in_model = {}});
+      found.tensors.push_back(
+          {.name = other.name, .in_file = other.extents, .in_model = {}, .not_real = not_real(other)});
   }
   return found;
 }
@@ -71,13 +80,15 @@ void require_fit(const LoadedWeights& found, const std::string& path, const std:
   bool is_any_loaded = false;
   for (const LoadedWeights::Tensor& tensor : found.tensors) {
     is_any_loaded = is_any_loaded || tensor.is_loaded();
-    if (tensor.is_loaded() || ++others > most) continue;
+    if (tensor.is_loaded() || tensor.is_needless() || ++others > most) continue;
     const std::string name = "'" + echo(tensor.name) + "'";
     differences += (differences.empty() ? "" : "; ") +
                    (!tensor.in_file    ? "it lacks " + name + ' ' + extents_text(*tensor.in_model)
                     : !tensor.in_model ? "its " + name + ' ' + extents_text(*tensor.in_file) + " is not in the model"
-                                       : "its " + name + " is " + extents_text(*tensor.in_file) + ", the model's " +
-                                             extents_text(*tensor.in_model));
+                    : !tensor.not_real.empty() ? "its " + name + " is " + tensor.not_real +
+                                                     ", the model's has real numbers: save it as float32"
+                                               : "its " + name + " is " + extents_text(*tensor.in_file) +
+                                                     ", the model's " + extents_text(*tensor.in_model));
   }
   if (others > most) differences += "; and " + std::to_string(others - most) + " more";
   const std::string head = "the weights in '" + echo(path, 400) + "' do not fit the model " + model;
@@ -129,19 +140,10 @@ LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& pat
   std::vector<std::uint8_t> is_loaded(targets.size());
   std::optional<state::SafetensorsReader> reader;
   on_rank_zero(group, [&] {
-    reader.emplace(path);
+    reader.emplace(path, state::ForeignTensors::describe);
     found = compared(reader->header(), targets);
     require_fit(found, path.string(), store.model().graph().name(), match);
-    for (std::size_t i = 0; i < targets.size(); ++i) {
-      is_loaded[i] = found.tensors[i].is_loaded() ? 1 : 0;
-      if (is_loaded[i] == 0) continue;
-      const DType dtype =
-          reader->header().tensors()[static_cast<std::size_t>(reader->index_of(targets[i].slot->name))].dtype;
-      if (!is_real(dtype))
-        throw Error(ErrorCode::mismatch, "in '" + echo(path.string(), 400) + "', the tensor '" + targets[i].slot->name +
-                                             "' has whole numbers (" + std::string(name(dtype)) +
-                                             "), and the model's has real ones; save it as float32");
-    }
+    for (std::size_t i = 0; i < targets.size(); ++i) is_loaded[i] = found.tensors[i].is_loaded() ? 1 : 0;
   });
   group.control().broadcast(std::span(is_loaded), {0}, Queue::host(), "weights to load").wait();
   std::vector<std::byte> scratch;

@@ -108,8 +108,8 @@ TEST_F(Cifar10, RefusesALengthThatIsNoNumberOfRecords) {
 
 TEST_F(Cifar10, RefusesALabelAboveNine) {
   write_plain(file("data_batch_3.bin"), cifar_record(3) + cifar_record(10));
-  expect_refused(ErrorCode::corrupt,
-                 {file("data_batch_3.bin").string() + " has a label 10 at byte 3073", "0 to 9", "fetch it again"});
+  expect_refused(ErrorCode::corrupt, {file("data_batch_3.bin").string() + " has a label 10 at byte 3073 (image 1)",
+                                      "0 to 9", "fetch it again"});
   write_plain(file("data_batch_3.bin"), cifar_record(255));
   expect_refused(ErrorCode::corrupt, {"a label 255 at byte 0"});
 }

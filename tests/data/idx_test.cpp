@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <vector>
 
 #include "data/idx_files.hpp"
 #include "data/images_pair.hpp"
@@ -84,6 +85,37 @@ TEST_F(IdxTest, TruncatedGzip) {
   write_gzip(path(), idx_bytes({100, 100, 10}, noise));
   const std::string whole = read_all(path());
   expect_refused(whole.substr(0, whole.size() / 2), ErrorCode::corrupt, {"truncated", "gzip"});
+}
+
+TEST_F(IdxTest, GzipWithoutAllOfItsTrailer) {
+  write_gzip(path(), images_);
+  const std::string whole = read_all(path());
+  for (std::size_t missing = 1; missing <= 8; ++missing)
+    expect_refused(whole.substr(0, whole.size() - missing), ErrorCode::corrupt, {"truncated", "gzip"});
+}
+
+TEST_F(IdxTest, GzipOfSeveralMembersIsCheckedToItsEnd) {
+  std::vector<std::string> members;
+  for (const std::string& part : {images_.substr(0, 7), images_.substr(7)}) {
+    write_gzip(path(), part);
+    members.push_back(read_all(path()));
+  }
+  const std::string both = members[0] + members[1];
+  for (const std::string& good : {both, both + std::string(1000, '\0')}) {
+    write_plain(path(), good);
+    const IdxFile file = read_idx(path(), 3);
+    EXPECT_EQ(std::string(file.bytes.begin(), file.bytes.end()), "abcdefghijkl");
+  }
+  for (std::size_t missing = 1; missing <= members[1].size(); ++missing)
+    expect_refused(both.substr(0, both.size() - missing), ErrorCode::corrupt, {"truncated"});
+  for (const std::size_t end : {members[0].size(), both.size()}) {
+    for (std::size_t behind = 1; behind <= 8; ++behind) {  // checksum and length
+      std::string damaged = both;
+      damaged[end - behind] = static_cast<char>(damaged[end - behind] ^ 1);
+      expect_refused(damaged, ErrorCode::corrupt, {"damaged", "gzip"});
+    }
+  }
+  expect_refused(both + "more", ErrorCode::corrupt, {"damaged", "gzip"});
 }
 
 TEST_F(IdxTest, CorruptGzip) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "data/idx_files.hpp"
 #include "data/images_pair.hpp"
@@ -9,6 +13,13 @@
 
 namespace lockstep::data {
 namespace {
+
+/// Returns 0, 1, …, 9, 0, 1, …
+std::string labels_in_turn(int count) {
+  std::string labels;
+  for (int i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
+  return labels;
+}
 
 /// Four files of a tiny data set: 3 training images, 2 test images, 2×2 pixels, 4 classes.
 class MnistTest : public testing::Test {
@@ -67,6 +78,21 @@ TEST_F(MnistTest, FolderDoesNotExist) {
   expect_error([this] { (void)load_mnist(file("nowhere")); }, ErrorCode::io,
                {file("nowhere").string() + " does not exist", "give the folder that holds"});
   expect_error([this] { (void)load_mnist(file("train-labels-idx1-ubyte")); }, ErrorCode::io, {"is not a folder"});
+  std::filesystem::create_symlink("loop", file("loop"));
+  expect_error([this] { (void)load_mnist(file("loop")); }, ErrorCode::io,
+               {file("loop").string() + " cannot be read: Too many levels of symbolic links"});
+}
+
+/// Root may look into every folder.
+TEST_F(MnistTest, FolderOrFileWithoutPermissionIsNotMissing) {
+  if (geteuid() == 0) {
+    std::filesystem::remove(file("t10k-images-idx3-ubyte"));
+    std::filesystem::create_symlink("t10k-images-idx3-ubyte", file("t10k-images-idx3-ubyte"));
+    return expect_refused(ErrorCode::io, {file("t10k-images-idx3-ubyte").string(), "Too many levels"});
+  }
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::none);
+  expect_refused(ErrorCode::io, {directory_.path().string() + " cannot be read: Permission denied"});
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::owner_all);
 }
 
 TEST_F(MnistTest, MissingFile) {
@@ -99,7 +125,51 @@ TEST_F(MnistTest, TestImagesOfAnotherSize) {
 
 TEST_F(MnistTest, TestLabelOfNoKnownClass) {
   put("t10k-labels-idx1-ubyte", idx_bytes({2}, std::string("\4\0", 2)));
-  expect_refused(ErrorCode::corrupt, {"the test labels", "contain 4", "the largest label there is 3"});
+  expect_refused(ErrorCode::corrupt, {file("t10k-labels-idx1-ubyte").string() + " has a label 4 (first of image 0)",
+                                      "the largest label there is 3"});
+}
+
+/// Ten classes of 60 training and 6 test images each.
+TEST_F(MnistTest, OneDamagedLabelMakesNoClasses) {
+  const std::string train = labels_in_turn(600);
+  const std::string test = labels_in_turn(60);
+  const auto put_labels = [&](const std::string& of_train, const std::string& of_test) {
+    put("train-labels-idx1-ubyte", idx_bytes({600}, of_train));
+    put("t10k-labels-idx1-ubyte", idx_bytes({60}, of_test));
+  };
+  put("train-images-idx3-ubyte", idx_bytes({600, 1, 1}, std::string(600, 'x')));
+  put("t10k-images-idx3-ubyte", idx_bytes({60, 1, 1}, std::string(60, 'x')));
+  const std::string path = file("train-labels-idx1-ubyte").string();
+  for (const int label : {10, 11, 12, 19, 100, 255}) {
+    const std::string number = std::to_string(label);
+    std::string damaged = train;
+    damaged[17] = static_cast<char>(label);
+    put_labels(damaged, test);
+    // 60 images are not a hundred times as many as one, so that 10 alone may be a class.
+    if (label != 10) expect_refused(ErrorCode::corrupt, {path + " has a label " + number + " (first of image 17)"});
+    std::string damaged_test = test;
+    damaged_test[5] = static_cast<char>(label);
+    put_labels(train, damaged_test);
+    expect_refused(ErrorCode::corrupt,
+                   {file("t10k-labels-idx1-ubyte").string() + " has a label " + number + " (first of image 5)"});
+  }
+  put_labels(train, test);
+  EXPECT_EQ(load_mnist(directory_.path()).train.classes, 10);
+}
+
+TEST_F(MnistTest, AClassOfAlmostNoImageIsADamagedLabel) {
+  std::string train = labels_in_turn(2000);
+  put("train-images-idx3-ubyte", idx_bytes({2000, 1, 1}, std::string(2000, 'x')));
+  put("t10k-images-idx3-ubyte", idx_bytes({20, 1, 1}, std::string(20, 'x')));
+  train[17] = 10;
+  std::string test = labels_in_turn(20);
+  put("train-labels-idx1-ubyte", idx_bytes({2000}, train));
+  put("t10k-labels-idx1-ubyte", idx_bytes({20}, test));
+  expect_refused(ErrorCode::corrupt, {file("train-labels-idx1-ubyte").string() + " has a label 10 (first of image 17)",
+                                      "1 of 2000 training images"});
+  test[3] = 10;
+  put("t10k-labels-idx1-ubyte", idx_bytes({20}, test));
+  EXPECT_EQ(load_mnist(directory_.path()).train.classes, 11) << "a rare class, which is tested, too";
 }
 
 TEST(Mnist, RealFilesHaveTheKnownCountsAndStatistics) {

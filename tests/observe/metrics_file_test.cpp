@@ -20,7 +20,10 @@ json written(const Event& event) {
   const ScratchFile scratch;
   MetricsFile(scratch.path()).write(event);
   EXPECT_EQ(scratch.lines().size(), 1U);
-  return json::parse(scratch.text());
+  json line = json::parse(scratch.text());
+  EXPECT_GT(line.at("time").get<double>(), 1.5e9) << "seconds since 1970";
+  line.erase("time");
+  return line;
 }
 
 TEST(MetricsFile, WritesTheStart) {
@@ -102,12 +105,20 @@ TEST(MetricsFile, WritesTheEnd) {
   EXPECT_EQ(written(EndEvent{.outcome = "completed",
                              .epochs = 3,
                              .steps = 90,
+                             .steps_of_start = 30,
                              .seconds = 40,
                              .best = {{"accuracy", 0.75}},
-                             .last = {{"accuracy", {}}}}),
-            json::parse(R"({"event":"end","outcome":"completed","signal":null,"epochs":3,"steps":90,"seconds":40.0,
-              "best_accuracy":0.75,
-              "final_accuracy":null,"skipped_updates":0,"optimizer_bytes":0,"weights_sha256":""})"));
+                             .last = {{"accuracy", {}}},
+                             .evaluated_step = 60}),
+            json::parse(R"({"event":"end","outcome":"completed","signal":null,"error":null,"epochs":3,"steps":90,
+              "steps_of_start":30,"seconds":40.0,"best_accuracy":0.75,
+              "final_accuracy":null,"evaluated_step":60,"skipped_updates":0,"optimizer_bytes":0,"weights_sha256":""})"));
+}
+
+TEST(MetricsFile, SaysWhyARunFailed) {
+  const json line = written(EndEvent{.outcome = "failed", .error = "disk"});
+  EXPECT_EQ(line["error"], "disk");
+  EXPECT_TRUE(line["evaluated_step"].is_null()) << "never";
 }
 
 TEST(MetricsFile, NamesTheSignalThatStoppedTheRun) {

@@ -44,6 +44,25 @@ TEST(SafetensorsRefusals, AcceptsWhatTheFormatAllows) {
   EXPECT_EQ(header.metadata().at("x"), "y");
 }
 
+TEST(SafetensorsRefusals, DescribesTensorsOfOtherDtypesIfAskedAndChecksTheirRanges) {
+  const auto described = [](const std::string& header, std::size_t bytes) {
+    const std::string file = file_with(header, bytes);
+    return SafetensorsHeader::parse(file, {static_cast<std::int64_t>(file.size())}, "'some.safetensors'",
+                                    ForeignTensors::describe);
+  };
+  for (const std::string dtype : {"BOOL", "U64", "I8", "F8_E4M3", "F4"}) {
+    const std::string header = "{" + tensor("a", "1", "6,10") + "," + tensor("mask", "2,3", "0,6", dtype) + "}";
+    const auto found = described(header, 10);
+    ASSERT_EQ(found.tensors().size(), 2U) << dtype;
+    EXPECT_EQ(found.tensors()[0].foreign, dtype + " [2, 3]");
+    EXPECT_EQ(found.tensors()[0].bytes(), Bytes{6});
+    EXPECT_EQ(found.tensors()[1].foreign, "");
+    expect_refusal([&] { parse(file_with(header, 10)); }, ErrorCode::unsupported, {"'mask'", dtype});
+  }
+  const std::string gap = "{" + tensor("a", "1", "6,10") + "," + tensor("mask", "2,2", "0,4", "BOOL") + "}";
+  expect_refusal([&] { described(gap, 10); }, ErrorCode::corrupt, {"'a'", "gap"});
+}
+
 TEST(SafetensorsRefusals, NamesTheTensorOfABadRange) {
   expect_corrupt("{" + tensor("a", "2", "0,8") + "," + tensor("b", "1", "4,8") + "}", 8, {"'b'", "inside the tensor"});
   expect_corrupt("{" + tensor("a", "1", "0,4") + "," + tensor("b", "1", "8,12") + "}", 12, {"'b'", "gap"});

@@ -66,7 +66,7 @@ struct EvaluationEvent {
 /// Emitted at regular intervals of steps: the step that has just ended.
 struct StepEvent {
   std::int64_t epoch = 0;        ///< from 1
-  std::int64_t step = 0;         ///< step of the epoch, from 1
+  std::int64_t step = 0;         ///< step of the run, from 1
   double loss = 0;               ///< mean over the samples of all ranks
   double learning_rate = 0;      ///< rate of this step's update
   double images_per_second = 0;  ///< throughput over all ranks
@@ -88,7 +88,7 @@ struct SlowRank {
 /// Emitted from time to time if `TrainerOptions::straggler_seconds` is set: the slowest ranks since the last time.
 struct StragglerEvent {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;        ///< step of the epoch, from 1
+  std::int64_t step = 0;        ///< step of the run, from 1
   std::int64_t steps = 0;       ///< number of steps since the last event of this kind, or since the epoch began
   std::vector<SlowRank> ranks;  ///< the slowest one first, and then all others that are stragglers
 };
@@ -96,7 +96,7 @@ struct StragglerEvent {
 /// Emitted when shards have moved between ranks, between this step and the next.
 struct BalanceEvent {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;    ///< step of the epoch, from 1
+  std::int64_t step = 0;    ///< step of the run, from 1
   std::vector<int> shards;  ///< number of shards of each rank from now on
 };
 
@@ -145,12 +145,15 @@ struct EndEvent {
   /// "completed" if all epochs or steps were trained, "early-stopped" if a metric became no better, "stopped" by a
   /// signal or the end of its time, or "failed"
   std::string outcome;
-  std::string signal;       ///< signal that stopped the run, e.g. "SIGTERM"; empty if none did
-  std::int64_t epochs = 0;  ///< completed epochs
-  std::int64_t steps = 0;   ///< steps taken
+  std::string signal;               ///< signal that stopped the run, e.g. "SIGTERM"; empty if none did
+  std::string error;                ///< why the run failed; empty if it did not
+  std::int64_t epochs = 0;          ///< completed epochs
+  std::int64_t steps = 0;           ///< steps of the run, those before it was resumed included
+  std::int64_t steps_of_start = 0;  ///< steps since the program's start, in `seconds`
   double seconds = 0;
   std::vector<MetricValue> best;     ///< best value of each metric; without values if nothing was evaluated
-  std::vector<MetricValue> last;     ///< of the last evaluation
+  std::vector<MetricValue> last;     ///< of the last weights; without values if these were not evaluated
+  std::int64_t evaluated_step = 0;   ///< step of the run after which it was evaluated last; 0: it was not
   std::int64_t skipped_updates = 0;  ///< steps whose gradients a loss scale had made infinite
   std::int64_t optimizer_bytes = 0;  ///< momentum buffer and EMA weights, on the rank with most of them
   std::string weights_sha256;        ///< hash of the last weights; empty if the run failed

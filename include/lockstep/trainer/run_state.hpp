@@ -26,6 +26,7 @@ struct RunState {
   double epoch_loss_sum = 0;      ///< sum of the losses of this epoch's samples
   std::int64_t epoch_samples = 0;
   std::vector<observe::MetricValue> evaluation;  ///< the last one; without values if there was none
+  std::int64_t evaluated_step = 0;               ///< `global_step` of the last one; 0: not known
   std::vector<observe::MetricValue> best;        ///< the best value of each metric
   /// For each metric, the evaluations since the one with its best value.
   std::vector<std::int64_t> evaluations_since_best;

@@ -36,8 +36,12 @@ struct LoadedWeights {
     std::string name;
     std::optional<std::vector<std::int64_t>> in_file;   ///< its extents there; none: the file lacks it
     std::optional<std::vector<std::int64_t>> in_model;  ///< its extents there; none: the model lacks it
+    /// Its dtype in the file where that is none of real numbers, such as "BOOL [2, 3]" or "int64 [4]"; else empty.
+    std::string not_real = {};
     /// Returns whether the model has the file's numbers now.
-    [[nodiscard]] bool is_loaded() const { return in_model.has_value() && in_file == in_model; }
+    [[nodiscard]] bool is_loaded() const { return in_model.has_value() && in_file == in_model && not_real.empty(); }
+    /// Returns whether neither the model lacks it nor the file has weights in it.
+    [[nodiscard]] bool is_needless() const { return !in_model && !not_real.empty(); }
   };
   std::vector<Tensor> tensors;  ///< on rank 0: those of the model in its order, then the others of the file
 };

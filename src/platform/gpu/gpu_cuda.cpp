@@ -36,7 +36,8 @@ std::string uuid_text(const cudaDeviceProp& properties) {
 std::string why_driver_is_insufficient() {
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-    return "no NVIDIA driver was found (libcuda.so.1): install one, or start the container with access to the GPUs";
+    return "no NVIDIA driver was found (libcuda.so.1); if this machine has GPUs, install one, or start the container "
+           "with access to them";
   return "the NVIDIA driver serves CUDA up to " + version_text(driver) + ", and lockstep was built with CUDA " +
          version_text(CUDART_VERSION) + ": update the driver, or build lockstep with an older CUDA";
 }

@@ -77,7 +77,8 @@ std::string explain(const std::string& variable, int value, int mpi_size, bool s
   if (slurm) {
     text +=
         "Try `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm offers), or start the program with the "
-        "mpirun of that MPI library";
+        "mpirun of that MPI library. To run it alone, as one process of a shell that srun has started, put `env -u " +
+        variable + (variable == "SLURM_STEP_NUM_TASKS" ? "" : " -u SLURM_STEP_NUM_TASKS") + "` before the command";
   } else {
     text +=
         "Start it with the mpirun of that MPI library (`ldd` on the program shows which one), or under Slurm with "
@@ -135,7 +136,8 @@ std::optional<std::string> missing_pmi(const Environment& environment, bool need
          std::to_string(*tasks) + " processes (SLURM_STEP_NUM_TASKS=" + std::to_string(*tasks) + ") " +
          (has_pmi ? "with a PMI plugin that this MPI library cannot use" : "without a PMI plugin") +
          ", so MPI cannot connect them. Start them with `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm "
-         "offers), or with the mpirun of the MPI library";
+         "offers), or with the mpirun of the MPI library. To run one alone, in a shell that srun has started, put `env "
+         "-u SLURM_STEP_NUM_TASKS` before the command";
 }
 
 std::optional<int> process_number(const Environment& environment) {

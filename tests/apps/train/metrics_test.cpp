@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <ctime>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
@@ -43,6 +46,13 @@ TEST_F(Metrics, HoldTheEventsInTheirOrder) {
   std::string order;
   for (const auto& event : events_) order += event.at("event").get<std::string>() + ' ';
   EXPECT_EQ(order, "start step step step epoch step step step epoch end ");
+  const auto now = static_cast<double>(std::time(nullptr));
+  double last = now - 600;
+  for (const auto& event : events_) {
+    EXPECT_GE(event.at("time").get<double>(), last) << event;
+    last = event.at("time");
+  }
+  EXPECT_LE(last, now + 1);
 }
 
 TEST_F(Metrics, StartSaysWhatIsRun) {
@@ -62,13 +72,13 @@ TEST_F(Metrics, StartSaysWhatIsRun) {
   EXPECT_FALSE(start.at("version").get<std::string>().empty());
 }
 
-TEST_F(Metrics, StepsCountFromOneInEachEpoch) {
+TEST_F(Metrics, StepsCountOnOverEpochs) {
   const auto steps = of_kind(events_, "step");
   for (std::size_t i = 0; i < steps.size(); ++i) {
     EXPECT_EQ(fields(steps[i]),
-              (std::set<std::string>{"event", "epoch", "step", "loss", "learning_rate", "images_per_second"}));
+              (std::set<std::string>{"event", "epoch", "step", "loss", "learning_rate", "images_per_second", "time"}));
     EXPECT_EQ(steps[i].at("epoch"), 1 + i / 3);
-    EXPECT_EQ(steps[i].at("step"), 2 + 2 * (i % 3));
+    EXPECT_EQ(steps[i].at("step"), 2 + 2 * i);
     EXPECT_GT(steps[i].at("loss").get<double>(), 0);
     EXPECT_GT(steps[i].at("images_per_second").get<double>(), 0);
   }
@@ -108,13 +118,57 @@ TEST_F(Metrics, EndRepeatsTheLastAccuracy) {
   EXPECT_EQ(end.at("epochs"), 2);
   EXPECT_EQ(end.at("final_accuracy"), of_kind(events_, "epoch").back().at("val_accuracy"));
   EXPECT_GE(end.at("best_accuracy").get<double>(), end.at("final_accuracy").get<double>());
+  EXPECT_EQ(end.at("evaluated_step"), 12);
+  EXPECT_EQ(end.at("steps"), 12);
+  EXPECT_EQ(end.at("steps_of_start"), 12);
+  EXPECT_TRUE(end.at("error").is_null());
+}
+
+/// A run that goes on without evaluating its last weights has no result of them.
+TEST(ResumedMetrics, ResultsOfOtherWeightsAreNotThoseOfTheLast) {
+  const SmallDigits digits;
+  const std::string folder = digits.path("run");
+  const std::string arguments = digits.arguments() + " --batch 16 --save-dir " + folder;
+  EXPECT_EQ(run_train(2, arguments + " --epochs 2").exit_code, 0);
+  const auto resumed = run_train(2, arguments + " --epochs 3 --eval-interval never --resume");
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.output;
+  const auto end = read_metrics(digits.file("run/metrics.jsonl")).back();
+  EXPECT_EQ(end.at("steps"), 18);
+  EXPECT_EQ(end.at("steps_of_start"), 6);
+  EXPECT_EQ(end.at("evaluated_step"), 12);
+  EXPECT_TRUE(end.at("final_accuracy").is_null()) << end;
+  EXPECT_FALSE(end.at("best_accuracy").is_null()) << end;
+  for (const char* part : {"\n6 steps in ", ", after 12 steps before; ",
+                           "\ntest accuracy after step 12: ", "\nthe last weights were not evaluated\n"})
+    EXPECT_EQ(occurrences(resumed.output, part), 1) << part << resumed.output;
+  EXPECT_EQ(occurrences(resumed.output, "\ntest accuracy "), 1) << resumed.output;
+  const auto again = run_train(1, arguments + " --resume");
+  EXPECT_EQ(occurrences(again.output, "\ntest accuracy after step 12: "), 1) << "no step is left\n" << again.output;
+}
+
+/// The first update makes every weight too large for float32.
+TEST(FailedMetrics, SayHowFarTheRunCameAndWhyItFailed) {
+  const SmallDigits digits;
+  const std::string path = digits.path("failed.jsonl");
+  const auto result = run_train(2, digits.arguments() + " --batch 16 --lr 1e38 --weight-decay 1e38 --metrics " + path);
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  const auto end = read_metrics(path).back();
+  EXPECT_EQ(end.at("event"), "end");
+  EXPECT_EQ(end.at("outcome"), "failed");
+  EXPECT_EQ(end.at("steps"), 1);
+  EXPECT_EQ(end.at("steps_of_start"), 1);
+  EXPECT_EQ(end.at("epochs"), 0);
+  EXPECT_NE(end.at("error").get<std::string>().find("gradients are not finite"), std::string::npos) << end;
 }
 
 TEST_F(Metrics, OfASecondRunAreAppended) {
   run();
   const auto both = read_metrics(digits_.file("metrics.json"));
   ASSERT_EQ(both.size(), 2 * events_.size());
-  EXPECT_EQ(both.front(), events_.front());
+  auto first = both.front();
+  EXPECT_GT(first.at("time"), 0);
+  first["time"] = events_.front().at("time");
+  EXPECT_EQ(first, events_.front());
   EXPECT_EQ(both.at(events_.size()).at("event"), "start");
 }
 

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <variant>
 
 #include "apps/common/run_app.hpp"
 #include "apps/train/option_rows.hpp"
@@ -18,13 +19,14 @@
 namespace lockstep::train {
 namespace {
 
-CommandLine parse(const std::string& arguments) {
+/// @param run  the file of the run that --resume means
+CommandLine parse(const std::string& arguments, const OptionsOfRun& run = {}) {
   std::vector<std::string> words{"train"};
   std::istringstream stream(arguments);
   for (std::string word; stream >> word;) words.push_back(word);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
-  return parse_options(static_cast<int>(pointers.size()), pointers.data());
+  return parse_options(static_cast<int>(pointers.size()), pointers.data(), {}, &run);
 }
 
 /// Expects a refusal that contains each of these parts once.
@@ -152,6 +154,8 @@ const Mistake mistakes[] = {
     {"FallbackOfNoFolder",
      "--save-dir none --save-fallback x",
      {"--save-fallback has no meaning with --save-dir none"}},
+    {"SaveDirThatIsHere", "--save-dir .", {"--save-dir . exists", "give it a name, such as --save-dir ./run"}},
+    {"SaveDirAbove", "--save-dir runs/../", {"--save-dir runs/../ exists", "such as --save-dir runs/../run"}},
     {"TimeWithoutAUnit",
      "--max-time 90",
      {"--max-time 90: it must be a time such as 90s, 10m, 23h50m or 1d12h, or off"}},
@@ -246,6 +250,64 @@ TEST(Configuration, LinesAreThoseOfIniAndOfYamlFiles) {
   EXPECT_EQ(options.metrics, "a # b");
   EXPECT_EQ(options.trainer.log_every, 9);
   EXPECT_EQ(options.trainer.seed, 4U);
+}
+
+/// Returns the value of a text option after it has gone through a configuration file.
+std::string written_and_read(const Program& program, const std::string& option, const std::string& value) {
+  OptionValues values(program);
+  values.give(option, value);
+  return read_configuration(values.as_configuration({}), "run.conf", program).get<std::string>(option);
+}
+
+TEST(Configuration, OfARunRepeatsEveryText) {
+  const Registry registry;
+  Options options;
+  const Program program = describe_train("train", registry, options);
+  int texts = 0;
+  for (const OptionGroup& group : program.groups) {
+    for (const Option& option : group.options) {
+      if (!std::holds_alternative<Text>(option.domain) || option.name == "config") continue;
+      ++texts;
+      for (const std::string value :
+           {"plain", "a b", "a #b", "#", " front", "back\t", "back\r", "it's", "'", "''", "'whole'", "\"", "\"whole\"",
+            "one \" two ' three # four", "'a' # 'b'", "= : =", "a\\b"})
+        EXPECT_EQ(written_and_read(program, option.name, value), value) << option.name;
+    }
+  }
+  EXPECT_GT(texts, 10);
+  OptionValues values(program);
+  values.give("metrics", std::string("a\nseed = 7"));
+  const std::string text = values.as_configuration({});
+  EXPECT_EQ(occurrences(text, "\n# metrics is left out, because its value has a line break\n"), 1) << text;
+  EXPECT_FALSE(read_configuration(text, "run.conf", program).has("metrics"));
+}
+
+TEST(Resume, TakesTheOptionsOfTheRunUnlessTheUserSaysOtherwise) {
+  const OptionsOfRun run{"run/options.conf",
+                         "dataset = mnist\ndata-dir = d\nmodel = resnet20\nbatch = 12\nwarmup = 0\nlr = 0.25\n"
+                         "label-smoothing = 0.5\nlr-schedule = step\nlr-gamma = 0.5\ndevice = cuda\nops = reference\n"};
+  const Options same = parse("--resume run --lr 0.5", run).options;
+  EXPECT_EQ(same.dataset + same.data_dir + same.model, "mnistdresnet20");
+  EXPECT_EQ(same.trainer.batch.value, 12);
+  EXPECT_EQ(same.trainer.schedule.peak, 0.5) << "the command line goes first";
+  EXPECT_EQ(same.graph_edits.size(), 1U) << "each is applied once";
+  EXPECT_EQ(same.device + same.ops, "autoonednn") << "another machine may have others";
+  EXPECT_EQ(same.options_file, run.path);
+  for (const char* of_machine : {"\ndevice =", "\nops =", "\nbucket-mb ="})
+    EXPECT_EQ(same.configuration.find(of_machine), std::string::npos) << of_machine << same.configuration;
+  const Options other =
+      parse("--eval-only --resume run --dataset synthetic-digits --batch-per-rank 4 --model lenet", run).options;
+  EXPECT_EQ(other.data_dir, "") << "which has no meaning there";
+  EXPECT_EQ(other.batch_per_rank, 4);
+  EXPECT_EQ(parse("--resume run --lr-schedule cosine --warmup-steps 3", run).options.warmup_steps, 3);
+  expect_mistake("--resume run --lr-schedule cosine --lr-gamma 0.5", {"--lr-gamma has no meaning"});
+  expect_mistake("--eval-only --resume run", {"there is no options.conf in the folder of its run", "give --dataset"});
+  try {
+    (void)parse("--resume run", {"run/options.conf", "seed = 7\nbatch = many\n"});
+    ADD_FAILURE() << "accepted";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(occurrences(error.what(), "--batch many in run/options.conf, line 2: "), 1) << error.what();
+  }
 }
 
 TEST(Configuration, OfAnyBytesIsTakenOrRefusedBriefly) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests runs that begin with the weights of a file, and evaluations of weights without training.
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -50,6 +52,21 @@ void write_tensors(const fs::path& path, std::vector<NamedFloats> tensors) {
   for (NamedFloats& tensor : tensors) (void)writer.write(header.index_of(tensor.name), {0}, Buffer(tensor.values));
 }
 
+/// Adds a tensor to a file, at its end.
+void add_tensor(const fs::path& path, const std::string& name, const std::string& dtype, std::size_t bytes) {
+  const std::string file = data::read_all(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof length);
+  const std::size_t begin = sizeof length + length;
+  const std::size_t end = file.size() - begin;
+  const std::string header = "{\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":[1," + std::to_string(bytes) +
+                             "],\"data_offsets\":[" + std::to_string(end) + "," + std::to_string(end + bytes) + "]}," +
+                             file.substr(sizeof length + 1, length - 1);
+  length = header.size();
+  std::string whole(reinterpret_cast<const char*>(&length), sizeof length);
+  data::write_plain(path, whole + header + file.substr(begin) + std::string(bytes, '\1'));
+}
+
 class Weights : public testing::Test {
  protected:
   /// Trains one epoch with batch norm and EMA. @return the output
@@ -87,7 +104,27 @@ TEST_F(Weights, AreEvaluatedOnAnyNumberOfRanksAsTheRunEvaluatedThem) {
       EXPECT_EQ(read_metrics(digits_.path("evaluation.jsonl")).back().at("steps"), 0);
     }
   }
+  for (const std::string& arguments :
+       {"--eval-only --resume " + folder() + "/checkpoints/last/",
+        digits_.arguments() + " --model resnet20 --eval-only --weights " + model().string()}) {
+    const auto result = run_train(2, arguments);
+    EXPECT_EQ(result.exit_code, exit_success) << result.output;
+    EXPECT_EQ(line_with(result.output, "test accuracy .*"), results.front())
+        << "the options are those of the run, and a batch that nobody typed refuses no small data set";
+  }
   EXPECT_EQ(fs::last_write_time(digits_.file("run") / "checkpoints"), before) << "nothing is written there";
+}
+
+TEST_F(Weights, ARunIsResumedByItsFolderAlone) {
+  train();
+  const auto resumed = run_train(3, "--resume " + folder() + " --epochs 2 --save-dir " + digits_.path("other"));
+  EXPECT_EQ(resumed.exit_code, exit_success) << resumed.output;
+  for (const std::string& part :
+       {std::string("resnet20 on mnist (96 training"), "options that are not given are those of " + folder(),
+        std::string("changed since: --epochs 1, now 2")})
+    EXPECT_EQ(occurrences(testing_support::in_one_line(resumed.output), part), 1) << part << resumed.output;
+  fs::remove(digits_.file("run") / "options.conf");
+  expect_refused(run_train(2, "--eval-only --resume " + folder()), exit_usage, {"there is no options.conf"});
 }
 
 TEST_F(Weights, ATrainingRunBeginsWithThemAndFrozenOnesStay) {
@@ -154,6 +191,27 @@ TEST_F(Weights, ThatDoNotFitAreRefusedByNameAndThoseThatFitAreLoadedIfAsked) {
         std::string("fc.bias [100] [10] drawn by --seed"), std::string("head.weight [2,3] - not used"),
         std::string("loaded: conv1 (1) bn1 (4) layer1 (30) layer2 (35) layer3 (35)")})
     EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << partial.output;
+}
+
+TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
+  train();
+  const fs::path path = digits_.file("more.safetensors");
+  fs::copy_file(model(), path);
+  for (const std::string dtype : {"BOOL", "U8"}) add_tensor(path, "buffer." + dtype, dtype, 8);
+  add_tensor(path, "table", "U64", 8);
+  const auto good = run_train(2, evaluation() + " --weights " + path.string());
+  EXPECT_EQ(good.exit_code, exit_success) << good.output;
+  const std::string text = testing_support::in_one_line(good.output);
+  for (const char* part :
+       {"buffer.BOOL BOOL [1, 8] - not used", "buffer.U8 uint8 [1, 8] - not used", "table U64 [1, 8] - not used"})
+    EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << good.output;
+  fs::remove(path);
+  std::vector<NamedFloats> others = tensors_of(model());
+  std::erase_if(others, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
+  write_tensors(path, others);
+  add_tensor(path, "fc.bias", "BOOL", 10);
+  expect_refused(run_train(2, evaluation() + " --weights " + path.string()), exit_error,
+                 {"its 'fc.bias' is BOOL [1, 10], the model's has real numbers: save it as float32"});
 }
 
 TEST_F(Weights, FromAnotherModelOrNoFileOfTensorsAreRefused) {
