@@ -131,7 +131,7 @@ def guarded():
             return 2
         if sys.stdout is None:  # it is closed
             return main()
-        sys.stdout.reconfigure(errors="surrogateescape")  # a path may have any bytes
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # a path may have any bytes
         code = main()
         sys.stdout.flush()
         return code

@@ -164,7 +164,7 @@ def show_tail(found, log_dir, host, said):
     lines = (agents.run_on(host, ["tail", "-n", str(10 * TAIL), file]) or "").encode().splitlines(keepends=True)
     lines = [line for line in lines if re.sub(rb"^\S+Z rank \d+ on [^:\s]+: ", b"", line) not in said][-TAIL:]
     if lines:
-        show([f"{NAME}: the last lines of {file} on {found.host or host or 'this host'}:\n".encode(), *lines])
+        show([f"{NAME}: the last lines of {file} on {found.host or host or 'this host'}:\n".encode(errors="surrogateescape"), *lines])
 
 
 def run(command, signals, log_dir=None, listed=lambda name: name):
@@ -174,7 +174,7 @@ def run(command, signals, log_dir=None, listed=lambda name: name):
     except OSError as error:
         print(f"{NAME}: cannot start {command[0]}: {error.strerror}", file=sys.stderr)
         return Outcome(127)
-    errors = Errors({os.path.basename(word).encode() for word in command[1:]})
+    errors = Errors({os.fsencode(os.path.basename(word)) for word in command[1:]})
     errors.forward(job)
     code = job.wait()
     signals.job = None
@@ -187,5 +187,5 @@ def run(command, signals, log_dir=None, listed=lambda name: name):
     show(errors.held)
     below = b"".join(errors.held).count(b"\n")
     if found and not signals.told_to_end and (not found.line or not errors.held or below > SCREEN):
-        show([f"{NAME}: {found.text}\n".encode()])
+        show([f"{NAME}: {found.text}\n".encode(errors="surrogateescape")])
     return Outcome(code, found, signals.told_to_end)

@@ -30,7 +30,7 @@ def trains():
     """Executable files named train, the nearest first."""
     root = pathlib.Path(__file__).resolve().parents[2]  # of the repository; installed, it is share
     builds = sorted(root.glob("build/*/bin/train"), key=lambda path: -path.stat().st_mtime)
-    in_path = [pathlib.Path(found) for found in [shutil.which("train")] if found]
+    in_path = [pathlib.Path(folder, "train") for folder in os.get_exec_path()]
     for found in [pathlib.Path(sys.argv[0]).resolve().parent / "train", *in_path, *builds]:
         if found.is_file() and os.access(found, os.X_OK):
             yield str(found)
