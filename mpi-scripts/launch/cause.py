@@ -59,6 +59,7 @@ def of_launcher(text):
 
 def of_program(lines):
     """The first line whose rank does not name another one that has a line, too; else the last line without a rank."""
+    lines = [line for line in lines if line.partition(": ")[2].partition(": ")[0] not in ("note", "warning")]
     own = [(found, line) for line in lines for found in [OWN_LINE.match(line)] if found]
     speakers = {found.group("rank") for found, _ in own}
     for found, line in own:

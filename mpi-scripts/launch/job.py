@@ -21,7 +21,9 @@ KEPT = 400  # lines of the launcher in which the cause is looked for
 TAIL = 20  # lines of a log that are shown
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1  # of prctl
+SCREEN = 10  # lines: what stands above more is not seen
 DETAIL = b"  | "  # begins the lines that explain a line of the program above them
+FURTHER = b"  "  # begins further mistakes of a command line
 
 
 @dataclasses.dataclass
@@ -136,7 +138,7 @@ def show(lines):
 
 
 def say(text):
-    show([f"{NAME}: {text}\n".encode()])
+    show([f"{NAME}: {text}\n".encode(errors="surrogateescape")])
 
 
 class Errors:
@@ -146,16 +148,21 @@ class Errors:
         self.names = names  # of the program, with which its own lines begin
         self.own = []  # all lines of the program
         self.others = collections.deque(maxlen=KEPT)
-        self.held = []
+        self.held = []  # lines, each with those that explain it
+        self.said = set()  # all that the program said about itself
         self.begin = 0.0
+        self.was_own = False  # the last line was the program's, or explains it
 
     def take(self, line):
-        if self.held and line.startswith(DETAIL):
-            self.held.append(line)
-            return
-        if line.split(b": ")[0] not in self.names:
+        explains = line.startswith(DETAIL) or (self.was_own and line.startswith(FURTHER))
+        self.was_own = line.split(b": ")[0] in self.names or (explains and self.held != [])
+        if not self.was_own:
             self.others.append(line)
             show([line])
+            return
+        self.said.add(line)
+        if explains:
+            self.held[-1] += line
             return
         self.begin = self.begin if self.held else time.monotonic()
         self.held.append(line)
@@ -188,13 +195,15 @@ class Errors:
         return cause.find(self.own, b"".join(self.others).decode(errors="replace"))
 
 
-def show_tail(found, log_dir, host):
-    if not log_dir or not found or not found.rank:
+def show_tail(found, log_dir, host, said):
+    """Shows the end of a log, without what is on the screen: all lines of rank 0, and what the program said about itself."""
+    if not log_dir or not found or found.rank in ("", "0"):
         return
     file = os.path.join(log_dir, f"workerlog.{found.rank}")
-    lines = agents.run_on(host, ["tail", "-n", str(TAIL), file])
+    lines = (agents.run_on(host, ["tail", "-n", str(10 * TAIL), file]) or "").encode().splitlines(keepends=True)
+    lines = [line for line in lines if re.sub(rb"^\S+Z rank \d+ on [^:\s]+: ", b"", line) not in said][-TAIL:]
     if lines:
-        show([f"{NAME}: the last lines of {file} on {found.host or host or 'this host'}:\n".encode(), lines.encode()])
+        show([f"{NAME}: the last lines of {file} on {found.host or host or 'this host'}:\n".encode(errors="surrogateescape"), *lines])
 
 
 def run(command, signals, log_dir=None, listed=lambda name: name):
@@ -204,17 +213,18 @@ def run(command, signals, log_dir=None, listed=lambda name: name):
     except OSError as error:
         say(f"cannot start {command[0]}: {error.strerror}")
         return Outcome(127)
-    errors = Errors({os.path.basename(word).encode() for word in command[1:]})
+    errors = Errors({os.fsencode(os.path.basename(word)) for word in command[1:]})
     errors.forward(job)
     code = job.wait()
     signals.job = None
     code = code if code >= 0 else 128 - code
     found = errors.why() if code != 0 else None
-    if found and found.line:  # the cause comes first, and once
-        errors.held.sort(key=lambda line: line.decode(errors="replace").rstrip("\n") != found.line)
-    elif found and not signals.told_to_end:
-        say(found.text)
-    show(errors.held)
     if not signals.told_to_end:
-        show_tail(found, log_dir, listed(found.host) if found and found.host else None)
+        show_tail(found, log_dir, listed(found.host) if found and found.host else None, errors.said)
+    if found and found.line:  # the cause comes first, and once, unless it is off the screen then
+        errors.held.sort(key=lambda line: line.decode(errors="replace").split("\n")[0] != found.line)
+    show(errors.held)
+    below = b"".join(errors.held).count(b"\n")
+    if found and not signals.told_to_end and (not found.line or not errors.held or below > SCREEN):
+        say(found.text)
     return Outcome(code, found, signals.told_to_end)

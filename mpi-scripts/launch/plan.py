@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that is about to start, and what may be found out about it."""
 import dataclasses
+import re
+import shlex
 
 from launch import agents
 
@@ -37,4 +39,12 @@ class Finding:
 
 
 def on(host, command):
-    return command if agents.is_here(host) else f"ssh {host} {command}"
+    """@param command  for a shell"""
+    if agents.is_here(host):
+        return command
+    return f"ssh {host} {shlex.quote(command) if re.search(r'[^ a-zA-Z0-9_@%+=:,./-]', command) else command}"
+
+
+def copied(path, host, options="-a", ending=""):
+    """The command that copies a path to a host. @param ending  of both paths: / for what is in a folder"""
+    return shlex.join(["rsync", *options.split(), path + ending, f"{host}:{path}"])

@@ -81,6 +81,7 @@ Error Error::naming_also(const std::vector<int>& peers) const {
 Error Error::on_every_rank() const {
   Error copy = *this;
   copy.on_every_rank_ = true;
+  copy.compose();
   return copy;
 }
 
@@ -104,13 +105,15 @@ void Error::compose() {
   if (!context_.operation.empty()) detail("operation", echo(context_.operation));
   if (!context_.label.empty()) detail("label", "'" + echo(context_.label) + "'");
   if (context_.step) detail("step", std::to_string(*context_.step));
-  if (context_.action) detail("action", std::to_string(*context_.action));
-  const bool names_others = context_.peers.size() != 1 || context_.peers.front() != context_.rank;
-  if (!context_.peers.empty() && names_others) {
-    std::string list;
-    for (const int peer : context_.peers) list += (list.empty() ? "" : " ") + std::to_string(peer);
-    detail(context_.peers.size() == 1 ? "peer rank" : "peer ranks", list);
+  if (context_.action) detail("algorithm step", std::to_string(*context_.action));
+  std::string ranks;  // an error of all ranks has no peers: these are the ranks that it concerns
+  bool names_others = false;
+  for (const int peer : context_.peers) {
+    names_others = names_others || peer != context_.rank;
+    if (on_every_rank_ || peer != context_.rank) ranks += ' ' + std::to_string(peer);
   }
+  const std::string_view kind = on_every_rank_ ? "on rank" : "peer rank";
+  if (names_others) detail(std::string(kind) + (ranks.find(' ', 1) == std::string::npos ? "" : "s"), ranks.substr(1));
   if (context_.bytes) detail("bytes", std::to_string(*context_.bytes));
   if (!details.empty()) text_ += details + ")";
 }

@@ -25,7 +25,7 @@ IS_OPEN_MPI = re.search("Open ?MPI|OpenRTE|PRRTE", subprocess.run([os.environ.ge
 def on_hosts(hosts, folder, words, unset=""):
     """Runs launch.sh beside so many hosts, where "train" is in PATH, without a variable."""
     command = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", str(hosts), ROOT / "mpi-scripts/launch.sh", *words]
-    environment = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
+    environment = os.environ | {"PATH": f"{folder}/bin:{TRAIN.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
                                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
     environment.pop(unset, None)
     result = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=200)

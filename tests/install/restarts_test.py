@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT
+"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT TRAIN
 
-The launcher and train are scripts, which note how they were started, and end as they are told.
+The launcher and train are scripts, which note how they were started, and end as they are told. TRAIN reads the options for them.
 """
 import os
 import pathlib
@@ -14,7 +14,8 @@ import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(sys.argv[1])
+ROOT, TRAIN = pathlib.Path(sys.argv[1]), sys.argv[2]
+HOST = os.uname().nodename
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "mpi-scripts"))
 from launch import cause  # noqa: E402
@@ -40,6 +41,14 @@ case $1 in
   pause) sleep 0.3 ;;
   input) cat; for stream in 0 1 2; do [ -e "/proc/$$/fd/$stream" ] || exit 9; done ;;
   leave) sleep 30 & echo $! >child; echo "last words"; printf "without a newline"; kill -KILL $$ ;;
+  explain)
+     echo "epoch 1"
+     echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
+     for i in 1 2 3 4 5 6; do echo "  | frame of rank 0" >&2; done
+     echo "train: rank 1 on $HOSTNAME: io: no space left" >&2
+     for i in 1 2 3 4 5 6; do echo "  | frame of rank 1" >&2; done
+     sleep 0.3; echo BOX >&2; exit 1 ;;
+  usage) printf "train: --bacth: none\n  --foo: none\n" >&2; sleep 0.3; echo BOX >&2; exit 2 ;;
   0) ;;
   *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
      echo "train: rank 1 on h2: io: no space left after $RANDOM bytes" >&2; exit "$1" ;;
@@ -62,7 +71,8 @@ class Restarts(unittest.TestCase):
         return [ROOT / "mpi-scripts" / script, *(words[1:] if script == "supervise.sh" else words)]
 
     def environment(self, **variables):
-        return os.environ | {"MPIEXEC": str(self.folder / "mpirun"), "OMP_NUM_THREADS": "1"} | variables
+        return os.environ | {"MPIEXEC": str(self.folder / "mpirun"), "OMP_NUM_THREADS": "1",
+                             "PATH": f"{os.path.dirname(TRAIN)}:{os.environ['PATH']}"} | variables
 
     def start(self, line, *plan, **variables):
         """@return the result, and the arguments of train at each start"""
@@ -105,6 +115,12 @@ class Restarts(unittest.TestCase):
         self.assertEqual((result.returncode, len(starts)), (0, 2), result.stderr)
         self.assertRegex(result.stderr, "(?m)^lockstep-launch: .*mpirun has not ended 10 s after all that it started, and is ended$")
         self.assertLess(time.monotonic() - begin, 40)
+
+    def test_options_by_other_names_are_not_given_twice(self):
+        (self.folder / "run.yml").write_text("output_dir: 'run'  # the folder\n")
+        result, starts = self.start("--max_restart 2 -n 2 train -o seed=3 -c run.yml -r auto", 1, 0, SAVES="run")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(starts[-1], "--seed 3 --config run.yml --save-dir run --resume auto")
 
     def test_the_limit(self):
         result, starts = self.start("--max_restart 1 -n 2 train --save-dir run", 1, 1, 0)
@@ -195,6 +211,27 @@ class Restarts(unittest.TestCase):
         self.assertRegex(lines[1], "^train: rank 0 on h1: transport")
         self.assertEqual(len(lines), 2, result.stderr)
 
+    def test_what_explains_a_cause_stays_with_it_and_ends_with_it(self):
+        result, _ = self.start("-n 2 train", "explain")
+        lines = result.stderr.splitlines()
+        self.assertEqual(lines[0], "BOX", "what mpirun prints comes first")
+        self.assertEqual(lines[1:8], [f"train: rank 1 on {HOST}: io: no space left"] + ["  | frame of rank 1"] * 6)
+        self.assertEqual(lines[8:], ["train: rank 0 on h1: transport: lost (peer rank 1)"] + ["  | frame of rank 0"] * 6 +
+                         [f"lockstep-launch: rank 1 on {HOST}: io: no space left"])
+
+    def test_further_mistakes_of_a_command_line_stay_below_the_first(self):
+        result, _ = self.start("-n 2 train", "usage")
+        self.assertEqual(result.stderr.splitlines(), ["BOX", "train: --bacth: none", "  --foo: none"])
+
+    def test_no_line_is_shown_twice(self):
+        """Rank 1 says why it failed, which is in its log, too."""
+        result, _ = self.start("--log_dir log -n 1 train", "explain", OMPI_COMM_WORLD_RANK="1")
+        lines = result.stderr.splitlines()
+        self.assertEqual(lines.count("  | frame of rank 1"), 6, result.stderr)
+        self.assertRegex(result.stderr, r"the last lines of \S+workerlog.1 on \S+:\n\S+Z rank 1 on \S+: epoch 1\n")
+        self.assertLess(result.stderr.index("the last lines of"), result.stderr.index("train: rank 1"))
+        self.assertEqual(lines[-1], f"lockstep-launch: rank 1 on {HOST}: io: no space left")
+
     def test_logs_have_the_last_words_and_their_writers_end_with_the_rank(self):
         """Even if somebody else, such as a child of the rank, keeps its output open."""
         begin = time.monotonic()
@@ -207,9 +244,8 @@ class Restarts(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 25)
         os.kill(child, signal.SIGKILL)
         lines = (self.folder / "log/workerlog.0").read_text().splitlines()
-        host = os.uname().nodename
         for line, text in zip(lines, ("last words", "without a newline")):
-            self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank 0 on {re.escape(host)}: {text}$")
+            self.assertRegex(line, rf"^\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank 0 on {re.escape(HOST)}: {text}$")
         self.assertEqual(len(lines), 2)
 
     def processes(self, word):
@@ -263,6 +299,10 @@ class Causes(unittest.TestCase):
         self.expect("host h2 has left the run: its MPI daemon does not answer", [], "  HNP daemon   : [[33094,0],0] on node h1\n  Remote daemon: [[33094,0],1] on node h2")
         self.expect(None, [], "mpirun: something else")
 
+    def test_notes_and_warnings_are_no_cause(self):
+        lines = ["train: note: --eval is not needed: it evaluates", "train: warning: ranks differ"]
+        self.expect("rank 1 ended with exit code 5", lines, "  Process name: [[5161,1],1]\n  Exit code:    5")
+
     def test_the_rank_at_fault_before_those_that_miss_it(self):
         missed = "train: rank 0 on h1: transport: rank 1 has ended (operation all_reduce, peer rank 1)"
         fault = "train: rank 1 on h2: io: disk full"
@@ -274,4 +314,4 @@ class Causes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
