@@ -36,6 +36,12 @@ class Run:
         self.continues = self.resumes in ("", "last", "best", "auto")  # in the folder itself
         self.path = None if not self.continues else self.folder
 
+    def written(self):
+        """The folder in which a run makes its own or goes on, "" if it saves nothing; and whether the user named it."""
+        if not self.saves:
+            return "", False
+        return self.folder if self.continues else os.path.dirname(self.folder), value_of(self.arguments, "--save-dir") is not None
+
     def checkpoints(self):
         """The names of the checkpoints; they change where a run has come further."""
         listed = agents.run_on(self.host, ["ls", "-1", os.path.join(self.path, "checkpoints")]) if self.path else None
