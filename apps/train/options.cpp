@@ -135,7 +135,9 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "mpirun, which passes it and SIGUSR1 on and waits; with MPICH, whose mpirun passes on SIGUSR1 only, send it "
           "to a rank. After a Ctrl-C or SIGTERM, Open MPI's mpirun sends SIGTERM to the ranks, soon kills them, and "
           "returns 1: Open MPI 5 kills them after a quarter of a second, and Open MPI 4 after a second, or what --mca "
-          "odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.",
+          "odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.\n\n"
+          "A run that ends and whose final state is in no checkpoint, because --save-dir became full or was removed, "
+          "ends with exit code 5 instead of 0 or 3, and its last line says why.",
       .foreign = foreign_options()};
 }
 

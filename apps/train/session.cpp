@@ -319,7 +319,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
     training.run_elastic(world, run, {.group = make_group, .trainer = make_trainer});
   }
   write_trace(world, options, files, observer, voice);
-  return training.result().stopped_by == 0 ? exit_success : exit_stopped;
+  voice.print(training.not_saved_text());
+  return training.exit_code();
 }
 
 }  // namespace lockstep::train

@@ -13,6 +13,7 @@ LEAST_MEMORY, LITTLE_MEMORY = 128 * MIB, 512 * MIB  # of a rank: its libraries a
 LEAST_ADDRESS_SPACE = 2 << 30
 LEAST_FILES = 256
 LITTLE_TMP = 16 * MIB
+LITTLE_ROOM = 256 * MIB  # of checkpoints
 
 
 def reachable(host, facts, plan):
@@ -72,6 +73,14 @@ def files(host, facts, plan):
         found = facts["writable " + path]
         if found.get("error"):
             yield Finding(host, f"{path} cannot be written ({found['error']})", f"choose another folder, or {on(host, 'mkdir -p ' + shlex.quote(path))}")
+    if plan.saves and host == plan.hosts[0]:  # rank 0 writes for all
+        found = facts["writable " + plan.saves]
+        if found.get("error"):
+            yield Finding(host, f"checkpoints cannot be saved in {plan.saves} ({found['error']})", "another --save-dir, or --save-dir none",
+                          plan.must_save)
+        elif found["free"] < LITTLE_ROOM:
+            yield Finding(host, f"there are {found['free'] // MIB} MiB free for checkpoints in {plan.saves}",
+                          f"free space, choose another --save-dir, or name a second one with --save-fallback; {on(host, 'df ' + shlex.quote(plan.saves))}", False)
 
 
 def clock(host, facts, plan):

@@ -18,6 +18,8 @@ class Plan:
     daemon: str = ""  # of the MPI launcher, by which it starts ranks on other hosts
     data: list = dataclasses.field(default_factory=list)  # files and folders that all hosts read
     writable: list = dataclasses.field(default_factory=list)  # folders that all hosts write
+    saves: str = ""  # folder into which rank 0 saves checkpoints
+    must_save: bool = False  # whether a run ends at once if it cannot
     variables: dict = dataclasses.field(default_factory=dict)
     threads: int = 1
     gpus: list = dataclasses.field(default_factory=list)

@@ -190,7 +190,8 @@ def check(plan):
     """Checks the hosts of a plan. @param plan  a plan.Plan"""
     begin = time.monotonic()
     request = {"program": plan.program, "daemon": plan.daemon, "folder": os.getcwd(), "variables": plan.variables,
-               "data": plan.data, "writable": plan.writable, "gpus": bool(plan.gpus), "port": plan.port, "ranks": max(plan.ranks.values())}
+               "data": plan.data, "writable": [path for path in (*plan.writable, plan.saves) if path], "gpus": bool(plan.gpus),
+               "port": plan.port, "ranks": max(plan.ranks.values())}
     named = [host for host in plan.hosts if agents.address_of(host) or agents.agent() is not agents.SSH]
     answers = ask(named, request, plan.ifname)
     for host in plan.hosts:

@@ -5,7 +5,7 @@ import time
 
 from launch.job import say
 
-SUCCESS, USAGE, STOPPED, NOT_STARTED = 0, 2, 3, 127  # exit codes after which another start makes no sense
+SUCCESS, USAGE, STOPPED, NOT_SAVED, NOT_STARTED = 0, 2, 3, 5, 127  # exit codes after which another start makes no sense
 CRASH_LOOP = 3  # starts that end alike without a new checkpoint
 FAILURES_OF_A_HOST = 2
 LONGEST_PAUSE = 30  # seconds
@@ -44,6 +44,8 @@ class Restarts:
             return None
         if not outcome.was_started and not outcome.bad_hosts:  # the checks have said why
             return None
+        if is_train and outcome.code == NOT_SAVED:
+            return f"train has ended without saving its final state (exit code {NOT_SAVED}), so it is not started again"
         text = outcome.cause.text if outcome.cause else f"it ended with exit code {outcome.code}"
         if self.alike >= CRASH_LOOP:
             return f"{text}. {self.alike} starts in a row ended like this, without a new checkpoint, so the run is not started again"

@@ -33,10 +33,16 @@ class Run:
         self.arguments, self.host = found.words if found else command[1:], host
         self.resumes = value_of(command, "--resume")  # "" is last
         folder = value_of(command, "--save-dir")
-        self.saves = folder != "none"
+        self.saves, self.is_named = folder != "none", folder is not None
         self.folder = os.path.abspath(folder or DEFAULT)
         self.continues = self.resumes in ("", "last", "best", "auto")  # in the folder itself
         self.path = None if not self.continues else self.folder
+
+    def written(self):
+        """The folder in which a run makes its own or goes on, "" if it saves nothing; and whether the user named it."""
+        if not self.saves:
+            return "", False
+        return self.folder if self.continues else os.path.dirname(self.folder), self.is_named
 
     def checkpoints(self):
         """The names of the checkpoints; they change where a run has come further."""

@@ -78,10 +78,12 @@ class Own:
         gpus = self.options["gpus"][1] if "gpus" in self.options else value_of(words, "--device") or ""
         data = [value_of(words, "--config"), value_of(words, "--data-dir")] if self.is_train else []
         asked = value_of(words, "--threads") or os.environ.get("OMP_NUM_THREADS", "1")
+        saves, must_save = resume.Run(words, None).written() if self.is_train else ("", False)
         return Plan(hosts=hosts, ranks={host: placed.get(host, placed.get(None)) for host in hosts}, program=self.program,
                            daemon=self.launcher.daemon if any(not agents.is_here(host) for host in hosts) else "",
                            data=[path for path in data if path],
                            writable=[os.path.abspath(self.options["log_dir"][1])] if "log_dir" in self.options else [],
+                           saves=saves, must_save=must_save,
                            variables={name: value for name, value in command.forwarded().items() if not name.startswith("OMP")},
                            threads=int(asked) if asked.isdecimal() and asked != "0" else 1,
                            gpus=[int(gpu) for gpu in gpus.split(",")] if re.fullmatch(r"\d+(,\d+)*", gpus) else [],

@@ -12,7 +12,8 @@ namespace lockstep::state {
 
 /// How thoroughly a checkpoint is checked.
 enum class Check {
-  sizes,      ///< state.json is valid, and every file that it records is there in full length; reads state.json only
+  sizes,      ///< state.json is valid by its own checksum, of the step that the folder's name says, and records the
+              ///< files of tensors that are there, each in full length; reads state.json only
   checksums,  ///< also the header of each file, and the checksum of each tensor and of the whole file; reads everything
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -106,6 +107,22 @@ TEST(Checkpoint, KeepsTheNewestAndGoesOnFromTheNewestGoodOne) {
     EXPECT_EQ(loop.step, 20);
     EXPECT_EQ(loop.weight[0], 20);
     on_rank_zero(group, [&] { EXPECT_TRUE(fs::exists(checkpoints / "unused-step-00000030")); });
+  });
+}
+
+TEST(Checkpoint, OfAModelThatIsNotFiniteIsNotSaved) {
+  on_every_rank([](ProcessGroup& group) {
+    const SharedFolder folder(group);
+    Loop loop(group);
+    Checkpoint checkpoint(group, folder / "run");
+    loop.add_to(checkpoint);
+    loop.velocity[1] = std::numeric_limits<float>::infinity();  // the program knows what this means
+    (void)checkpoint.save(1);
+    loop.bias[0] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_NE(message_of([&] { (void)checkpoint.save(2); }).find("the tensor 'fc.bias' of the model has elements"),
+              std::string::npos);
+    loop.bias[0] = 0;
+    EXPECT_EQ(checkpoint.restore(), 1);
   });
 }
 

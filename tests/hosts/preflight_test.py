@@ -97,6 +97,11 @@ SETUPS = [
         "host3": ("a small /dev/shm", "mount -o remount,size=2m /dev/shm", "host3: /dev/shm has [12] MiB free.*size=64m"),
         "host4": ("no folder for temporary files", "mkdir /dev/shm/full; mount -t tmpfs -o size=8m tmpfs /dev/shm/full; export TMPDIR=/dev/shm/full",
                "host4: MPI needs its folder of temporary files, /dev/shm/full \\([78] MiB free.*TMPDIR")}),
+    ("", "--save-dir $WORLD/set/runs/a", {
+        "host1": ("a folder of checkpoints that cannot be written", "mount -t tmpfs -o ro tmpfs $WORLD/set",
+                  "error: host1: checkpoints cannot be saved in .*/set/runs \\(.*Read-only.*another --save-dir"),
+        "host2": ("the same on a host that saves none, and a small ulimit -n", "mount -t tmpfs -o ro tmpfs $WORLD/set; ulimit -n 64",
+                  "host2: ulimit -n is 64.*ulimit -n 4096")}),
     ("", "", {
         "host1": ("a small ulimit -v", "ulimit -v 1000000", "host1: ulimit -v is 1000000 KiB.*ulimit -v unlimited"),
         "host2": ("a small ulimit -n", "ulimit -n 64", "host2: ulimit -n is 64.*ulimit -n 4096"),

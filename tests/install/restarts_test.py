@@ -128,7 +128,7 @@ class Restarts(unittest.TestCase):
         self.assertIn("--max_restart 1 allows no further one", result.stderr)
 
     def test_what_is_not_started_again(self):
-        for code in (0, 2, 3):
+        for code in (0, 2, 3, 5):
             with self.subTest(code=code):
                 result, starts = self.start("--max_restart 3 -n 2 train", code, 0)
                 self.assertEqual((result.returncode, len(starts)), (code, 1))
@@ -280,6 +280,45 @@ class BatchJob(unittest.TestCase):
             result = subprocess.run(["bash", str(ROOT / "mpi-scripts/train.sbatch")], cwd=folder, env=os.environ | variables, capture_output=True, text=True)
             self.assertEqual((result.returncode, os.listdir(folder)), (127, []), result.stderr)
             self.assertIn("node7 has no program /absent/train: set the variable TRAIN", result.stderr)
+
+
+# Does what Slurm and train do near the time limit; the task's log ends with $SAYS.
+SRUN = """#!/bin/bash
+kill -USR1 "$(cat pid)"
+echo "$SAYS" >>runs/train-7/logs/workerlog.0
+exit "$CODE"
+"""
+
+
+class Batch(unittest.TestCase):
+    """When train.sbatch queues its job again: fake programs of Slurm."""
+
+    def end(self, code, says):
+        """@return the finished script, and whether the job was queued again"""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for program, text in (("srun", SRUN), ("scancel", "#!/bin/sh\n"), ("scontrol", "#!/bin/sh\necho $1 >requeued\n")):
+                (folder / program).write_text(text)
+                (folder / program).chmod(0o755)
+            slurm = {"SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "1",
+                     "SLURMD_NODENAME": "h1", "CODE": str(code), "SAYS": says, "PATH": f"{folder}:{os.environ['PATH']}"}
+            kept = {word: value for word, value in os.environ.items() if not word.startswith("SLURM")}
+            result = subprocess.run(["bash", "-c", 'echo $$ >pid; exec bash "$@"', "", ROOT / "mpi-scripts/train.sbatch", "--model", "lenet"], cwd=folder, env=kept | slurm,
+                                    capture_output=True, text=True, timeout=100)
+            return result, (folder / "requeued").exists()
+
+    def test_a_job_that_was_stopped_in_time_is_queued_again(self):
+        for code in (3, 143):
+            result, again = self.end(code, "weights sha256 12")
+            self.assertTrue(again, result.stdout + result.stderr)
+
+    def test_a_job_that_could_not_save_is_not(self):
+        for code in (5, 143):
+            result, again = self.end(code, "not saved: no checkpoint has the state after step 8: cannot write 'x': No space left on device")
+            self.assertFalse(again, result.stdout)
+            self.assertEqual(result.returncode, code)
+            self.assertIn("No space left on device\n", result.stdout)
+            self.assertIn("not queued again, because train could not save its state", result.stdout)
 
 
 class Causes(unittest.TestCase):
