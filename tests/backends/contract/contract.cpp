@@ -265,6 +265,7 @@ void check_all(Communicator& c, const Memory& memory) {
   check_unaligned(c, memory);
   check_averages(c, memory);
   check_leaves(c, memory);
+  check_equal_bits(c, memory);
   check_spans(c);
   check_nothing(c);
   check_a_rank_that_stalls(c, memory);
