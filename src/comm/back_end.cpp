@@ -8,6 +8,7 @@
 #include <exception>
 #include <optional>
 
+#include "base/borders.hpp"
 #include "comm/collective_parts.hpp"
 
 namespace lockstep {
@@ -42,7 +43,9 @@ Error BackEnd::refusal(ErrorCode code, const std::string& why, const Collective&
            .label = std::string(collective.label),
            .rank = rank_.value,
            .host = this_host(),
-           .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value}};
+           .bytes = std::max(bytes_at_most(collective.in.count, collective.in.dtype),
+                             bytes_at_most(collective.out.count, collective.out.dtype))
+                        .value}};
 }
 
 void BackEnd::check_queue(const Collective& collective, Queue queue) const {

@@ -179,9 +179,15 @@ std::string Checkpoint::State::differences(const std::filesystem::path& checkpoi
   const auto section = content.sections.find(numbers_section);
   state::StateFile::Section saved = section == content.sections.end() ? state::StateFile::Section() : section->second;
   for (const auto& [name, number] : numbers) {
-    if (saved.count(name) != 0)
-      std::holds_alternative<double*>(number) ? void(content.real(numbers_section, name))
-                                              : void(content.integer(numbers_section, name));
+    if (saved.count(name) != 0) {
+      if (std::holds_alternative<double*>(number)) {
+        (void)content.real(numbers_section, name);
+      } else if (const std::int64_t value = content.integer(numbers_section, name);
+                 std::holds_alternative<int*>(number) && !std::in_range<int>(value)) {
+        add_difference(list, "its number '" + echo(name) + "' is " + std::to_string(value) +
+                                 ", which does not fit into the program's int");
+      }
+    }
     if (saved.erase(name) == 0) add_difference(list, "it lacks the number '" + echo(name) + "'");
   }
   for (const auto& [name, value] : saved) add_difference(list, "its number '" + echo(name) + "' was not added");

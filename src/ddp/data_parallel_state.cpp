@@ -47,7 +47,10 @@ namespace {
 
 /// Returns the size of the first bucket: a quarter of a bucket, so that communication starts early, and at most 1 MiB.
 /// An even earlier start gains nothing.
-Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value + 3) / 4, 1 << 20)}; }
+Bytes first_bucket(Bytes bucket) {
+  const std::int64_t quarter = bucket.value / 4 + (bucket.value % 4 == 0 ? 0 : 1);  // rounded up, without overflow
+  return {std::min<std::int64_t>(quarter, 1 << 20)};
+}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 
 #include "backends/make_communicator.hpp"
 #include "backends/method.hpp"
+#include "base/borders.hpp"
 #include "collectives/choice/selection.hpp"
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
@@ -63,7 +64,15 @@ namespace lockstep {
 
 std::span<const std::string_view> algorithm_names() { return backends::method_names(); }
 
-std::string_view name(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+std::string_view name(Device device) {
+  if (device == Device::cuda) return "cuda";
+  return device == Device::cpu ? "cpu" : "unknown";
+}
+
+void ddp::require_device(Device device) {
+  if (device == Device::cpu || device == Device::cuda) return;
+  throw Error(ErrorCode::invalid_argument, no_enumerator("Device", device) + ": choose cpu or cuda");
+}
 
 namespace {
 
@@ -201,6 +210,15 @@ Communicator& ProcessGroup::communicator() const { return *state_->communicator;
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
 
 std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns) const {
+  const ErrorContext context{.operation = "explain", .rank = rank().value, .host = host()};
+  if (!is_valid(kind) || is_message(kind))
+    throw Error(ErrorCode::invalid_argument,
+                "the kind of operation is " + std::string(lockstep::name(kind)) +
+                    ", for which no algorithm is chosen: name a collective operation",
+                context);
+  for (const Bytes size : sizes)
+    if (size < 0)
+      throw Error(ErrorCode::invalid_argument, "a buffer of " + std::to_string(size.value) + " bytes", context);
   const auto& selection = state_->members->selection();
   if (selection) return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
   return "# " + std::string(lockstep::name(kind)) + " on " + std::to_string(size()) +

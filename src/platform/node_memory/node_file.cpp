@@ -15,7 +15,7 @@ std::optional<std::int64_t> Extents::take(Bytes bytes, std::int64_t alignment) {
   for (auto at = extents_.begin(); at != extents_.end(); ++at) {
     const std::int64_t begin = (at->first + alignment - 1) / alignment * alignment;
     const std::int64_t end = at->first + at->second.bytes;
-    if (at->second.taken || begin + bytes.value > end) continue;
+    if (at->second.taken || bytes.value > end - begin) continue;
     // The remainder is inserted first: if that throws, the extents still have no gaps.
     if (begin + bytes.value < end) {
       extents_.emplace(begin + bytes.value, Extent{end - begin - bytes.value, false});
@@ -108,7 +108,8 @@ void NodeFile::release(std::int64_t offset, Bytes length) noexcept {
 }
 
 Allocation NodeFile::allocate(Bytes bytes) {
-  const Bytes length = whole_pages(bytes);
+  // A number that is refused anyway is not rounded up, which might overflow.
+  const Bytes length = bytes > layout_.heap ? bytes : whole_pages(bytes);
   const std::int64_t offset = reserve(length);
   // The Allocation owns the range from here on, so that the range is released if provide() throws.
   Allocation memory(at(offset), bytes, MemoryKind::shared,
