@@ -76,7 +76,7 @@ class Short(unittest.TestCase):
         self.assertIn("no such kernel", (self.folder / "out/log.txt").read_text())
 
     def test_ends_a_program_that_hangs_with_all_that_it_has_started(self):
-        lines = self.start("--seconds", "4", "--reserve", "0", "resnet18", plan="hang", code=1)
+        lines = self.start("--seconds", "8", "--reserve", "0", "resnet18", plan="hang", code=1)
         self.assertEqual(lines["resnet18"]["outcome"], "timeout")
         self.assertLess(lines["resnet18"]["seconds"], 30)
         self.assertIn("I hang", (self.folder / "out/log.txt").read_text())
