@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <optional>
+#include <string>
 
 #include "comm/collective_parts.hpp"
 
@@ -43,6 +45,12 @@ Error BackEnd::refusal(ErrorCode code, const std::string& why, const Collective&
            .rank = rank_.value,
            .host = this_host(),
            .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value}};
+}
+
+void BackEnd::refuse_child(std::string_view operation) const {
+  origin_.require_here("the communicator",
+                       {.operation = std::string(operation), .rank = rank_.value, .host = this_host()});
+  std::abort();  // it is called in a child only
 }
 
 void BackEnd::check_queue(const Collective& collective, Queue queue) const {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "ddp/finite_check.hpp"
 #include "ddp/reducer.hpp"
 #include "ddp/tensors.hpp"
@@ -99,6 +100,7 @@ struct DataParallel::State {
   void end_step();
   Step take(std::span<double> sums);
 
+  OriginProcess origin;
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
   LeafShares shards;  // of each rank; none without shards
