@@ -43,6 +43,18 @@ TEST(Run, MayBeDoneWithoutAtTheNormalEndOfMain) {
   expect_silent_success(probe("mpi"), "destructors after MPI_Finalize");
 }
 
+/// A child closes nothing of its parent, sends nothing in its name, and ends, though it has none of its threads.
+TEST(Run, AChildOfForkCannotUseTheHandlesOfItsParent) {
+  for (int ranks : {1, 2}) {
+    const auto result = probe("fork", ranks);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    std::string expected;
+    const int calls = ranks == 1 ? 6 : 7;  // one rank alone waits for nothing
+    for (int call = 0; call < calls; ++call) expected += "refused\n";
+    EXPECT_EQ(result.output, expected) << ranks << " ranks";
+  }
+}
+
 TEST(Run, UsageErrorsAreReportedOnceAndReturnTwo) {
   const auto result = probe("usage");
   EXPECT_EQ(result.exit_code, 2);

@@ -66,6 +66,7 @@ class Run {
     }
     try {
       const int code = with_output(body(*world_));  // before any rank ends: the launcher may then end the others
+      if (is_child()) return code;
       world_->close();
       return code;
     } catch (const UsageError& error) {
@@ -96,6 +97,8 @@ class Run {
     report(what);
   }
   static ExitCode code_of(const Error& error) { return error.code() == ErrorCode::timeout ? exit_timeout : exit_error; }
+  /// Whether this process is not the rank, but a child that the program has forked. It ends by itself.
+  [[nodiscard]] bool is_child() const { return !world_->open_groups()->origin().is_here(); }
   [[nodiscard]] std::string here() const {
     return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
   }
@@ -140,6 +143,7 @@ class Run {
   ///         reported
   int end_together(const std::string& what, ExitCode code, const std::string& to_report = {}) {
     (void)flush_output();
+    if (is_child()) return code;
     world_->open_groups()->abandon_all(what);
     world_->set_deadline(time_to_come);
     try {

@@ -63,6 +63,7 @@ NodeFile::NodeFile(SharedFile file, const NodeLayout& layout, int member, std::u
 
 /// For groups that some ranks have not left yet, this process publishes that it accesses nothing of theirs any more.
 NodeFile::~NodeFile() {
+  if (!origin_.is_here()) return;
   for (const Parting& left : partings_) {
     left.members[left.rank].departure.store(Departure::released, std::memory_order_release);
   }
@@ -102,6 +103,7 @@ std::int64_t NodeFile::reserve(Bytes length) {
 }
 
 void NodeFile::release(std::int64_t offset, Bytes length) noexcept {
+  if (!origin_.is_here()) return;  // a child of fork() must not discard the memory of its parent
   file_.discard(offset, length);
   const std::lock_guard lock(mutex_);
   heap_.give_back(offset - layout_.heap_of(member_));
