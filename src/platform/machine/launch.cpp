@@ -61,14 +61,13 @@ bool is_stopped_neighbor(const std::filesystem::path& process) {
 /// Whether torchrun, or `python -m torch.distributed.launch`, started this process or an ancestor of it.
 bool is_from_torchrun(const Environment& environment) { return environment.contains("TORCHELASTIC_RUN_ID"); }
 
-std::string ranks(int count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); }
-
 /// Says what the launcher and MPI disagree about, and what follows.
 std::string disagreement(const std::string& launcher, const std::string& variable, int value, int mpi_size) {
   return launcher + " started several processes (" + variable + "=" + std::to_string(value) +
          "), but MPI reports each of them as " +
-         (mpi_size == 1 ? "rank 0 of 1, so every one would run the whole job alone"
-                        : "one of " + ranks(mpi_size) + ", so several groups would each run the whole job");
+         (mpi_size == 1
+              ? "rank 0 of 1, so every one would run the whole job alone"
+              : "one of " + std::to_string(mpi_size) + " ranks, so several groups would each run the whole job");
 }
 
 std::string explain(const std::string& variable, int value, int mpi_size, bool slurm) {
