@@ -104,12 +104,14 @@ std::string why_refused(const fs::path& checkpoint, Check check) {
 FoundCheckpoint newest_good_checkpoint(const fs::path& run_folder) {
   FoundCheckpoint found;
   for (const CheckpointEntry& entry : list_checkpoints(run_folder)) {
-    std::string reason = why_refused(entry.path, Check::checksums);
-    if (reason.empty()) {
+    try {
+      verify_checkpoint(entry.path, Check::checksums);
       found.path = entry.path;
       break;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported) throw;  // it is good, so a fresh start would throw a run away
+      found.refused.push_back(error.message());
     }
-    found.refused.push_back(std::move(reason));
   }
   return found;
 }

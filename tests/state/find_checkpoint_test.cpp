@@ -112,6 +112,15 @@ TEST_F(FindCheckpoint, RefusesADamagedOneByName) {
   EXPECT_EQ(found("last"), checkpoint(3));
 }
 
+/// Nothing is wrong with it, so a run that would start afresh instead would throw it away.
+TEST_F(FindCheckpoint, OneOfAnotherVersionIsAnErrorForAutoToo) {
+  const fs::path state = checkpoint(3) / "state.json";
+  std::string text = content_of(state);
+  write_content(state, text.replace(text.find("\"version\": 2"), 12, "\"version\": 1"));
+  expect_refusal([&] { (void)found("auto"); }, ErrorCode::unsupported, {"step-00000003", "\"version\" is 1"});
+  EXPECT_EQ(found(checkpoint(2).string()), checkpoint(2));
+}
+
 /// By its name, such a copy would be the newest one.
 TEST_F(FindCheckpoint, ACopyWithTheNameOfAnotherStepDoesNotCount) {
   fs::copy(checkpoint(2), checkpoint(9));
