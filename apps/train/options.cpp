@@ -110,8 +110,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
   general.options.push_back(
       {.name = "config",
        .domain = Text{"FILE"},
-       .help = "read options from FILE, one 'name = value' or 'name: value' per line, with '#' before a comment; the "
-               "command line takes precedence",
+       .help = "read options from FILE, one 'name = value' or 'name: value' per line, with '#' before a comment, and "
+               "quotation marks around values that have a '#' or end in blanks; the command line takes precedence",
        .of_each_rank = true});
   return {
       .name = name,
