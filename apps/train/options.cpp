@@ -90,7 +90,7 @@ void require_data_to_evaluate(const Options& options, const OptionValues& values
 std::vector<std::string_view> not_in_configuration(const Options& options) {
   std::vector<std::string_view> left_out = {"config", "save-dir",  "resume", "metrics",
                                             "trace",  "eval-only", "device", "ops"};
-  if (!options.bucket_given) left_out.push_back("bucket-mb");  // is the device's
+  if (!options.bucket_given) left_out.emplace_back("bucket-mb");  // is the device's
   if (!options.warmup_given)
     left_out.insert(left_out.end(), {"warmup", "warmup-steps"});  // follows from the run's length
   return left_out;
@@ -110,8 +110,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
   general.options.push_back(
       {.name = "config",
        .domain = Text{"FILE"},
-       .help = "read options from FILE, one 'name = value' or 'name: value' per line, with '#' before a comment; the "
-               "command line takes precedence",
+       .help = "read options from FILE, one 'name = value' or 'name: value' per line, with '#' before a comment, and "
+               "quotation marks around values that have a '#' or end in blanks; the command line takes precedence",
        .of_each_rank = true});
   return {
       .name = name,

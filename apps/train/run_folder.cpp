@@ -163,7 +163,7 @@ std::filesystem::path folder_of_resumed(const Options& options) {
   }
   (void)state::locate_checkpoint(options.resume, options.save_dir);
   std::error_code ignored;
-  const std::filesystem::path path = std::filesystem::absolute(options.resume).lexically_normal();
+  std::filesystem::path path = std::filesystem::absolute(options.resume).lexically_normal();
   if (std::filesystem::is_directory(state::checkpoints_of(path), ignored)) return path;
   const std::filesystem::path checkpoint = path.has_filename() ? path : path.parent_path();  // without the last '/'
   return checkpoint.parent_path().parent_path();

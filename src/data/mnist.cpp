@@ -264,7 +264,7 @@ void check_classes(const Images& train, const Images& test, const fs::path& dir)
   const std::vector<std::int64_t> test_counts = images_of_classes(test, train.classes);
   const auto unused = std::count(counts.begin(), counts.end(), 0);
   const std::int64_t used = train.classes - unused;
-  const bool is_chance = train.size() < 10 * train.classes && 2 * used > train.classes;
+  const bool is_chance = train.size() < 5 * train.classes && 2 * used > train.classes;
   if (unused > 0 && !is_chance)
     throw Error(ErrorCode::corrupt, label_text(train, dir, "train", train.classes - 1) + ", which makes " +
                                         std::to_string(train.classes) + " classes, but only " + std::to_string(used) +

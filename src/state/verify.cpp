@@ -2,6 +2,7 @@
 #include "state/verify.hpp"
 
 #include "base/nearest.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/file.hpp"
@@ -130,6 +131,9 @@ fs::path locate_checkpoint(const std::string& wish, const fs::path& run_folder) 
                     "the path of a checkpoint or of another run");
   }
   if (fs::is_directory(path, error) && fs::exists(path / state_file_name, error)) return path;
+  if (const std::string why = why_no_folder(path.string()); why.starts_with("cannot"))
+    throw Error(ErrorCode::io,
+                quoted_path(path) + ' ' + why + "; give the path of a checkpoint that this user may read");
   const bool is_weights = path.extension() == ".safetensors";
   throw Error(ErrorCode::io, (fs::exists(path, error) ? quoted_path(path) + " is no checkpoint; give "
                                                       : "there is no checkpoint " + quoted_path(path) + "; give ") +

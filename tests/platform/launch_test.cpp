@@ -87,6 +87,12 @@ TEST(LaunchMistake, TheNearestLauncherDecides) {
 TEST(MissingPmi, IsExplainedWhereSrunConnectsNothing) {
   const auto by_none = missing_pmi({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}, false);
   EXPECT_TRUE(mentions(by_none, "srun started 4 processes (SLURM_STEP_NUM_TASKS=4) without a PMI plugin"));
+  EXPECT_TRUE(
+      mentions(by_none, "To run one alone, in a shell that srun has started, put `env -u SLURM_STEP_NUM_TASKS`"));
+  const auto shell = launch_mistake({{"SLURM_STEP_NUM_TASKS", "8"}}, 1);
+  EXPECT_TRUE(mentions(shell,
+                       "To run it alone, as one process of a shell that srun has started, put `env -u "
+                       "SLURM_STEP_NUM_TASKS` before the command"));
   EXPECT_TRUE(mentions(by_none, "srun --mpi=pmix"));
   EXPECT_TRUE(mentions(by_none, "srun --mpi=list"));
   const Environment by_pmi2 = {{"SLURM_STEP_NUM_TASKS", "4"}, {"PMI_RANK", "2"}, {"SLURM_MPI_TYPE", "pmi2"}};

@@ -51,6 +51,8 @@ TEST_F(FindCheckpoint, ByLinkOrPathOrTheNewest) {
   refused("last", "no checkpoint 'last'");
   refused("best", "no checkpoint 'best', which the first evaluation makes; give 'last', ");
   refused("lsat", "there is no checkpoint 'lsat'");
+  fs::create_symlink("loop", other.path() / "loop");
+  refused((other.path() / "loop").string(), "loop' cannot be read: Too many levels of symbolic links");
   refused(checkpoints_of(run_.path()).string(), "' is no checkpoint; give 'last'");
   refused((checkpoint(1) / "model.safetensors").string(), "' is no checkpoint; give the folder that the file is in");
 }
