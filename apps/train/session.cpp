@@ -66,6 +66,13 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
           .hosts = world.hosts()};
 }
 
+void report_start(const World& world, const Options& options, const ops::Ops& ops, const observe::RunLength& run,
+                  Voice& voice) {
+  if (voice.reporter() == nullptr) return;
+  const Phase phase(world.group(), "writing the first metrics", Phase::Kind::work);
+  voice.reporter()->start(start_event(world, options, ops), run);
+}
+
 void write_trace(const World& world, const Options& options, RunFiles& files, const observe::TraceRecorder* recorder,
                  Voice& voice) {
   if (recorder == nullptr) return;
@@ -300,10 +307,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.print(load_weights(world, *trainer, options));
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, *group, *trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
-  if (Reporter* reporter = voice.reporter()) {
-    const Phase phase(world.group(), "writing the first metrics", Phase::Kind::work);
-    reporter->start(start_event(world, options, *ops), run);
-  }
+  report_start(world, options, *ops, run, voice);
   if (options.eval_only) return evaluate_only(*trainer, *group, data.test->size(), voice);
   signals.handle();
   Training training(options, voice, std::move(group), std::move(trainer));

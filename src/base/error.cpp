@@ -10,9 +10,10 @@ namespace lockstep {
 namespace {
 
 /// Makes a message fit to print, whatever it quotes. Its own part is far shorter than the limit.
-std::string printable(std::string_view message) {
+std::string printable(std::string message) {
   constexpr std::size_t longest = 10'000;
-  return echo_lines(message.substr(0, longest)) + (message.size() > longest ? "…" : "");
+  if (message.size() > longest) message.replace(longest, std::string::npos, "…");
+  return echo_lines(message);
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ std::string_view name(ErrorCode code) {
 }
 
 Error::Error(ErrorCode code, std::string message, ErrorContext context, SourceLocation location)
-    : code_(code), message_(printable(message)), context_(std::move(context)), location_(location) {
+    : code_(code), message_(printable(std::move(message))), context_(std::move(context)), location_(location) {
   compose();
 }
 

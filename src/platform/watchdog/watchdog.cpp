@@ -210,6 +210,7 @@ bool Watchdog::notices_a_hang(Clock::time_point now) {
     return false;
   }
   if (membership_) {
+    if (advanced_at_ > suspected_at_) suspicion_.reset();  // it was of another place, which the rank has left
     constexpr std::size_t history = 3;
     text += '\n' + lockstep::explain_job(membership_->job, reports(), history);
   }

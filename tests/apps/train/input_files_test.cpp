@@ -236,7 +236,7 @@ TEST(Messages, ArePlainAndShortWhateverNamesAndFilesContain) {
           file("config", "lr = \x1b[2J" + std::string(10'000, 'y') + "\n" + evil + " = 1\nmodel: " + evil + '\n'),
       train + " --metrics '/" + evil + "/x'",
       train + " --kernels" + evil_file,
-      train + " --kernels" + file("kernels", "lockstep kernel choices, version 2\non x\n1 " + evil + " a b c d\n"),
+      train + " --kernels" + file("kernels", "lockstep kernel choices, version 2\non x\n" + evil + " a b c d e\n"),
       train + " --weights" + evil_file,
       train + " --weights" + weights,
       train + " --weights" + weights + " --partial-weights",
@@ -245,7 +245,7 @@ TEST(Messages, ArePlainAndShortWhateverNamesAndFilesContain) {
       train + " --resume '" + digits.path("run/checkpoints/step-1") + "'",
   };
   for (const std::string& arguments : cases) {
-    const auto result = testing_support::run_program(std::string(LOCKSTEP_TRAIN) + arguments + " 2>&1");
+    const auto result = testing_support::run_program(std::string(LOCKSTEP_TRAIN) + arguments + " --save-dir none 2>&1");
     const std::string start = echo(arguments, 200);
     EXPECT_NE(result.exit_code, 0) << start;
     EXPECT_EQ(echo_lines(result.output), result.output) << start;
@@ -254,7 +254,7 @@ TEST(Messages, ArePlainAndShortWhateverNamesAndFilesContain) {
   }
   const auto differ =
       testing_support::run_program(train_command(1, train + " --metrics '/" + evil + "1'") + " : -np 1 " +
-                                   LOCKSTEP_TRAIN + train + " --metrics '/" + evil + "2' 2>&1");
+                                   LOCKSTEP_TRAIN + train + " --save-dir none --metrics '/" + evil + "2' 2>&1");
   EXPECT_EQ(echo_lines(differ.output), differ.output);
   EXPECT_EQ(occurrences(differ.output, "rank 0 writes one file for all ranks"), 1) << differ.output;
 }
