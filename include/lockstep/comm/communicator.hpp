@@ -39,7 +39,8 @@ class BackEnd;
 /// must live until its ranks have ended or agreed to continue, because other ranks may still read them, and messages
 /// that are under way may be written to them.
 ///
-/// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
+/// Every operation @throws Error{invalid_argument} for counts that are negative or more than memory can hold, numbers
+/// that are none of an enumeration's, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue if the back end
 /// takes no device memory; Error{invalid_argument} on another thread than the one that uses the `Progress`;
 /// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
@@ -159,7 +160,8 @@ class Communicator final {
   Prepared prepare(Collective collective);
 
   /// Allocates zeroed memory in which this back end's operations are fastest.
-  /// @throws std::bad_alloc; Error{device}
+  /// @throws std::bad_alloc; Error{invalid_argument} for a negative size; Error{unsupported} if the memory that the
+  ///         ranks of a node share has no room; Error{device | out_of_memory}
   Allocation allocate(Bytes bytes);
 
   /// Makes all operations of all ranks on this communicator fail, current and later ones, with this reason and this

@@ -72,7 +72,7 @@ class Checkpoint {
   /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read it, with the file; Error{mismatch} on
   /// every
   ///         rank, before anything is changed, that names the tensors and numbers that were saved and not added, or
-  ///         added and not saved, or have other extents; Error{mismatch} as `save`
+  ///         added and not saved, have other extents, or do not fit; Error{mismatch} as `save`
   std::optional<std::int64_t> restore(const std::string& which = "auto");
 
  private:

@@ -40,7 +40,8 @@ struct GroupOptions {
   /// processors.
   std::vector<int> gpus = {};
   /// The algorithm of the operations, one of `algorithm_names()`: "auto" takes the fastest one at each size, "mpi"
-  /// leaves the choice to the MPI library, and any other name is used at every size. In memory of a GPU, "auto" is
+  /// leaves the choice to the MPI library, also of what becomes of a NaN in a maximum or minimum and of integers that
+  /// overflow in a sum, and any other name is used at every size. In memory of a GPU, "auto" is
   /// NCCL's own choice, "ring", "tree" and "tree-order" can be asked for, and other names are refused.
   std::string algorithm = "auto";
   /// The file of a selection table for "auto". Rank 0 reads it. Empty: a cost model chooses.
@@ -188,7 +189,8 @@ class ProcessGroup {
   std::optional<ProcessGroup> split(std::optional<int> color, int key, const GroupOptions& options);
 
   /// Allocates zeroed memory where the group's operations are fastest, on its device.
-  /// @throws std::bad_alloc; Error{device}
+  /// @throws std::bad_alloc; Error{invalid_argument} for a negative size; Error{unsupported} if the memory that the
+  ///         ranks of a node share has no room; Error{device | out_of_memory}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
   /// The right of a thread to use the group.
