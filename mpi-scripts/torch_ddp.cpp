@@ -533,7 +533,7 @@ void Cases::modules() {
     DistributedDataParallel model(group_, sparse);
     const auto lookup = torch::tensor({1, 2}, torch::kLong);
     expect_message(message_of([&] { model.forward(lookup).sum().backward(); }), {"'weight' is sparse"});
-    expect_message(message_of([&] { model.finish(); }), {"no rank has come to a gradient of 'weight'"});
+    expect_message(message_of([&] { model.finish(); }), {"no rank made the gradient of 'weight' ready"});
   });
 }
 
