@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -137,6 +138,13 @@ class Communicator final {
   Work send(ConstBuffer in, Rank to, Queue queue = Queue::host(), std::string_view label = {});
   /// Overwrites `out` with the data that `from` sends to this rank. @throws and @cost as send
   Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});
+
+  /// Sends `in` to one rank and overwrites `out` with the data that another one sends to this rank, both at once, and
+  /// waits for both, as MPI_Sendrecv does. Without a rank (std::nullopt, as at the end of a line of ranks) nothing is
+  /// sent, or nothing received.
+  /// @throws as send and recv, and as Work::wait. @cost  the cost of a send and a recv, which overlap
+  void send_recv(ConstBuffer in, std::optional<Rank> to, Buffer out, std::optional<Rank> from,
+                 Queue queue = Queue::host(), std::string_view label = {});
 
   /// Starts any of these operations, described by its arguments.
   Work start(Collective collective);

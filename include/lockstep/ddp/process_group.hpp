@@ -89,7 +89,11 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// One thread uses a group, with all its communicators and all groups that were split from it; they share one
 /// `Progress`. It is the first thread that submits an operation; operations of another one are refused, unless it has
 /// the turn (`take_turn`), as a thread has in the calls of a `DataParallel`. Only `abort` may be called from any
-/// thread.
+/// thread. Threads that use groups at the same time have a group each, made on one thread in the same order on all
+/// ranks, and MPI is initialized with MPI_THREAD_MULTIPLE, as `World` does.
+///
+/// A group, its communicators and the `World` work in the process that made them. In a child of fork() their calls
+/// throw an Error{invalid_argument}, and their destructors do nothing.
 ///
 /// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
 /// and during stack unwinding, it does not wait for other ranks, and their operations fail.
