@@ -94,7 +94,9 @@ void divide(const Buffer& values, int divisor) {
       const std::span some(narrow.data(), static_cast<std::size_t>(std::min(left, most)));
       std::memcpy(some.data(), at, some.size_bytes());
       if constexpr (std::is_arithmetic_v<T>) {
-        for (T& value : some) value = static_cast<T>(value / static_cast<T>(divisor));
+        // The divisor need not fit into the element: an average of uint8 may be over 256 ranks or more.
+        using Wide = std::common_type_t<T, int>;
+        for (T& value : some) value = static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
       } else {
         std::array<float, most> wide;
         const std::span floats(wide.data(), some.size());

@@ -73,7 +73,7 @@ train_once() {
   local metrics=$1
   shift
   mpirun -np 2 "$train" --dataset "$dataset" --data-dir "$data_dir" --model "$model" --epochs "$epochs" "$@" \
-    --metrics "$metrics" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
+    --save-dir none --metrics "$metrics" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
 }
 
 section "Building $train"

@@ -13,6 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck disable=SC2034  # for those who source this file
 jobs=${BUILD_JOBS:-$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)}
 
+export PYTHONDONTWRITEBYTECODE=1 # scripts write nothing into the checkout but build/
+
 section() { printf '\n==> %s\n' "$*"; }
 
 fail() {

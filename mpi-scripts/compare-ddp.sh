@@ -77,7 +77,7 @@ lockstep_run() {
   [ "$3" = usual ] || flags=(--exact)
   mpirun -np "${2%x*}" --bind-to "$bind" "$train" --dataset "$dataset" --model "$1" --batch "$batch" \
     --threads "${2#*x}" --epochs 1000 --steps "$steps" --log-every "$window" "${formats[@]}" "${flags[@]}" \
-    --metrics "$4" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
+    --save-dir none --metrics "$4" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
 }
 
 # pytorch_run MODEL RANKSxTHREADS_LAYOUT_MODE STEPS FILE

@@ -49,29 +49,53 @@ def rate(windows):
 class Case:
     """One model and batch, on both sides."""
 
-    def __init__(self, arguments, text):
+    def __init__(self, text, device, steps=None):
         self.model, batch = text.split(":")
         self.batch = int(batch)
-        self.window = arguments.steps or max(5, 20000 // self.batch if self.model != "resnet50" else 20)
+        self.window = steps or max(5, 20000 // self.batch if self.model != "resnet50" else 20)
         self.steps = WINDOWS * self.window
-        self.train, self.device, self.out = arguments.train, arguments.device, arguments.out
+        self.device = device
+
+    def training(self, train, *options):
+        """The command that trains with lockstep in bf16 and saves nothing."""
+        return [train, "--device", self.device, "--precision", "bf16", "--model", self.model, "--batch", self.batch,
+                "--dataset", DATASETS.get(self.model, "synthetic-cifar"), "--eval-interval", "never", "--warmup", 0,
+                "--lr", 0.01, "--save-dir", "none", *options]
+
+    def lockstep_command(self, train, kernels, metrics):
+        """Kernel choices are measured where the file has none."""
+        return self.training(train, "--epochs", 1000, "--steps", self.steps, "--log-every", self.window, "--kernels", kernels,
+                             "--metrics", metrics)
+
+    def pytorch_command(self, mode):
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 1, BASELINE, "--model",
+                self.model, "--batch", self.batch, "--steps", self.steps, "--window", self.window, "--precision", "bf16",
+                "--device", self.device, "--channels-last", *(["--compile", mode] if mode else [])]
+
+
+def lockstep_windows(metrics):
+    """The images per second of each window, from the file of --metrics."""
+    events = [json.loads(line) for line in metrics.read_text().splitlines()]
+    return [event["images_per_second"] for event in events if event["event"] == "step"]
+
+
+class Comparison:
+    """A case, with its files in a folder."""
+
+    def __init__(self, arguments, text):
+        self.case = Case(text, arguments.device, arguments.steps)
+        self.train, self.out = arguments.train, arguments.out
 
     def lockstep(self, name):
-        """Images per second. Kernel choices are measured where the file has none."""
-        metrics, kernels = self.out / f"{self.model}-{name}.jsonl", self.out / f"{self.model}-kernels.txt"
+        """@return images per second"""
+        model = self.case.model
+        metrics, kernels = self.out / f"{model}-{name}.jsonl", self.out / f"{model}-kernels.txt"
         metrics.unlink(missing_ok=True)
-        run([self.train, "--device", self.device, "--precision", "bf16", "--model", self.model, "--batch", self.batch,
-             "--dataset", DATASETS.get(self.model, "synthetic-cifar"), "--epochs", 1000, "--steps", self.steps,
-             "--log-every", self.window, "--eval-interval", "never", "--warmup", 0, "--lr", 0.01, "--save-dir", "none",
-             "--kernels", kernels, "--metrics", metrics], self.out / "log.txt")
-        events = [json.loads(line) for line in metrics.read_text().splitlines()]
-        return rate([event["images_per_second"] for event in events if event["event"] == "step"])
+        run(self.case.lockstep_command(self.train, kernels, metrics), self.out / "log.txt")
+        return rate(lockstep_windows(metrics))
 
     def pytorch(self, mode):
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 1, BASELINE, "--model",
-                   self.model, "--batch", self.batch, "--steps", self.steps, "--window", self.window, "--precision", "bf16",
-                   "--device", self.device, "--channels-last", *(["--compile", mode] if mode else [])]
-        result = json.loads(run(command, self.out / "log.txt").splitlines()[-1])
+        result = json.loads(run(self.case.pytorch_command(mode), self.out / "log.txt").splitlines()[-1])
         return rate(result["windows"])
 
 
@@ -79,15 +103,16 @@ def median(values):
     return statistics.median(values)
 
 
-def compare(case, rounds):
-    tried = {mode: case.pytorch(mode) for mode in MODES}
+def compare(comparison, rounds):
+    tried = {mode: comparison.pytorch(mode) for mode in MODES}
     best = max(tried, key=tried.get)
     ours, eager, compiled = [], [], []
-    case.lockstep("first")  # measures kernels and records the choices
+    comparison.lockstep("first")  # measures kernels and records the choices
     for number in range(rounds):
-        ours.append(case.lockstep(number))
-        eager.append(case.pytorch(None))
-        compiled.append(case.pytorch(best))
+        ours.append(comparison.lockstep(number))
+        eager.append(comparison.pytorch(None))
+        compiled.append(comparison.pytorch(best))
+    case = comparison.case
     row = [f"`{case.model}`, batch {case.batch:,}", f"{median(ours):,.0f}", f"{median(eager):,.0f}",
            f"{median(compiled):,.0f} ({best})", f"{median(ours) / median(eager):.2f}", f"{median(ours) / median(compiled):.2f}"]
     print("| " + " | ".join(row) + " |", flush=True)
@@ -98,7 +123,7 @@ def main():
     arguments.out.mkdir(parents=True, exist_ok=True)
     print("| images/s | lockstep | eager | `torch.compile` (best mode) | of eager | of compiled |\n|---|---|---|---|---|---|", flush=True)
     for text in arguments.case or CASES:
-        compare(Case(arguments, text), arguments.rounds)
+        compare(Comparison(arguments, text), arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -171,9 +171,9 @@ def rows(is_mpich):
                            by_signal(int(kind), phase) if from_outside else None, "" if from_outside else f"{kind}:{phase}:1"))
 
     for phase in ("start", "training", "save", "evaluation"):
-        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGHUP):
+        for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT):
             add(number.name, phase, str(int(number)), dead, {128 + number, 1} | ({number} if is_mpich else set()), 4)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             add(number.name, phase, str(int(number)), [r"checkpoint|model: |signal"], {3, 128 + number} if phase == "start" else {3}, 8)
         add("SIGSTOP", phase, str(int(signal.SIGSTOP)), STOPPED, {4}, hangs)
         add("exit(0)", phase, "exit", dead, {0, 1} | ({signal.SIGKILL} if is_mpich else set()), 6)

@@ -29,28 +29,41 @@ How:
   --dry-run                           print the command instead of starting it; nothing is checked
   --master_addr, --master_port, --use_env, --rdzv_*   accepted, and not needed: MPI finds the ranks
 
-The program comes next: train, its path, or any *.py, which means train. Options of PaddlePaddle's and YOLOv5's trainers that
-train has under other names are translated, and each translation is reported: -c, -o KEY=VALUE, --cfg, --data, --save_dir,
---save_interval (in steps), --num_workers, --eval, --do_eval, --use_vdl. Variables of MPI, NCCL, OpenMP, CUDA and lockstep are
-forwarded to all ranks. OMP_NUM_THREADS is chosen unless it is set, and OMP_WAIT_POLICY=passive if ranks share processors.
+The program comes next: train, its path, train.py, which means train, or any other program. "python", "python -m LAUNCHER",
+"torchrun" and the like may stand before it, or before the options above. train reads its own options before anything is started:
+those of PaddlePaddle's, YOLOv5's and other trainers under their names, too (docs/other-options.md); what it understands in another
+way than it was typed is reported. Variables of MPI, NCCL, OpenMP, CUDA and lockstep are forwarded to all ranks. OMP_NUM_THREADS is
+chosen unless it is set, and OMP_WAIT_POLICY=passive if ranks share processors.
 
 Standard error passes through, line by line. A line that the program has written ("train: rank 1 on …") is held back until the
 job has ended, or for 5 seconds, so that it stands below the boxes that mpirun prints; the root cause comes first among these.
-SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on, and the exit code is the command's. A command line that cannot be understood ends
+The command has a session of its own, so that it does not end with the terminal, and /dev/null as its input. SIGTERM, SIGINT, SIGTSTP,
+SIGUSR1 and SIGUSR2 are passed on, SIGHUP as SIGTERM, unless they are ignored, as nohup does with SIGHUP. The exit code is the command's.
+A command line that cannot be understood ends
 with 2, before anything is started, and a failed check with 1.
 """
 import os
 import pathlib
+import re
 import shlex
 import sys
+import traceback
 
 sys.dont_write_bytecode = True
+for stream in range(3):  # streams that are closed: other files would get their numbers
+    try:
+        os.fstat(stream)
+    except OSError:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+sys.stdout = sys.stdout or os.fdopen(1, "w")
+sys.stderr = sys.stderr or os.fdopen(2, "w")
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[0] = str(HERE if (HERE / "launch").is_dir() else HERE.parent / "share/lockstep")
 
 # pylint: disable=wrong-import-position
 from launch import command, job, restarts, session, slurm  # noqa: E402
-from launch.options import NAME, UsageError, hosts_of, parse, positive, program_of, spread, translate  # noqa: E402
+from launch.options import NAME, UsageError, hosts_of, parse, port_of, positive, spread  # noqa: E402
+from launch.reader import Refused, program_of, read  # noqa: E402
 
 OF_GIVEN_COMMANDS = {"max_restart", "min_ranks", "dry_run"}
 
@@ -75,14 +88,16 @@ def given_run(options, words, signals):
 def own_run(options, words, signals):
     """A run from the launcher's options. @throws UsageError"""
     hosts = hosts_of(options)
-    program = program_of(words[0])
-    arguments, notes = translate(words[1:]) if os.path.basename(program).endswith("train") else (words[1:], [])
-    if "gpus" in options and "--device" not in arguments:
-        arguments += ["--device", options["gpus"][1]]
+    program, arguments = program_of(words[0]), words[1:]
+    port_of(options)
+    found = read(program, tuple(arguments))
+    if "gpus" in options and "device" not in (found.values if found else ()) and "--device" not in arguments:
+        arguments = [*arguments, "--device", options["gpus"][1]]
+        found = read(program, tuple(arguments))
     counts = spread(options, hosts)
     placed = {host: count for (host, _), count in zip(hosts or [(None, None)], counts) if count > 0}
-    run = session.Own(options, placed, [program, *arguments], signals, "max_restart" in options)
-    for text in notes:
+    run = session.Own(options, placed, [program, *(found.words if found else arguments)], signals, "max_restart" in options)
+    for text in found.notes if found else ():
         session.note(text)
     return run
 
@@ -98,8 +113,8 @@ def main():
         if node != "0":
             print(f"{NAME}: node rank {node} starts nothing: the ranks of all hosts are started on the first one, by --node_rank 0")
             return 0
-        limit = int(options["max_restart"][1]) if options.get("max_restart", ("", ""))[1].isdigit() else None
-        if limit is None and "max_restart" in options:
+        limit = options.get("max_restart", ("", "0"))[1]
+        if not re.fullmatch(r"\d{1,7}", limit, re.ASCII):
             raise UsageError(f"{' '.join(options['max_restart'])}: give a number of restarts, from 0 on")
         least = positive(*options["min_ranks"]) if "min_ranks" in options else 1
         signals = job.Signals()
@@ -109,11 +124,40 @@ def main():
         if "dry_run" in options:
             print(shlex.join(run.words if is_launcher(rest[0]) else run.command(run.placed, 0)))
             return 0
+        return restarts.supervise(run, int(limit), least)
     except UsageError as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
+        print(error if isinstance(error, Refused) else f"{NAME}: {error}", file=sys.stderr)
         return 2
-    return restarts.supervise(run, limit or 0, least)
+
+
+def guarded():
+    """What main() returns; of an error that nobody expected, a line says what it is, and where."""
+    try:
+        try:
+            os.getcwd()
+        except OSError:
+            print(f"{NAME}: the working folder no longer exists: change into another one", file=sys.stderr)
+            return 2
+        if sys.stdout is None:  # it is closed
+            return main()
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # a path may have any bytes
+        code = main()
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # nobody reads the output any more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 1
+    except OSError as error:
+        print(f"{NAME}: {error.filename}: {error.strerror}" if error.filename else f"{NAME}: {error.strerror}", file=sys.stderr)
+        return 1
+    except Exception as error:  # pylint: disable=broad-except
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f" (at {os.path.basename(place.filename)}:{place.lineno}, a mistake of this program: please report it)"
+        print(f"{NAME}: {type(error).__name__}: {error}{where}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded())

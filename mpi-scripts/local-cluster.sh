@@ -3,7 +3,7 @@
 # Several hosts on one machine, host1, host2, …: namespaces with names, networks, processes and /dev/shm of their own, which
 # a bridge connects. File systems are shared, and ssh reaches every host. Everything is inside a private world of namespaces
 # that ends, with all that still runs in it, when its first process ends.
-#   local-cluster.sh run [OPTION]... COMMAND...   starts COMMAND beside the hosts, as a user would:
+#   local-cluster.sh run [OPTION]... COMMAND...   starts COMMAND beside the hosts, as a user would, in the caller's folder:
 #                                                 run mpirun -H host1:2,host2:2 train
 #   local-cluster.sh up [OPTION]...               keeps a cluster for later runs without options
 #   local-cluster.sh down                         ends it
@@ -18,6 +18,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly network=10.77.0 state=$PWD/build/local-cluster not_permitted=77
+readonly caller=${LOCKSTEP_CALLER:-$OLDPWD} # this script calls itself
 readonly self=$PWD/mpi-scripts/local-cluster.sh ssh=$PWD/mpi-scripts/local-cluster-ssh.sh
 hosts=2
 rate=
@@ -140,6 +141,20 @@ no_slurm() {
   refuse "Slurm cannot be started here: $1; the messages of its daemons are above"
 }
 
+# Ctrl-C and the end of a terminal are for COMMAND. What enters a world ignores them, and so waits for what COMMAND does then.
+# What it starts, behind "${as_before[@]}", has them as before, and finds the caller's folder.
+as_before=(env)
+leave_signals_to_command() {
+  local name
+  if env --default-signal=INT true 2>/dev/null; then # from coreutils 8.31 on
+    for name in INT HUP; do
+      [ -n "$(trap -p "$name")" ] || as_before+=("--default-signal=$name")
+      trap '' "$name"
+    done
+  fi
+  as_before+=("LOCKSTEP_CALLER=$caller")
+}
+
 # Goes on in a new world: makes the hosts, then does what the arguments say.
 enter_new_world() {
   local why program new_world=(unshare --net --mount --pid --fork --kill-child --mount-proc)
@@ -155,7 +170,8 @@ enter_new_world() {
   fi
   [ "$(id -u)" = 0 ] || new_world+=(--user --map-root-user)
   why=$("${new_world[@]}" ip link add lockstep0 type bridge 2>&1) || refuse "hosts cannot be made here: ${why:-no namespaces}"
-  exec "${new_world[@]}" "$self" inside --hosts "$hosts" --rate "$rate" ${slurm:+--slurm --gpus "$gpus"} "$@"
+  leave_signals_to_command
+  exec "${new_world[@]}" "${as_before[@]}" "$self" inside --hosts "$hosts" --rate "$rate" ${slurm:+--slurm --gpus "$gpus"} "$@"
 }
 
 # Prints a process of the world that is up, if one is.
@@ -170,7 +186,8 @@ enter() {
   local inner entrance=(--net --mount --pid "--wd=$PWD")
   if inner=$(inhabitant 2>/dev/null); then
     [ "$(id -u)" = 0 ] || entrance+=(--user --preserve-credentials)
-    exec nsenter --target "$inner" "${entrance[@]}" "$self" "$@"
+    leave_signals_to_command
+    exec nsenter --target "$inner" "${entrance[@]}" "${as_before[@]}" "$self" "$@"
   fi
   enter_new_world "$@"
 }
@@ -204,7 +221,9 @@ beside_hosts() {
   export OMPI_MCA_orte_tmpdir_base=/run/tmp PRTE_MCA_prte_tmpdir_base=/run/tmp
   export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
   export OMPI_MCA_mpi_yield_when_idle=${OMPI_MCA_mpi_yield_when_idle:-1}
-  "$@"
+  unset LOCKSTEP_CALLER
+  cd "$caller"
+  if [ "$1" = launch ]; then "$@"; else exec "$@"; fi
 }
 
 # In the world: COMMAND under the launcher.
@@ -270,6 +289,7 @@ case $action in
     ;;
   inside)
     make_world
+    trap : HUP INT TERM # and waits for COMMAND, which gets them, too
     "$self" "$@" # no exec: the world's first process looks after what others leave behind
     ;;
   *) usage "unknown action '$action'" ;;

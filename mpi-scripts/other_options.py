@@ -83,7 +83,7 @@ MARK = "--end-of-test"  # behind each option, so that nothing is trained
 HEAD = """# Options of other programs
 
 `train` understands options of the programs that its users come from, or says what to use instead. Each option below was typed
-alone. "Taken" means that `train` accepts it, under this name or as one of its own. Made by `mpi-scripts/other_options.py`.
+alone. "Taken" means that `train` accepts it, under this name or as one of its own, or needs nothing of the kind. Made by `mpi-scripts/other_options.py`.
 """
 
 
@@ -97,7 +97,9 @@ def answer(train, typed, conf):
     if f"no option '{MARK}'" in mistakes[-1]:
         mistakes.pop()
     if not mistakes:
-        return "taken"
+        asked = subprocess.run([*argv[:-1], "--help=launcher"], capture_output=True, text=True, timeout=60)
+        notes = [field.removeprefix("note ") for field in asked.stdout.split("\0") if field.startswith("note ")]
+        return "taken" + "".join(f"; {note}" for note in notes)
     return " ".join(mistakes).removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
 
 

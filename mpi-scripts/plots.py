@@ -14,7 +14,8 @@ import json
 import pathlib
 import sys
 
-from log_panel import LogPanel, size_text
+sys.dont_write_bytecode = True
+from log_panel import LogPanel, size_text  # noqa: E402  pylint: disable=wrong-import-position
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MEASUREMENTS, PLOTS = ROOT / "docs/measurements", ROOT / "docs/plots"

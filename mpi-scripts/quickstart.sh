@@ -14,7 +14,7 @@ cmake --preset quickstart
 cmake --build --preset quickstart -j "$jobs" --target train
 
 section "Training lenet on the built-in digits, on 2 ranks"
-folder=runs/quickstart
+folder=build/quickstart/run
 rm -rf "$folder"
 threads=$(($(nproc) / 2))
 # --oversubscribe: also on a machine with one core. --bind-to none: so that a rank may use more than one.

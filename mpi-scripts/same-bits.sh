@@ -25,7 +25,7 @@ digest() {
   read -ra launcher <<<"$1"
   local threads=$2
   shift 2
-  "${launcher[@]}" "$train" --threads "$threads" "$@" >"$out/log.txt" 2>&1 ||
+  "${launcher[@]}" "$train" --threads "$threads" --save-dir none "$@" >"$out/log.txt" 2>&1 ||
     { tail -n 5 "$out/log.txt" >&2 && fail "train failed: ${launcher[*]}"; }
   sed -n '$s/^weights sha256 //p' "$out/log.txt"
 }

@@ -145,6 +145,9 @@ report() {
   [ "$too_long" = 0 ] || [ "${LOCKSTEP_BUDGETS:-}" != enforce ]
 }
 
+# Files that git does not know, outside build/.
+untracked() { [ ! -e .git ] || git ls-files --others | grep -v '^build/' || true; }
+
 run=()
 [ $# -gt 0 ] || set -- all
 for stage in "$@"; do
@@ -158,5 +161,8 @@ done
 echo "Not to be skipped: ${LOCKSTEP_REQUIRE:-(nothing: LOCKSTEP_REQUIRE is not set)}"
 # No && and no if around a stage: in such a list the shell would not stop at a stage's own failures.
 trap 'cat "$summary"; rm -f "$summary"' EXIT
+before=$(untracked)
 for stage in "${run[@]}"; do timed "$stage"; done
+written=$(LC_ALL=C comm -13 <(echo "$before") <(untracked))
+[ -z "$written" ] || fail "scripts and tests write into build/ and temporary folders only, but now there is"$'\n'"$written"
 report || fail "a stage took too long"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "backends/mpi_native.hpp"
 #include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -65,9 +65,7 @@ class BlockingContender : public Contender {
 };
 
 /// Prints messages to standard error, because standard output has the table.
-void tell_user(std::string_view text) {
-  std::fprintf(stderr, "comm-bench: %.*s\n", static_cast<int>(text.size()), text.data());
-}
+void tell_user(std::string_view text) { print_error("comm-bench", text); }
 
 void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp op) {
   const Buffer buffer{numbers.data(), {static_cast<std::int64_t>(numbers.size())}, DType::int64};

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cctype>
+#include <chrono>
+#include <cstdlib>
 #include <sstream>
 #include <utility>
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/print.hpp"
+#include "platform/mpi/time_limit.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,18 +30,20 @@ class Reader {
   Reader(const Program& program, OptionValues& values) : program_(program), values_(values) {}
 
   void command_line(int argc, const char* const* argv);
-  void configuration_file(const std::string& path);
+  /// @param limit  seconds after which the file counts as hung, and the process ends
+  void configuration_file(const std::string& path, double limit);
   void configuration(std::string text, const std::string& path);
 
  private:
   /// Finds what a name means: `alias` is our option, or else there is an answer, or neither.
-  ForeignOption lookup(std::string name) const;
+  ForeignOption lookup(const std::string& name) const;
   [[noreturn]] void refuse_unknown(const std::string& name, const std::string& place) const;
-  void option(const std::string& name, const std::optional<std::string>& value, const std::string& place);
+  /// @return whether the option is taken; not if it is needless
+  bool option(const std::string& known, const std::optional<std::string>& value, const std::string& place);
   /// Describes the rows to Boost, which splits the command line by them.
   po::options_description described() const;
   /// Gives the first word the spelling that Boost knows, which calls this before it splits the word.
-  std::vector<po::option> respell(std::vector<std::string>& words) const;
+  std::vector<po::option> respell(std::vector<std::string>& words);
   void line(std::string text, const std::string& place);
   /// Keeps the mistake that `read` throws, for `report_mistakes`. @return whether there was none
   template <typename Read>
@@ -46,6 +53,7 @@ class Reader {
 
   const Program& program_;
   OptionValues& values_;
+  std::map<std::string, std::string> typed_;  ///< what was typed for an option that `respell` has given another name
   std::string mistakes_;
   int number_of_mistakes_ = 0;
 };
@@ -67,14 +75,19 @@ void Reader::report_mistakes() const {
   if (!mistakes_.empty()) throw UsageError(mistakes_);
 }
 
-ForeignOption Reader::lookup(std::string name) const {
-  if (name.starts_with("--")) name.erase(0, 2);
+/// Returns the name with '-' in place of '_'.
+std::string with_dashes(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
-  const std::string last = name.substr(name.rfind('.') + 1);  // LearningRate.base_lr is known as base_lr
-  for (const std::string& key : {name, last}) {
-    if (const Option* row = find_option(program_, key)) return {row->name, row->name, {}};
+  return name;
+}
+
+ForeignOption Reader::lookup(const std::string& name) const {
+  const std::string key = name.substr(name.starts_with("--") ? 2 : 0);
+  const std::string last = key.substr(key.rfind('.') + 1);  // LearningRate.base_lr is known as base_lr
+  for (const std::string& one : {key, with_dashes(key), last, with_dashes(last)}) {
+    if (const Option* row = find_option(program_, one)) return {row->name, row->name, {}};
     for (const ForeignOption& other : program_.foreign) {
-      if (other.spelling == key) return other;
+      if (other.spelling == one) return other;
     }
   }
   return {};
@@ -99,11 +112,23 @@ std::string implied_value(const Domain& domain) {
   return word != nullptr ? word->implied : text != nullptr ? text->implied : "";
 }
 
-void Reader::option(const std::string& name, const std::optional<std::string>& value, const std::string& place) {
+bool Reader::option(const std::string& known, const std::optional<std::string>& value, const std::string& place) {
+  const auto typed = typed_.find(known);
+  const std::string& name = typed == typed_.end() ? known : typed->second;
   const ForeignOption meant = lookup(name);
-  if (!meant.answer.empty()) throw UsageError(echo(name) + place + ": " + std::string(meant.answer));
-  if (meant.alias.empty()) refuse_unknown(name, place);
+  if (meant.is_needless) {
+    values_.note({echo(name) + place + " is not needed: " + std::string(meant.answer)});
+    return false;
+  }
+  if (meant.alias.empty()) {
+    if (meant.answer.empty()) refuse_unknown(name, place);
+    throw UsageError(echo(name) + place + ": " + std::string(meant.answer));
+  }
   const Option& row = *find_option(program_, meant.alias);
+  if (meant.alias != meant.spelling)
+    values_.note(
+        {echo(name) + place + " is --" + row.name + (meant.answer.empty() ? "" : ": ") + std::string(meant.answer),
+         meant.answer.empty()});
   const std::string implied = implied_value(row.domain);
   if (!value && implied.empty()) {
     throw UsageError("--" + row.name + " needs a value: " + range_text(row.domain) + "; --help explains it");
@@ -111,6 +136,8 @@ void Reader::option(const std::string& name, const std::optional<std::string>& v
   if (!values_.give(row.name, parse_value(row, value.value_or(implied), place))) {
     throw UsageError("'--" + row.name + "' is given more than once" + place + "; leave one of them");
   }
+  if (row.name != "help") values_.type(row.name, value);
+  return true;
 }
 
 po::options_description Reader::described() const {
@@ -125,14 +152,18 @@ po::options_description Reader::described() const {
   return rows;
 }
 
-std::vector<po::option> Reader::respell(std::vector<std::string>& words) const {
+std::vector<po::option> Reader::respell(std::vector<std::string>& words) {
   std::string& word = words.front();
   if (word == "-c") word = "--config";
   if (word == "-h") word = "--help";
   if (word == "-o") word = "--opts";
   const std::size_t end = std::min(word.find('='), word.size());
   const std::string_view ours = word.starts_with('-') ? lookup(word.substr(0, end)).alias : "";
-  if (!ours.empty()) word.replace(0, end, "--" + std::string(ours));
+  if (!ours.empty()) {
+    const std::string known = "--" + std::string(ours);
+    typed_[known] = word.substr(0, end);
+    word.replace(0, end, known);
+  }
   // To Boost only what begins with "--" is an option. A "-" before a digit is a sign.
   if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0) word.insert(0, "--");
   if (word.starts_with("--") && word.find('=') == word.size() - 1) {
@@ -148,18 +179,20 @@ void Reader::command_line(int argc, const char* const* argv) {
   po::command_line_parser parser(argc, argv);
   parser.options(rows).style(style::allow_long | style::long_allow_adjacent | style::long_allow_next);
   parser.allow_unregistered().extra_style_parser([this](auto& words) { return respell(words); });
-  bool is_right = true;
+  bool is_taken = true;
   for (const po::option& given : parser.run().options) {
     const std::optional value = given.value.empty() ? std::nullopt : std::optional(given.value.front());
-    if (given.string_key.empty() && !is_right) continue;  // the value of an option that is wrong
-    is_right = keep_mistake([&] {
+    if (given.string_key.empty() && !is_taken) continue;  // the value of an option that is wrong or needless
+    is_taken = false;
+    keep_mistake([&] {
       if (given.string_key == "opts") {  // -o name=value name=value …
         if (!value) throw UsageError("-o needs name=value, and more of them");
         for (const std::string& one : given.value) keep_mistake([&] { line(one, ""); });
+        is_taken = true;
       } else if (given.string_key.empty()) {
         throw UsageError("'" + echo(*value) + "' belongs to no option; options start with '--'");
       } else {
-        option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
+        is_taken = option((given.string_key.starts_with('-') ? "" : "--") + given.string_key, value, "");
       }
     });
   }
@@ -206,16 +239,47 @@ void Reader::line(std::string text, const std::string& place) {
   const bool is_name = !name.empty() && name.find_first_not_of(
                                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                             "0123456789_-.") == std::string::npos;
-  if (!is_name || value.empty()) {
+  if (!is_name || value.empty() || value.find('\0') != std::string::npos) {
     throw UsageError("invalid line '" + echo(text) + "'" + place + "; a line must be 'name = value' or 'name: value'");
   }
   if (name == "config") throw UsageError("'config'" + place + ": a configuration file cannot name another one");
   keep_mistake([&] { option(name, unquoted(value), place); });
 }
 
-void Reader::configuration_file(const std::string& path) {
+/// Refuses a file whose options are nested, such as those of PaddlePaddle, of which every line would be wrong.
+void refuse_nesting(const std::string& text, const std::string& path) {
+  std::istringstream lines(text);
+  std::string heading;  // the last line, if it may begin a block
+  std::size_t indentation = 0;
+  int number = 0;
+  for (std::string one; std::getline(lines, one);) {
+    ++number;
+    const std::string line = trimmed(without_comment(one));
+    if (line.empty()) continue;
+    const std::size_t blanks = one.find_first_not_of(" \t");
+    const bool is_section =
+        line.front() == '[' && line.back() == ']' && line.find_first_of(",{\"") == std::string::npos;
+    const bool is_inner = !heading.empty() && (blanks > indentation || line.starts_with("- "));
+    if (is_section || is_inner) {
+      throw UsageError("--config " + echo(path, 400) + ": options cannot be nested, as '" +
+                       echo(is_inner ? heading : line) + "' before line " +
+                       std::to_string(number + (is_inner ? 0 : 1)) +
+                       " nests them; write each on a line of its own, as 'name: value', without sections");
+    }
+    heading = line.find_last_of(":[{") == line.size() - 1 ? line : "";
+    indentation = blanks;
+  }
+}
+
+void Reader::configuration_file(const std::string& path, double limit) {
   std::string text;
   try {
+    // There is no World yet, whose watchdog would notice a hang.
+    const TimeLimit end(std::chrono::duration<double>(limit), [&, name = program_.name] {
+      print_line(name, "--config " + echo(path, 400) + ": the file has not been read within " + text_of(limit) +
+                           " s; does its file system answer, or, if it is a pipe, does anybody write to it?");
+      std::_Exit(exit_timeout);
+    });
     text = read_text(path, most_configuration_bytes);
   } catch (const Error& error) {
     throw UsageError("--config " + echo(path) + ": the file cannot be read: " + error.message());
@@ -225,6 +289,7 @@ void Reader::configuration_file(const std::string& path) {
 
 void Reader::configuration(std::string text, const std::string& path) {
   if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);  // removes a byte order mark
+  refuse_nesting(text, path);
   std::istringstream lines(text);
   int number = 0;
   for (std::string one; std::getline(lines, one);) {
@@ -242,7 +307,9 @@ OptionValues read_command_line(int argc, const char* const* argv, const Program&
   Reader(program, values).command_line(argc, argv);
   if (!values.has("config")) return values;
   OptionValues in_file(program);
-  Reader(program, in_file).configuration_file(values.get<std::string>("config"));
+  const bool has_limit = find_option(program, "comm-timeout") != nullptr;
+  const double limit = has_limit ? values.get<double>("comm-timeout") : static_cast<double>(usual_deadline.count());
+  Reader(program, in_file).configuration_file(values.get<std::string>("config"), limit);
   values.add(in_file);
   return values;
 }

@@ -111,9 +111,10 @@ struct OptionGroup {
 
 /// Another program's spelling of an option, and the answer to it.
 struct ForeignOption {
-  std::string_view spelling;  ///< with its dashes if it has only one spelling; '-' stands for '_'
+  std::string_view spelling;  ///< with its dashes if it has only one spelling; '-' stands for '_', and '_' for itself
   std::string_view alias;     ///< this program's option of the same meaning; empty if there is none
-  std::string_view answer;    ///< what to tell the user instead
+  std::string_view answer;    ///< what to tell the user; beside an alias, how it differs from what was typed
+  bool is_needless = false;   ///< accepted without an effect; the answer says why
 };
 
 /// The description of a program's command line.
@@ -124,6 +125,13 @@ struct Program {
   std::vector<OptionGroup> groups;
   std::string notes = {};                       ///< paragraphs after the options
   std::span<const ForeignOption> foreign = {};  ///< in any order
+};
+
+/// What a user should know about an option that was understood in another way than it was typed.
+struct OptionNote {
+  std::string text;
+  bool is_plain = false;    ///< only another name of the same
+  bool is_in_file = false;  ///< in a configuration file
 };
 
 /// The values of a program's options: the given value of each, or its default.
@@ -168,8 +176,17 @@ class OptionValues {
   bool give(const std::string& name, OptionValue value) { return given_.emplace(name, std::move(value)).second; }
   /// Removes a given value. @return whether there was one
   bool remove(const std::string& name) { return given_.erase(name) != 0; }
-  /// Adds the values that only a configuration file has.
+  /// Adds the values that only a configuration file has, and its notes.
   void add(const OptionValues& file);
+
+  /// Adds an option as it was typed, under this program's name of it. @param value  nothing if there was none
+  void type(const std::string& name, const std::optional<std::string>& value);
+  void note(OptionNote note) { notes_.push_back(std::move(note)); }
+  [[nodiscard]] const std::vector<OptionNote>& notes() const { return notes_; }
+  /// Returns what lockstep-launch asks for, as fields that end with a zero byte: a mark, "word " and each word of the
+  /// command line under this program's names, "value " and NAME=VALUE for each given option, "note " and each note
+  /// about the command line.
+  [[nodiscard]] std::string for_launcher() const;
 
  private:
   [[nodiscard]] std::optional<OptionValue> find(std::string_view name) const;
@@ -180,6 +197,8 @@ class OptionValues {
   std::map<std::string, OptionValue, std::less<>> given_;
   std::map<std::string, OptionValue, std::less<>> defaults_;
   std::set<std::string, std::less<>> from_file_;
+  std::vector<std::string> words_;
+  std::vector<OptionNote> notes_;
 };
 
 /// Returns the row of an option, or null.
@@ -196,7 +215,8 @@ std::string range_text(const Domain& domain);
 /// Reads the command line and, if it has `--config FILE` (or -c FILE), that file. The file has lines `name = value` or
 /// `name: value`, with `#` before a comment; the command line overrides the file. A value may be in quotation marks;
 /// within single ones, '' is a single quotation mark. Options are written in full, with '_' or '-'; `-o name=value …`
-/// gives some as in a configuration file. A word that belongs to no option is rejected.
+/// gives some as in a configuration file. A word that belongs to no option is rejected, and
+/// so is a file with nested options.
 /// @throws UsageError with a line for each mistake, which names option, value, range and place
 OptionValues read_command_line(int argc, const char* const* argv, const Program& program);
 

@@ -135,11 +135,12 @@ std::string markdown(const std::string& text) {
 }  // namespace
 
 OptionGroup general_options() {
-  static const std::vector<std::string_view> formats = {"text", "man", "markdown", "completion"};
+  static const std::vector<std::string_view> formats = {"text", "man", "markdown", "completion", "launcher"};
   return {"General",
           {{.name = "help",
             .domain = Word{formats, false, "text"},
-            .help = "print this text, or with --help=FORMAT the same in another format",
+            .help = "print this text, or with --help=FORMAT the same in another format; launcher prints the options "
+                    "that are given, for lockstep-launch",
             .of_each_rank = true},
            {.name = "version",
             .domain = Switch{},
@@ -154,6 +155,7 @@ std::string requested_text(const OptionValues& values, const Program& program) {
   if (format == "man") return help_man(program);
   if (format == "markdown") return help_markdown(program);
   if (format == "completion") return help_completion(program);
+  if (format == "launcher") return values.for_launcher();
   return values.get<bool>("version") ? version_text(program.name) : "";
 }
 

@@ -214,6 +214,35 @@ void OptionValues::refuse(const std::vector<Conflict>& conflicts) {
 void OptionValues::add(const OptionValues& file) {
   for (const auto& [name, value] : file.given_)
     if (give(name, value)) from_file_.insert(name);
+  for (OptionNote note : file.notes_) {
+    note.is_in_file = true;
+    notes_.push_back(std::move(note));
+  }
+}
+
+void OptionValues::type(const std::string& name, const std::optional<std::string>& value) {
+  const bool is_apart = value && !value->empty() && !value->starts_with('-');  // else the value needs a '='
+  words_.push_back("--" + name + (value && !is_apart ? '=' + *value : ""));
+  if (is_apart) words_.push_back(*value);
+}
+
+namespace {
+
+/// The first field for lockstep-launch, which also looks for it in a program's file before it asks the program.
+[[gnu::used]] constexpr char launcher_mark[] = "lockstep-launch may ask this program for its options";
+
+}  // namespace
+
+std::string OptionValues::for_launcher() const {
+  std::string text = launcher_mark + std::string(1, '\0');
+  const auto field = [&text](std::string_view kind, const std::string& what) {
+    text += std::string(kind) + what + std::string(1, '\0');
+  };
+  for (const std::string& word : words_) field("word ", word);
+  for (const auto& [name, value] : given_) field("value ", name + '=' + text_of(value));
+  for (const OptionNote& note : notes_)
+    if (!note.is_in_file) field("note ", note.text);
+  return text;
 }
 
 namespace {

@@ -22,7 +22,7 @@ int run_app(std::string_view app, const WorldOptions& options, const std::functi
 }
 
 int print_once(std::string_view app, const std::string& text) {
-  if (first_process(read_environment())) std::fputs(text.c_str(), stdout);
+  if (first_process(read_environment())) std::fwrite(text.data(), 1, text.size(), stdout);
   const auto failure = flush_output();
   if (!failure) return exit_success;
   print_error(app, "cannot write all of standard output: " + *failure);

@@ -82,8 +82,8 @@ class Builder {
     if (const auto* send = std::get_if<Send>(&step)) plan_.send(in_lane(send->peer), moved(send->from));
     if (const auto* receive = std::get_if<Receive>(&step)) plan_.receive(in_lane(receive->peer), moved(receive->to));
     if (const auto* sum = std::get_if<ReceiveReduce>(&step))
-      plan_.receive_reduce(in_lane(sum->peer), moved(sum->to), moved(sum->own));
-    if (const auto* sum = std::get_if<Reduce>(&step)) plan_.reduce(moved(sum->to), moved(sum->from));
+      plan_.receive_reduce(in_lane(sum->peer), moved(sum->to), moved(sum->own), sum->first);
+    if (const auto* sum = std::get_if<Reduce>(&step)) plan_.reduce(moved(sum->to), moved(sum->from), sum->first);
   }
   /// Returns the rank of this lane on a node. Nodes of equal size are numbered one after the other.
   [[nodiscard]] int in_lane(int node) const { return node * size() + local_; }

@@ -43,12 +43,11 @@ struct Job {
 
 std::vector<Job> jobs_of_this_host() {
   std::map<std::string, Job> jobs;
-  for (const int process : lockstep::processes_with_side_channel()) {
-    const auto text = lockstep::ask_process(process, "job", std::chrono::milliseconds(500));
-    const auto table = text ? lockstep::job_from_json(*text) : std::nullopt;
-    if (!table) continue;  // it ends, or is stopped; another process of its job may answer
-    jobs[*text].table = *table;
-    jobs[*text].processes.push_back(process);
+  for (const auto& [process, text] : lockstep::ask_this_host("job", std::chrono::milliseconds(1000))) {
+    const auto table = lockstep::job_from_json(text);
+    if (!table) continue;
+    jobs[text].table = *table;
+    jobs[text].processes.push_back(process);
   }
   std::vector<Job> all;
   for (auto& [text, job] : jobs) all.push_back(std::move(job));

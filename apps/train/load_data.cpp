@@ -9,6 +9,7 @@
 
 #include "apps/common/same_options.hpp"
 #include "base/hash.hpp"
+#include "base/nearest.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -23,7 +24,7 @@ std::string name_of_data(const World& world, const Options& options) {
   const Phase phase(world.group(), "comparing --data-dir");
   const std::vector<std::string> all = all_gather_strings(world.group(), options.data_dir);
   const bool differ = std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end();
-  const std::string folder = differ ? " from its --data-dir" : " from '" + options.data_dir + "'";
+  const std::string folder = differ ? " from its --data-dir" : " from '" + echo(options.data_dir, 400) + "'";
   return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
 }
 

@@ -126,14 +126,18 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "words (crnn); top5_accuracy counts labels among the 5 likeliest classes. There is no mAP yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
-          "'-'. Unless said otherwise, ranks must have the same options; they compare them before they start.\n\n"
-          "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM and "
-          "SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these signals, or any "
-          "signal before training has begun, ends the program at once. To stop a run send SIGUSR2 to Open MPI's "
+          "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must have "
+          "the same options; they compare them before they start.\n\n"
+          "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM, "
+          "SIGHUP and SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these "
+          "signals, or any signal before training has begun, ends the program at once; a signal that is ignored, as "
+          "nohup does with SIGHUP, stays ignored. To stop a run send SIGUSR2 to Open MPI's "
           "mpirun, which passes it and SIGUSR1 on and waits; with MPICH, whose mpirun passes on SIGUSR1 only, send it "
           "to a rank. After a Ctrl-C or SIGTERM, Open MPI's mpirun sends SIGTERM to the ranks, soon kills them, and "
           "returns 1: Open MPI 5 kills them after a quarter of a second, and Open MPI 4 after a second, or what --mca "
-          "odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.",
+          "odls_base_sigkill_timeout SECONDS says. Under Slurm use scancel JOBID.\n\n"
+          "A run that ends and whose final state is in no checkpoint, because --save-dir became full or was removed, "
+          "ends with exit code 5 instead of 0 or 3, and its last line says why.",
       .foreign = foreign_options()};
 }
 
@@ -144,7 +148,10 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
   const Program program = describe_train(options.program, registry, options);
   OptionValues values = read_command_line(argc, argv, program);
   line.to_print = requested_text(values, program);
-  if (!line.to_print.empty()) return line;
+  const bool is_checked = line.to_print.empty() || values.get<std::string>("help") == "launcher";
+  if (!is_checked) return line;
+  for (const OptionNote& note : values.notes())
+    if (!note.is_plain) line.notes.push_back(note.text);
   if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
   const std::vector<OptionValues::Conflict> conflicts = store_in(options, values, registry);
   options.settings = settings_to_compare(values);

@@ -86,7 +86,8 @@ inline bool continues_in_folder(const Options& o) {
 
 struct CommandLine {
   Options options;
-  std::string to_print;  ///< text for --help or --version instead of a run; otherwise empty
+  std::string to_print;            ///< text for --help or --version instead of a run; otherwise empty
+  std::vector<std::string> notes;  ///< about options that have no effect, or mean something else than they seem to
 };
 
 /// The file with the options of the run that --resume means.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/nearest.hpp"
+#include "platform/watchdog/process.hpp"
 
 namespace lockstep::train {
 
@@ -26,6 +27,7 @@ Reporter::~Reporter() {
 }
 
 void Reporter::tick() {
+  const Onlooker onlooker;
   std::unique_lock lock(mutex_);
   while (!ends_.wait_for(lock, std::chrono::milliseconds(250), [this] { return ending_; })) display_.tick();
 }
@@ -99,11 +101,17 @@ void Reporter::epoch(const observe::EpochEvent& event) {
 
 void Reporter::checkpoint(const observe::CheckpointEvent& event) {
   write(event);
-  if (event.error.empty()) {
-    last_checkpoint_ = event.path;
-  } else if (notice_) {
-    notice_("no checkpoint of step " + std::to_string(event.step) + ": " + event.error + "; training goes on");
-  }
+  const std::string what = "checkpoint of step " + std::to_string(event.step);
+  const bool is_complete = !event.path.empty();
+  last_failure_ = is_complete ? "" : event.error;
+  if (is_complete) last_checkpoint_ = event.path;
+  if (!notice_) return;
+  if (is_complete && tried_elsewhere_) notice_("the " + what + " is in " + event.path + " (--save-fallback)");
+  tried_elsewhere_ = event.tries_elsewhere;
+  if (event.error.empty()) return;
+  if (is_complete) return notice_("the " + what + " is complete, but: " + event.error + "; training goes on");
+  notice_("no " + what + (event.tries_elsewhere ? " in --save-dir: " : ": ") + event.error +
+          (event.tries_elsewhere ? "; --save-fallback is tried" : "; training goes on"));
 }
 
 }  // namespace lockstep::train

@@ -57,6 +57,8 @@ class Reporter : public trainer::Listener {
   void checkpoint(const observe::CheckpointEvent& event) override;
   /// The path of the last checkpoint; empty if there is none.
   [[nodiscard]] const std::string& last_checkpoint() const { return last_checkpoint_; }
+  /// Why the last checkpoint could not be written; empty if it could.
+  [[nodiscard]] const std::string& last_failure() const { return last_failure_; }
 
  private:
   template <typename Event>
@@ -78,6 +80,8 @@ class Reporter : public trainer::Listener {
   std::function<void(std::string_view)> notice_;
   bool lost_metrics_ = false;
   std::string last_checkpoint_;
+  std::string last_failure_;
+  bool tried_elsewhere_ = false;  // the last checkpoint could not be written into the folder of the run
   bool ending_ = false;
   std::condition_variable ends_;
   std::thread ticker_;

@@ -12,6 +12,7 @@
 
 #include "apps/common/command_line.hpp"
 #include "apps/common/version.hpp"
+#include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -102,12 +103,12 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
     of_model += tensor.in_model ? 1 : 0;
     if (tensor.is_loaded()) {
       ++loaded;
-      const std::string part = tensor.name.substr(0, tensor.name.find('.'));
+      const std::string part = echo(tensor.name.substr(0, tensor.name.find('.')));
       auto known = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == part; });
       if (known == parts.end()) known = parts.insert(known, {part, 0});
       ++known->second;
     } else {
-      rows.push_back({tensor.name, tensor.not_real.empty() ? extents_text(tensor.in_file) : tensor.not_real,
+      rows.push_back({echo(tensor.name), tensor.not_real.empty() ? extents_text(tensor.in_file) : tensor.not_real,
                       extents_text(tensor.in_model), tensor.in_model ? "drawn by --seed" : "not used"});
     }
   }
@@ -139,7 +140,7 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
     const auto value = before->second.find(setting.name);
     if (value == before->second.end() || value->second == setting.value) continue;
     if (std::find(std::begin(of_one_run), std::end(of_one_run), setting.name) != std::end(of_one_run)) continue;
-    text += "changed since: " + setting.name + ' ' + value->second + ", now " + setting.value + '\n';
+    text += "changed since: " + setting.name + ' ' + echo(value->second, 400) + ", now " + setting.value + '\n';
   }
   return text;
 }
@@ -194,7 +195,7 @@ std::string agreed_path(const World& world, const std::string& option, const std
   const auto named = [&](auto place) {
     const Rank rank{static_cast<int>(place - all.begin())};
     return "rank " + std::to_string(rank.value) + " on " + world.group().host_of(rank) + " has " + option + ' ' +
-           *place;
+           echo(*place, 400);
   };
   throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
               {.peers = {static_cast<int>(other - all.begin())}})

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -36,6 +35,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
+#include "platform/mpi/print.hpp"
 #include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
@@ -64,6 +64,13 @@ observe::StartEvent start_event(const World& world, const Options& options, cons
           .epochs = options.trainer.epochs,
           .batch = options.trainer.batch,
           .hosts = world.hosts()};
+}
+
+void report_start(const World& world, const Options& options, const ops::Ops& ops, const observe::RunLength& run,
+                  Voice& voice) {
+  if (voice.reporter() == nullptr) return;
+  const Phase phase(world.group(), "writing the first metrics", Phase::Kind::work);
+  voice.reporter()->start(start_event(world, options, ops), run);
 }
 
 void write_trace(const World& world, const Options& options, RunFiles& files, const observe::TraceRecorder* recorder,
@@ -139,9 +146,7 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 }
 
 /// Prints the library's messages to standard error, because standard output belongs to the run.
-void tell_user(const Options& options, std::string_view text) {
-  std::fprintf(stderr, "%s: %.*s\n", options.program.c_str(), static_cast<int>(text.size()), text.data());
-}
+void tell_user(const Options& options, std::string_view text) { print_error(options.program, text); }
 
 /// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
@@ -302,7 +307,7 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.print(load_weights(world, *trainer, options));
   if (options.explain && world.rank() == Rank{0}) voice.print(explanation(options, *group, *trainer));
   if (options.explain_step) show_step(world, options, graph, *ops, voice);
-  if (Reporter* reporter = voice.reporter()) reporter->start(start_event(world, options, *ops), run);
+  report_start(world, options, *ops, run, voice);
   if (options.eval_only) return evaluate_only(*trainer, *group, data.test->size(), voice);
   signals.handle();
   Training training(options, voice, std::move(group), std::move(trainer));
@@ -318,7 +323,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
     training.run_elastic(world, run, {.group = make_group, .trainer = make_trainer});
   }
   write_trace(world, options, files, observer, voice);
-  return training.result().stopped_by == 0 ? exit_success : exit_stopped;
+  voice.print(training.not_saved_text());
+  return training.exit_code();
 }
 
 }  // namespace lockstep::train

@@ -46,7 +46,6 @@ void on_signal(int signal) {
 
 StopSignals::StopSignals() {
   first_signal = 0;
-  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], nullptr, &before_[i]);
   sigset_t taken;
   sigemptyset(&taken);
   for (const int signal : signals) sigaddset(&taken, signal);
@@ -67,7 +66,10 @@ void StopSignals::handle() {
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (const int signal : signals) sigaction(signal, &action, nullptr);
+  for (const int signal : signals) {
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
+  }
 }
 
 StopSignals::~StopSignals() {
@@ -76,7 +78,6 @@ StopSignals::~StopSignals() {
   }
   thread_.join();
   close(end_);
-  for (std::size_t i = 0; i < signals.size(); ++i) sigaction(signals[i], &before_[i], nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }
 
@@ -85,6 +86,7 @@ const std::atomic<int>& StopSignals::save_requests() { return saves; }
 
 std::string signal_name(int signal) {
   switch (signal) {
+    case SIGHUP: return "SIGHUP";
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
     case SIGUSR2: return "SIGUSR2";

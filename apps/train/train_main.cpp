@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/common/run_app.hpp"
@@ -15,6 +17,7 @@
 #include "apps/train/run_folder.hpp"
 #include "apps/train/session.hpp"
 #include "lockstep/train.hpp"
+#include "platform/mpi/print.hpp"
 
 namespace lockstep {
 namespace {
@@ -33,6 +36,7 @@ std::string needs_memory(const train::Options& options, const World& world) {
 }  // namespace
 
 int train_main(int argc, char** argv, const Registry& registry) {
+  open_standard_streams();  // before any file is opened
   train::CommandLine command_line;
   std::string mistake;
   try {
@@ -40,6 +44,10 @@ int train_main(int argc, char** argv, const Registry& registry) {
     if (command_line.to_print.empty()) train::start_ranks(argc, argv, command_line.options);
   } catch (const UsageError& error) {
     mistake = error.what();
+  }
+  if (!mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
+    print_error(program_name(argc, argv), mistake);  // without MPI, since lockstep-launch asks before it starts ranks
+    return exit_usage;
   }
   if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
@@ -57,6 +65,8 @@ int train_main(int argc, char** argv, const Registry& registry) {
     std::vector<Setting> settings = train::facts_to_compare(command_line.options);
     settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
     require_same_start(world, program_name(argc, argv), mistake, settings);
+    if (world.rank() == Rank{0})
+      for (const std::string& note : command_line.notes) print_error(program_name(argc, argv), "note: " + note);
     train::complete_for(world.size(), command_line.options);
     if (const std::string why = world.why_not_elastic(); command_line.options.min_ranks > 0 && !why.empty())
       throw UsageError("--min-ranks " + std::to_string(command_line.options.min_ranks) + ": " + why);

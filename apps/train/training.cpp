@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <exception>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "apps/train/checksum.hpp"
@@ -148,7 +150,7 @@ void Training::report_end() {
   Reporter* reporter = voice_.reporter();
   if (reporter == nullptr) return;
   reporter->print(summary_text(options_, *trainer_, seconds(), steps(), recoveries_, reporter->lost_metrics()));
-  if (!reporter->last_checkpoint().empty()) {
+  if (trainer_->is_saved() && !reporter->last_checkpoint().empty()) {
     reporter->print("model: " + reporter->last_checkpoint() + '\n');
     if (result_.stopped_by != 0) reporter->print(how_to_continue(options_, reporter->last_checkpoint()));
   }
@@ -156,6 +158,22 @@ void Training::report_end() {
   const std::string weights = weights_sha256(trainer_->replica());
   reporter->end(end_event(*trainer_, weights, seconds(), steps()));
   reporter->print("weights sha256 " + weights + '\n');
+}
+
+int Training::exit_code() const {
+  if (!trainer_->is_saved()) return exit_not_saved;
+  return result_.stopped_by == 0 ? exit_success : exit_stopped;
+}
+
+std::string Training::not_saved_text() const {
+  Reporter* reporter = voice_.reporter();
+  if (trainer_->is_saved() || reporter == nullptr) return {};
+  const std::string& last = reporter->last_checkpoint();
+  const std::string why = !reporter->last_failure().empty() ? reporter->last_failure() : last + " has been removed";
+  std::error_code error;
+  const bool is_there = !last.empty() && std::filesystem::exists(std::filesystem::path(last) / "state.json", error);
+  return "not saved: no checkpoint has the state after step " + std::to_string(result_.global_step) + ": " + why +
+         (is_there ? ". The newest one is " + last : ". This start has saved none") + '\n';
 }
 
 /// Makes all that belongs to the ranks anew. If more ranks die meanwhile, it is called again, with what was remembered

@@ -42,8 +42,10 @@ class Training {
   void run();
   /// Does the same, and goes on if ranks die, as long as --min-ranks are left. Collective.
   void run_elastic(World& world, const observe::RunLength& length, const Remake& remake);
-  /// The state at the end.
-  [[nodiscard]] const trainer::RunState& result() const { return result_; }
+  /// The exit code of the run, after run().
+  [[nodiscard]] int exit_code() const;
+  /// Says on rank 0, as the last line of the run, that no checkpoint has its final state, and why; empty if one has it.
+  [[nodiscard]] std::string not_saved_text() const;
 
  private:
   template <typename Work>

@@ -36,8 +36,8 @@ struct DistributedOptions {
   /// Whether finish() overwrites the module's buffers, such as running statistics, with rank 0's on all ranks. PyTorch
   /// does this before the next forward, which has the same effect.
   bool broadcast_buffers = true;
-  /// Whether a parameter may have no gradient on any rank in a step. Its gradient is then undefined or zero, as in a
-  /// program of one process.
+  /// Whether a parameter may have no gradient in a step, on any rank or on some ranks whose weight is above 0. If no
+  /// rank has one, it is undefined or zero, as in a program of one process.
   bool allow_unused = false;
   std::int64_t compare_every = 100;  ///< as `DataParallelOptions::compare_every`
   Observer* observer = nullptr;      ///< as `DataParallelOptions::observer`
@@ -147,7 +147,6 @@ class Replica {
       slots_[i].parameter.mutable_grad() = slots_[i].view;
     }
     if (options_.broadcast_buffers) broadcast(buffers_);
-    if (!options_.allow_unused && !step.unused.empty()) throw unused(step.unused);
     return step;
   }
 
@@ -256,7 +255,7 @@ class Replica {
     DataParallelOptions options;
     options.bucket = options_.bucket;
     options.compare_every = options_.compare_every;
-    options.allow_unused = true;  // finish() reports them itself, in the terms of libtorch
+    options.allow_unused = options_.allow_unused;
     options.observer = options_.observer;
     parallel_ = std::make_shared<DataParallel>(*group_, std::move(parameters), options);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -354,19 +353,6 @@ class Replica {
         .on_every_rank();
   }
 
-  [[nodiscard]] Error unused(const std::vector<int>& parameters) const {
-    std::string names;
-    constexpr std::size_t shown = 8;
-    for (std::size_t i = 0; i < std::min(shown, parameters.size()); ++i)
-      names += (i == 0 ? "'" : ", '") + slots_[static_cast<std::size_t>(parameters[i])].name + "'";
-    if (parameters.size() > shown) names += " and " + std::to_string(parameters.size() - shown) + " more";
-    return refusal(ErrorCode::invalid_argument,
-                   "no rank has come to a gradient of " + names +
-                       ": call backward() before finish(), let the loss depend on these parameters, freeze them "
-                       "before DistributedDataParallel is made, or set DistributedOptions::allow_unused")
-        .on_every_rank();
-  }
-
   ProcessGroup* group_;
   DistributedOptions options_;
   std::vector<Slot> slots_;
@@ -419,12 +405,12 @@ class DistributedDataParallel {
     return module_->forward(std::forward<Inputs>(inputs)...);
   }
 
-  /// Overwrites the gradients with their means over all ranks, which are the sums divided by the number of ranks. A
-  /// rank without a gradient for a parameter contributes zeros and receives the mean. Under no_sync() nothing is
-  /// reduced. Collective.
-  /// @throws Error{invalid_argument} on every rank that names the parameters for which no rank has a gradient, unless
-  ///         `allow_unused` is set; Error{invalid_argument} that names a parameter that did not require a gradient
-  ///         before, or whose size or type has changed; also as DataParallel::finish
+  /// Overwrites the gradients with their means over all ranks, which are the sums divided by the number of ranks. With
+  /// `allow_unused` a rank without a gradient for a parameter contributes zeros and receives the mean. Under no_sync()
+  /// nothing is reduced. Collective.
+  /// @throws Error{invalid_argument} on every rank that names the parameters for which no rank has a gradient, or some
+  ///         ranks have none, unless `allow_unused` is set; Error{invalid_argument} that names a parameter that did not
+  ///         require a gradient before, or whose size or type has changed; also as DataParallel::finish
   DataParallel::Step finish() { return replica_->finish(std::nullopt, {}); }
   /// Overwrites the gradients with their sums over all ranks, divided by the sum of the weights. Use it if ranks have
   /// different numbers of samples, or none. If the loss is a sum over samples, or a mean times their number, and the

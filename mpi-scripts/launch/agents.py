@@ -6,6 +6,8 @@ import shlex
 import socket
 import subprocess
 
+from launch.options import UsageError
+
 VARIABLES = ("LOCKSTEP_LAUNCH_AGENT", "OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC")
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=2"]
 
@@ -14,7 +16,10 @@ def agent():
     """The words before the host's name."""
     for name in VARIABLES:
         if os.environ.get(name):
-            return shlex.split(os.environ[name].split(":")[0])
+            try:
+                return shlex.split(os.environ[name].split(":")[0])
+            except ValueError as error:
+                raise UsageError(f"{name}={os.environ[name]}: {error}") from error
     return SSH
 
 

@@ -13,6 +13,7 @@ PATTERNS = (  # of MPI launchers and srun: the end of a rank, or of the launcher
     re.compile(r"Process name: *\[\[\d+,\d+\],(?P<rank>\d+)\]\s+Exit code: *(?P<code>\d+)"))
 OWN_LINE = re.compile(r"[^:\s]+: rank (?P<rank>\d+) on (?P<host>[^:\s]+): ")
 PEERS = re.compile(r"peer ranks? ([\d ]+)\b")
+AT_FAULT = re.compile(r"[(,] ?(?:peer|on) ranks? (\d[\d ]*)[,)]")  # the ranks that have the same error, if the speaker is among them
 
 
 @dataclasses.dataclass
@@ -21,6 +22,12 @@ class Cause:
     rank: str = ""
     host: str = ""
     line: str = ""  # of the program, if one says it
+
+    def count(self):
+        """How many ranks have failed alike."""
+        found = AT_FAULT.search(self.line)
+        ranks = set(found.group(1).split()) if found else set()
+        return len(ranks) if self.rank in ranks else 1
 
     def kind(self):
         """The text without what differs from one start to the next: the same for the same failure."""
@@ -52,6 +59,7 @@ def of_launcher(text):
 
 def of_program(lines):
     """The first line whose rank does not name another one that has a line, too; else the last line without a rank."""
+    lines = [line for line in lines if line.partition(": ")[2].partition(": ")[0] not in ("note", "warning")]
     own = [(found, line) for line in lines for found in [OWN_LINE.match(line)] if found]
     speakers = {found.group("rank") for found, _ in own}
     for found, line in own:

@@ -4,7 +4,7 @@ import collections
 import statistics
 
 from launch import cluster, host_checks
-from launch.plan import Finding, on
+from launch.plan import Finding, copied, on
 
 
 def by_value(answers, value):
@@ -32,7 +32,7 @@ def odd_ones(answers, value):
 def same_files(answers, plan):
     for host, found, other, usual in odd_ones(answers, lambda facts: facts["program"].get("id")):
         yield Finding(host, f"{plan.program} has the build id {found[:12]}, but {usual[:12]} on {other}",
-                      f"copy the program of {other}: rsync -a {plan.program} {host}:{plan.program}")
+                      f"copy the program of {other}: {copied(plan.program, host)}")
     for word, fact in ((plan.program, "program"), (plan.daemon, "daemon")):
         value = lambda facts: ", ".join(facts.get(fact, {}).get("mpi") or ()) or None
         for host, found, other, usual in odd_ones(answers, value):
@@ -41,7 +41,7 @@ def same_files(answers, plan):
         for host, found, other, usual in odd_ones(answers, lambda facts: facts["data " + path].get("hash")):
             what = [f"{answers[one]['data ' + path]['files']} files of {answers[one]['data ' + path]['bytes']} bytes" for one in (host, other)]
             yield Finding(host, f"{path} has other content than on {other} ({what[0]}, and {what[1]})",
-                          f"rsync -ac --delete {path}{'' if what[0].startswith('1 ') else '/'} {host}:{path}")
+                          copied(path, host, "-ac --delete", "" if what[0].startswith("1 ") else "/"))
 
 
 def same_gpus(answers, plan):

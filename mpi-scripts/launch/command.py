@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-from launch.options import UsageError, positive, value_of, NAME
+from launch.options import UsageError, port_of, NAME
+from launch.reader import value_of
 from launch.worker import WORKER
 
 FORWARDED = re.compile(r"(NCCL|LOCKSTEP|OMP|GOMP|UCX|EMULATED_GPU)_\w+|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER)|LD_LIBRARY_PATH|PATH")
@@ -19,7 +20,7 @@ class Launcher:
     def __init__(self):
         self.path = os.environ.get("MPIEXEC", "mpirun")
         try:
-            done = subprocess.run([self.path, "--version"], capture_output=True, text=True, check=False)
+            done = subprocess.run([self.path, "--version"], capture_output=True, text=True, errors="replace", check=False)
         except OSError as error:
             raise UsageError(f"{self.path} cannot be started ({error.strerror}): install Open MPI or MPICH, or name it in MPIEXEC") from error
         text = done.stdout + done.stderr
@@ -54,7 +55,7 @@ def command_of(launcher, options, placed, program, excluded=(), chosen=None, app
     @param excluded  network interfaces by which no host reaches another
     @param chosen    variables that the launcher has chosen
     @param appends   whether --log_dir goes on with the files that are there"""
-    port = options["start_port"][1] if "start_port" in options else os.environ.get("FLAGS_START_PORT")
+    port = port_of(options)
     log_dir = [os.path.abspath(options["log_dir"][1]), "append" if appends else "new"] if "log_dir" in options else []
     worker = ["bash", "-c", WORKER, NAME, *log_dir] if log_dir else []
     network, variables = interface_words(launcher, options, excluded)
@@ -67,10 +68,10 @@ def command_of(launcher, options, placed, program, excluded=(), chosen=None, app
             command += ["-genv", name, variables[name]]
         return [*command, "-n", ranks, *worker, *program]
     command = [launcher.path, *(["-H", listed] if listed else ["--oversubscribe"]), "-np", ranks, "--bind-to", "none", *network]
-    if launcher.is_prrte and value_of(program, "--min-ranks") not in (None, "off"):
+    if launcher.is_prrte and value_of(program, "--min-ranks") not in (None, "off", "0"):
         command += ["--with-ft", "ulfm"]
     if port:
-        command += ["--mca", "btl_tcp_port_min_v4", str(positive("--start_port", port))]
+        command += ["--mca", "btl_tcp_port_min_v4", str(port)]
     for name in sorted({*forwarded(), *variables}):
         command += ["-x", f"{name}={variables[name]}" if name in variables else name]
     return [*command, *worker, *program]
@@ -99,7 +100,7 @@ def without_host(command, host):
     command = list(command)
     command[place] = ",".join(kept)
     for number, word in enumerate(command[:program_at(command) or len(command)]):
-        if word in COUNT_OPTIONS and command[number + 1].isdigit():
+        if word in COUNT_OPTIONS and command[number + 1].isdecimal():
             ranks = int(command[number + 1])
             slots = dropped.partition(":")[2].split(":")[0]
             command[number + 1] = str(ranks - int(slots) if slots else ranks * len(kept) // len(entries))
@@ -110,6 +111,6 @@ def without_host(command, host):
 def ranks_in(command):
     """How many ranks a command starts; None if it does not say so."""
     for number, word in enumerate(command[:program_at(command) or len(command)]):
-        if word in COUNT_OPTIONS and number + 1 < len(command) and command[number + 1].isdigit():
+        if word in COUNT_OPTIONS and number + 1 < len(command) and command[number + 1].isdecimal():
             return int(command[number + 1])
     return None

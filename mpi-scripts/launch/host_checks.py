@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the facts of one host (probe.py) say about the start of a run there. Each check yields findings."""
+import os
 import re
 import shlex
 
 from launch import agents
-from launch.plan import Finding, on
+from launch.plan import Finding, copied, on
 
 MIB = 1 << 20
 SHM_PER_RANK, SHM_PER_GPU = 8 * MIB, 32 * MIB  # of Open MPI's and NCCL's files in /dev/shm
@@ -12,6 +13,7 @@ LEAST_MEMORY, LITTLE_MEMORY = 128 * MIB, 512 * MIB  # of a rank: its libraries a
 LEAST_ADDRESS_SPACE = 2 << 30
 LEAST_FILES = 256
 LITTLE_TMP = 16 * MIB
+LITTLE_ROOM = 256 * MIB  # of checkpoints
 
 
 def reachable(host, facts, plan):
@@ -39,16 +41,16 @@ def reachable(host, facts, plan):
 def program(host, facts, plan):
     word, found = plan.program, facts["program"]
     if found.get("timeout"):
-        yield Finding(host, f"{word} cannot be read in time", f"{on(host, 'df ' + word)}: does the file system answer?")
+        yield Finding(host, f"{word} cannot be read in time", f"{on(host, 'df ' + shlex.quote(word))}: does the file system answer?")
     elif found.get("error") == "not executable":
-        yield Finding(host, f"{found['path']} is not executable", on(host, f"chmod +x {found['path']}"))
+        yield Finding(host, f"{found['path']} is not executable", on(host, f"chmod +x {shlex.quote(found['path'])}"))
     elif found.get("error"):
-        yield Finding(host, f"the program {word} is {found['error']}", f"rsync -a {word} {host}:{word}, or use a shared file system")
+        yield Finding(host, f"the program {word} is {found['error']}", f"{copied(word, host)}, or use a shared file system")
     elif found["missing"]:
         yield Finding(host, f"{word} lacks the libraries {', '.join(found['missing'])}",
                       f"install them on {host}, or name their folder in LD_LIBRARY_PATH, which is forwarded")
     if not facts["folder"]:
-        yield Finding(host, "the working folder of the launcher does not exist", on(host, "mkdir -p \"$PWD\"") + ", or give absolute paths", False)
+        yield Finding(host, "the working folder of the launcher does not exist", on(host, "mkdir -p " + shlex.quote(os.getcwd())) + ", or give absolute paths", False)
 
 
 def daemon(host, facts, plan):
@@ -62,15 +64,23 @@ def files(host, facts, plan):
     for path in plan.data:
         found = facts["data " + path]
         if found.get("timeout"):
-            yield Finding(host, f"{path} cannot be read in time", f"{on(host, 'ls ' + path)}: does the file system answer? Mount it again")
+            yield Finding(host, f"{path} cannot be read in time", f"{on(host, 'ls ' + shlex.quote(path))}: does the file system answer? Mount it again")
         elif found.get("strange"):
-            yield Finding(host, found["error"], on(host, "ls -l " + found["strange"]))
+            yield Finding(host, found["error"], on(host, "ls -l " + shlex.quote(found["strange"])))
         elif found.get("error"):
-            yield Finding(host, f"{path} cannot be read ({found['error']})", f"rsync -a {path} {host}:{path}, or use a shared file system")
+            yield Finding(host, f"{path} cannot be read ({found['error']})", f"{copied(path, host)}, or use a shared file system")
     for path in plan.writable:
         found = facts["writable " + path]
         if found.get("error"):
-            yield Finding(host, f"{path} cannot be written ({found['error']})", f"choose another folder, or {on(host, 'mkdir -p ' + path)}")
+            yield Finding(host, f"{path} cannot be written ({found['error']})", f"choose another folder, or {on(host, 'mkdir -p ' + shlex.quote(path))}")
+    if plan.saves and host == plan.hosts[0]:  # rank 0 writes for all
+        found = facts["writable " + plan.saves]
+        if found.get("error"):
+            yield Finding(host, f"checkpoints cannot be saved in {plan.saves} ({found['error']})", "another --save-dir, or --save-dir none",
+                          plan.must_save)
+        elif found["free"] < LITTLE_ROOM:
+            yield Finding(host, f"there are {found['free'] // MIB} MiB free for checkpoints in {plan.saves}",
+                          f"free space, choose another --save-dir, or name a second one with --save-fallback; {on(host, 'df ' + shlex.quote(plan.saves))}", False)
 
 
 def clock(host, facts, plan):

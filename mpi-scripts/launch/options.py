@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher's options: what was typed, which hosts have how many ranks, and the program with its options."""
+"""The launcher's options: what was typed, which hosts have how many ranks, and the program."""
 import os
-import pathlib
 import re
-import shutil
-import sys
+import select
+import stat
+import time
 
 NAME = "lockstep-launch"
 # What takes a value, by the name that stands for it.
@@ -14,12 +14,15 @@ VALUES = {"hosts": "hosts", "ips": "hosts", "H": "hosts", "host": "hosts", "host
           "ifname": "ifname", "start-port": "start_port", "log-dir": "log_dir", "master-addr": None, "master-port": None,
           "master": None, "job-id": None, "rdzv-backend": None, "rdzv-endpoint": None, "rdzv-id": None,
           "max-restart": "max_restart", "max-restarts": "max_restart", "min-ranks": "min_ranks"}
-FLAGS = {"dry-run": "dry_run", "preflight": "preflight", "no-preflight": "no_preflight", "use-env": None, "standalone": None}
-# Options of other trainers, by train's option; with None they are not needed.
-RENAMED = {"-c": "--config", "--cfg": "--config", "--data": "--data-dir", "--save_dir": "--save-dir",
-           "--save_interval": "--save-steps", "--num_workers": "--workers"}
-NEEDLESS = {"--eval": "train evaluates after each epoch", "--do_eval": "train evaluates after each epoch",
-            "--use_vdl": "train writes --metrics FILE instead of VisualDL's logs"}
+FLAGS = {"dry-run": "dry_run", "preflight": "preflight", "no-preflight": "no_preflight", "use-env": None, "standalone": None,
+         "no-python": None}
+# Scripts of other frameworks that mean lockstep's train, and others, which it must not take for these.
+TRAINS = re.compile(r"(.*[_.-])?train([_.-].*)?\.py")
+EVALUATES = re.compile(r"(e?val|validate|evaluate|validation|evaluation)([_.-].*)?\.py")
+LAUNCHES = re.compile(r"(torch|paddle)\..*|.*\.launch")  # Python's modules that start others
+FLAG_OF_PYTHON = re.compile(r"-[bBdEiIOPqRsSuvx]+")
+SECONDS = 10  # for a file of hosts, which may be a pipe
+LONGEST = 1 << 20  # bytes of it
 
 
 class UsageError(Exception):
@@ -27,16 +30,25 @@ class UsageError(Exception):
 
 
 def without_foreign_launcher(words):
-    """Drops "fleetrun", "torchrun" and "python -m MODULE"."""
-    if words and os.path.basename(words[0]) in ("fleetrun", "torchrun"):
-        return words[1:]
-    if len(words) > 2 and re.fullmatch(r"python[\d.]*", os.path.basename(words[0])) and words[1] == "-m":
-        return words[3:]
+    """Drops "fleetrun", "torchrun", "python -m MODULE" of a launcher, and "python" before a script that trains or evaluates."""
+    name = os.path.basename(words[0]) if words else ""
+    if name in ("fleetrun", "torchrun", "horovodrun"):
+        return without_foreign_launcher(words[1:])
+    if not re.fullmatch(r"python[\d.]*", name):
+        return list(words)
+    number = 1
+    while number < len(words) and (FLAG_OF_PYTHON.fullmatch(words[number]) or words[number] in ("-W", "-X")):
+        number += 2 if words[number] in ("-W", "-X") else 1
+    script = os.path.basename(words[number]) if number < len(words) else ""
+    if TRAINS.fullmatch(script) or EVALUATES.fullmatch(script):
+        return words[number:]
+    if script == "-m" and number + 1 < len(words) and LAUNCHES.fullmatch(words[number + 1]):
+        return without_foreign_launcher(words[number + 2:])
     return list(words)
 
 
 def positive(name, text):
-    if not re.fullmatch(r"[1-9]\d{0,6}", text):
+    if not re.fullmatch(r"[1-9]\d{0,6}", text, re.ASCII):
         raise UsageError(f"{name} {text}: give a number from 1 on")
     return int(text)
 
@@ -48,6 +60,7 @@ def parse(words):
     while words and words[0].startswith("-"):
         word = words.pop(0)
         if word == "--":
+            words = without_foreign_launcher(words)
             break
         name, has_value, value = word.partition("=")
         key = name.lstrip("-").replace("_", "-")
@@ -65,20 +78,48 @@ def parse(words):
         if target in options and target is not None and options[target] != (name, value):
             raise UsageError(f"{name} {value} and {' '.join(options[target])} say the same thing twice: leave one out")
         options[target] = (name, value)
+        words = without_foreign_launcher(words)
     if not words:
         raise UsageError("which program? For instance: train --model lenet")
     return options, words
+
+
+def port_of(options):
+    """The first TCP port of MPI; None where nobody has said it. @throws UsageError"""
+    option = options.get("start_port", ("FLAGS_START_PORT", os.environ.get("FLAGS_START_PORT")))
+    port = positive(*option) if option[1] else None
+    if port and port > 65535:
+        raise UsageError(f"{' '.join(option)}: give a TCP port, at most 65535")
+    return port
+
+
+def text_of(option):
+    """The text of an option's file, which may be a pipe, but must end. @throws UsageError"""
+    said, text, end = " ".join(option), b"", time.monotonic() + SECONDS
+    try:
+        with open(os.open(option[1], os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as file:
+            is_pipe = stat.S_ISFIFO(os.fstat(file.fileno()).st_mode)
+            while True:
+                select.select([file], [], [], max(0, end - time.monotonic()))
+                data = file.read(65536)
+                if data == b"" and (text or not is_pipe):
+                    return text.decode("utf-8-sig", errors="replace")
+                text += data or b""
+                if len(text) > LONGEST:
+                    raise UsageError(f"{said}: the file is longer than {LONGEST} bytes")
+                if time.monotonic() > end:
+                    raise UsageError(f"{said}: the file has not ended within {SECONDS} s; is it a pipe into which nobody writes?")
+                if not data:
+                    time.sleep(0.01)  # nobody has opened the other end of the pipe yet
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{said}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def hosts_of(options):
     """Pairs of each host and its number of ranks, which is None where nobody has said it."""
     entries = []
     if "hostfile" in options:
-        file = pathlib.Path(options["hostfile"][1])
-        try:
-            lines = file.read_text().splitlines()
-        except OSError as error:
-            raise UsageError(f"{' '.join(options['hostfile'])}: {error.strerror}") from error
+        lines = text_of(options["hostfile"]).splitlines()
         entries = [re.sub(r"\s+(slots|max_slots)\s*=\s*", ":", line.split("#")[0].strip()) for line in lines]
     if "hosts" in options:
         if entries:
@@ -88,10 +129,13 @@ def hosts_of(options):
     for entry in filter(None, (entry.strip() for entry in entries)):
         host, _, slots = entry.partition(":")
         if not re.fullmatch(r"[\w.-]+", host):
-            raise UsageError(f"'{entry}' is no host: write NAME or NAME:RANKS")
+            raise UsageError(f"{entry[:80]!r} is no host: write NAME or NAME:RANKS")
         if host in (known for known, _ in hosts):
             raise UsageError(f"host {host} is listed twice: write {host}:N for N ranks")
         hosts.append((host, positive(host, slots.split(":")[0]) if slots else None))
+    listed = options.get("hosts", options.get("hostfile"))
+    if listed and not hosts:
+        raise UsageError(f"{' '.join(listed)}: there are no hosts in it; leave it out to start all ranks on this host")
     if "nodes" in options:
         nodes = positive(*options["nodes"])
         if hosts and nodes != len(hosts):
@@ -122,60 +166,3 @@ def spread(options, hosts):
         raise UsageError(f"{' '.join(options['ranks'])}: {number} hosts need a rank each at least")
     filled = iter([left // open_hosts + (i < left % open_hosts) for i in range(open_hosts)])
     return [count or next(filled) for count in counts]
-
-
-def program_of(word):
-    """lockstep's train where a trainer of another framework is named, and the path of any other program."""
-    if not word.endswith(".py") and (os.sep in word or word != "train"):
-        return word
-    root = pathlib.Path(__file__).resolve().parents[2]  # of the repository; installed, it is share
-    builds = sorted(root.glob("build/*/bin/train"), key=lambda path: -path.stat().st_mtime)
-    in_path = [pathlib.Path(found) for found in [shutil.which("train")] if found]
-    for found in [pathlib.Path(sys.argv[0]).resolve().parent / "train", *in_path, *builds]:
-        if found.is_file() and os.access(found, os.X_OK):
-            return str(found)
-    raise UsageError(f"{word} means lockstep's train, which is neither beside this script nor in PATH: give its path")
-
-
-def translate(words):
-    """The program's options under the names that train gives them, and what was translated."""
-    translated, notes = [], []
-    words = list(words)
-    while words:
-        word = words.pop(0)
-        name, has_value, value = word.partition("=")
-        if name in NEEDLESS:
-            notes.append(f"{name} is not needed: {NEEDLESS[name]}")
-        elif name == "-o" and words and "=" in words[0]:
-            key, _, value = words.pop(0).partition("=")
-            option = "--" + key.rsplit(".", 1)[-1].replace("_", "-")
-            notes.append(f"-o {key}={value} is {option} {value}")
-            translated += [option, value]
-        elif name in RENAMED:
-            notes.append(f"{name} is {RENAMED[name]}")
-            translated += [RENAMED[name]] + ([value] if has_value else [])
-        else:
-            translated.append(word)
-    return translated, notes
-
-
-def value_of(words, option, config=True):
-    """The value of one of train's options on a command line, which takes precedence, or in its configuration file."""
-    names = [option, option.replace("-", "_").replace("__", "--", 1)]
-    for number, word in enumerate(words):
-        name, has_value, value = word.partition("=")
-        if name in names:
-            following = words[number + 1] if number + 1 < len(words) and not words[number + 1].startswith("--") else ""
-            return value if has_value else following
-    file = value_of(words, "--config", False) or value_of(words, "-c", False) if config else None
-    if not file:
-        return None
-    try:
-        lines = pathlib.Path(file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError):  # train says more
-        return None
-    for line in lines:
-        found = re.fullmatch(r"\s*([\w-]+)\s*[=:]\s*(.*?)\s*", line.split("#")[0])
-        if found and found.group(1).replace("_", "-") == option.lstrip("-"):
-            return found.group(2)
-    return None

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that is about to start, and what may be found out about it."""
 import dataclasses
+import re
+import shlex
 
 from launch import agents
 
@@ -16,6 +18,8 @@ class Plan:
     daemon: str = ""  # of the MPI launcher, by which it starts ranks on other hosts
     data: list = dataclasses.field(default_factory=list)  # files and folders that all hosts read
     writable: list = dataclasses.field(default_factory=list)  # folders that all hosts write
+    saves: str = ""  # folder into which rank 0 saves checkpoints
+    must_save: bool = False  # whether a run ends at once if it cannot
     variables: dict = dataclasses.field(default_factory=dict)
     threads: int = 1
     gpus: list = dataclasses.field(default_factory=list)
@@ -37,4 +41,12 @@ class Finding:
 
 
 def on(host, command):
-    return command if agents.is_here(host) else f"ssh {host} {command}"
+    """@param command  for a shell"""
+    if agents.is_here(host):
+        return command
+    return f"ssh {host} {shlex.quote(command) if re.search(r'[^ a-zA-Z0-9_@%+=:,./-]', command) else command}"
+
+
+def copied(path, host, options="-a", ending=""):
+    """The command that copies a path to a host. @param ending  of both paths: / for what is in a folder"""
+    return shlex.join(["rsync", *options.split(), path + ending, f"{host}:{path}"])

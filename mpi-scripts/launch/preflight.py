@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import secrets
 import selectors
 import signal
@@ -11,13 +12,20 @@ import sys
 import time
 
 from launch import agents, checks
+from launch.options import UsageError
 
 SECONDS_FOR_FACTS = 3  # for what may block on a host, such as a file system; a sound host answers within one
 SECONDS_PER_LINK = 0.05
-# Hosts that answer late for another reason, such as many others' work on them, are waited for as long as this.
-PATIENCE = float(os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8"))
 PROBE = b"".join(pathlib.Path(__file__).with_name(name).read_bytes() for name in ("probe_links.py", "probe.py"))
 START = "import sys;exec(sys.stdin.buffer.read(int(sys.stdin.buffer.readline())))"
+
+
+def patience():
+    """For how many seconds hosts are waited for that answer late for another reason, such as many others' work on them."""
+    text = os.environ.get("LOCKSTEP_PREFLIGHT_SECONDS", "8")
+    if not re.fullmatch(r"\d{1,6}(\.\d*)?|\.\d+", text, re.ASCII):
+        raise UsageError(f"LOCKSTEP_PREFLIGHT_SECONDS={text}: give a number of seconds above 0")
+    return float(text)
 
 
 class Asked:
@@ -97,7 +105,7 @@ def address_among(facts, host, ifname):
 
 def ask(hosts, request, ifname):
     """@return by host, the facts (with "measurements" and "clock") or {"unreachable": what the agent said}"""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience()
     request = dict(request, token=secrets.token_hex(16), seconds=SECONDS_FOR_FACTS, link_seconds=SECONDS_PER_LINK)
     probes = [Asked(host, request) for host in hosts]
     try:
@@ -182,7 +190,8 @@ def check(plan):
     """Checks the hosts of a plan. @param plan  a plan.Plan"""
     begin = time.monotonic()
     request = {"program": plan.program, "daemon": plan.daemon, "folder": os.getcwd(), "variables": plan.variables,
-               "data": plan.data, "writable": plan.writable, "gpus": bool(plan.gpus), "port": plan.port, "ranks": max(plan.ranks.values())}
+               "data": plan.data, "writable": [path for path in (*plan.writable, plan.saves) if path], "gpus": bool(plan.gpus),
+               "port": plan.port, "ranks": max(plan.ranks.values())}
     named = [host for host in plan.hosts if agents.address_of(host) or agents.agent() is not agents.SSH]
     answers = ask(named, request, plan.ifname)
     for host in plan.hosts:

@@ -299,7 +299,7 @@ def main():
     die_with_parent()
     listener = socket.socket()
     listener.bind(("", 0))
-    listener.listen(8)
+    listener.listen(128)
     facts = facts_of(request, time.monotonic() + request["seconds"])
     say("facts", dict(facts, port=listener.getsockname()[1]))
     line = sys.stdin.buffer.readline()

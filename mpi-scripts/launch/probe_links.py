@@ -1,19 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the speed of a host and of its link to the next one. It is the first part of what probe.py is sent as."""
+import select
 import socket
 import threading
 import time
 
 
+def first_bytes(connection, number):
+    try:
+        return connection.recv(number)
+    except OSError:  # it was reset
+        return b""
+
+
+def accept(listener, token, seconds):
+    """The connection that begins with the token. Those of strangers wait beside it; of many, the oldest are closed."""
+    waiting = []
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for ready in select.select([listener, *waiting], [], [], max(0.0, end - time.monotonic()))[0]:
+            if ready is listener:
+                waiting.append(listener.accept()[0])
+                if len(waiting) > 200:
+                    waiting.pop(0).close()
+            elif ready in waiting:
+                waiting.remove(ready)
+                if first_bytes(ready, len(token)) == token:  # it is sent at once, and so short that it comes whole
+                    return ready
+                ready.close()
+    raise OSError("timed out")
+
+
 def receive(listener, token, results):
     """Echoes 8 bytes, one at a time, of the host that knows the token, and counts what else it sends."""
     try:
-        while True:
-            connection = listener.accept()[0]
-            connection.settimeout(3)
-            if connection.recv(len(token), socket.MSG_WAITALL) == token:
-                break
-            connection.close()
+        connection = accept(listener, token, 4)
+        connection.settimeout(3)
         for _ in range(8):
             connection.sendall(connection.recv(1))
         count = 0
@@ -63,7 +85,6 @@ def speed():
 def measure(plan, listener, token, seconds):
     results = {}
     receiver = threading.Thread(target=receive, args=(listener, token, results), daemon=True)
-    listener.settimeout(4)
     receiver.start()
     results["routes"] = {}
     for host, address in plan["peers"].items():

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts a run again after it has failed: without hosts that fail again and again, and not if that leads nowhere."""
 import collections
-import sys
 import time
 
-from launch.options import NAME
+from launch.job import say
 
-SUCCESS, USAGE, STOPPED, NOT_STARTED = 0, 2, 3, 127  # exit codes after which another start makes no sense
+SUCCESS, USAGE, STOPPED, NOT_SAVED, NOT_STARTED = 0, 2, 3, 5, 127  # exit codes after which another start makes no sense
 CRASH_LOOP = 3  # starts that end alike without a new checkpoint
 FAILURES_OF_A_HOST = 2
 LONGEST_PAUSE = 30  # seconds
 SHORT = 60  # seconds: a program that saves no checkpoint has come no further if it ends sooner
-
-
-def say(text):
-    print(f"{NAME}: {text}", file=sys.stderr, flush=True)
 
 
 class Restarts:
@@ -49,6 +44,8 @@ class Restarts:
             return None
         if not outcome.was_started and not outcome.bad_hosts:  # the checks have said why
             return None
+        if is_train and outcome.code == NOT_SAVED:
+            return f"train has ended without saving its final state (exit code {NOT_SAVED}), so it is not started again"
         text = outcome.cause.text if outcome.cause else f"it ended with exit code {outcome.code}"
         if self.alike >= CRASH_LOOP:
             return f"{text}. {self.alike} starts in a row ended like this, without a new checkpoint, so the run is not started again"
@@ -80,7 +77,8 @@ def supervise(run, limit, min_ranks):
             return outcome.code
         for host in outcome.bad_hosts:  # they cannot even be reached
             restarts.blame(host, FAILURES_OF_A_HOST)
-        if outcome.cause and outcome.cause.host and not outcome.bad_hosts:
+        is_everywhere = outcome.cause and outcome.cause.count() >= run.ranks(restarts.left_out)  # then no host is to blame
+        if outcome.cause and outcome.cause.host and not outcome.bad_hosts and not is_everywhere:
             restarts.blame(run.listed(outcome.cause.host))
         dropped = restarts.to_leave_out(run.hosts)
         if dropped:

@@ -3,7 +3,7 @@
 import os
 
 from launch import agents
-from launch.options import value_of
+from launch.reader import read, value_of
 
 FREE = 'd=$1; n=2; while [ -e "$d" ]; do d=$1-$n; n=$((n + 1)); done; echo "$d"'  # as train names folders
 # Without an own name for the folder, train numbers its runs here.
@@ -27,14 +27,22 @@ def without(words, *options):
 class Run:
     """A run of train that may be started several times. Its files are on the host of rank 0."""
 
-    def __init__(self, arguments, host):
-        self.arguments, self.host = arguments, host
-        self.resumes = value_of(arguments, "--resume")  # "" is last
-        folder = value_of(arguments, "--save-dir")
-        self.saves = folder != "none"
+    def __init__(self, command, host):
+        """@param command  the program and its arguments"""
+        found = read(command[0], tuple(command[1:]))
+        self.arguments, self.host = found.words if found else command[1:], host
+        self.resumes = value_of(command, "--resume")  # "" is last
+        folder = value_of(command, "--save-dir")
+        self.saves, self.is_named = folder != "none", folder is not None
         self.folder = os.path.abspath(folder or DEFAULT)
         self.continues = self.resumes in ("", "last", "best", "auto")  # in the folder itself
         self.path = None if not self.continues else self.folder
+
+    def written(self):
+        """The folder in which a run makes its own or goes on, "" if it saves nothing; and whether the user named it."""
+        if not self.saves:
+            return "", False
+        return self.folder if self.continues else os.path.dirname(self.folder), self.is_named
 
     def checkpoints(self):
         """The names of the checkpoints; they change where a run has come further."""

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that the launcher may start several times: checks, choice of threads, command, and what is known after its end."""
 import os
+import re
 import sys
 
 from launch import agents, cluster, command, job, preflight, resume, threads
-from launch.options import NAME, value_of
+from launch.options import NAME, port_of
 from launch.plan import Plan
+from launch.reader import value_of
 
 
 def note(text):
     if text:
-        print(f"{NAME}: {text}", file=sys.stderr, flush=True)
+        job.say(text)
 
 
 class Given:
@@ -21,7 +23,7 @@ class Given:
         self.hosts = [entry.split(":")[0] for entry in command.hosts_in(words)[0]]
         place = command.program_at(words)
         self.is_train = place is not None
-        self.run = resume.Run(words[place + 1:], self.hosts[0] if self.hosts else None) if self.is_train and restarts else None
+        self.run = resume.Run(words[place:], self.hosts[0] if self.hosts else None) if self.is_train and restarts else None
         self.place = place
 
     def ranks(self, left_out):
@@ -58,7 +60,7 @@ class Own:
         self.is_train = os.path.basename(self.program) == "train"
         self.launcher = command.Launcher()
         self.hosts = [host for host in placed if host is not None]
-        self.run = resume.Run(self.arguments, next(iter(placed))) if self.is_train and restarts else None
+        self.run = resume.Run(program, next(iter(placed))) if self.is_train and restarts else None
         self.answers = {}
 
     def ranks(self, left_out):
@@ -72,18 +74,20 @@ class Own:
 
     def plan(self, placed):
         hosts = [host for host in placed if host is not None] or ["localhost"]
-        gpus = self.options["gpus"][1] if "gpus" in self.options else value_of(self.arguments, "--device") or ""
-        data = [value_of(self.arguments, "--config"), value_of(self.arguments, "--data-dir")] if self.is_train else []
-        asked = value_of(self.arguments, "--threads") or os.environ.get("OMP_NUM_THREADS", "1")
-        port = self.options["start_port"][1] if "start_port" in self.options else os.environ.get("FLAGS_START_PORT", "0")
+        words = [self.program, *self.arguments]
+        gpus = self.options["gpus"][1] if "gpus" in self.options else value_of(words, "--device") or ""
+        data = [value_of(words, "--config"), value_of(words, "--data-dir")] if self.is_train else []
+        asked = value_of(words, "--threads") or os.environ.get("OMP_NUM_THREADS", "1")
+        saves, must_save = resume.Run(words, None).written() if self.is_train else ("", False)
         return Plan(hosts=hosts, ranks={host: placed.get(host, placed.get(None)) for host in hosts}, program=self.program,
                            daemon=self.launcher.daemon if any(not agents.is_here(host) for host in hosts) else "",
                            data=[path for path in data if path],
                            writable=[os.path.abspath(self.options["log_dir"][1])] if "log_dir" in self.options else [],
+                           saves=saves, must_save=must_save,
                            variables={name: value for name, value in command.forwarded().items() if not name.startswith("OMP")},
-                           threads=int(asked) if asked.isdigit() and asked != "0" else 1,
-                           gpus=[int(gpu) for gpu in gpus.split(",")] if gpus and gpus.replace(",", "").isdigit() else [],
-                           ifname=self.options["ifname"][1] if "ifname" in self.options else "", port=int(port) if port.isdigit() else 0)
+                           threads=int(asked) if asked.isdecimal() and asked != "0" else 1,
+                           gpus=[int(gpu) for gpu in gpus.split(",")] if re.fullmatch(r"\d+(,\d+)*", gpus) else [],
+                           ifname=self.options["ifname"][1] if "ifname" in self.options else "", port=port_of(self.options) or 0)
 
     def check(self, placed, with_table):
         report = preflight.check(self.plan(placed))
@@ -100,7 +104,7 @@ class Own:
         chosen, why = threads.choose(places, is_shared)
         note(why)
         arguments = self.run.words(number > 0) if self.run else self.arguments
-        takes_threads = self.is_train and not self.plan(placed).gpus and value_of(arguments, "--threads") is None
+        takes_threads = self.is_train and not self.plan(placed).gpus and value_of([self.program, *self.arguments], "--threads") is None
         if is_shared and takes_threads:  # train shares processors on a host, not a machine
             arguments = [*arguments, "--threads", os.environ.get("OMP_NUM_THREADS") or chosen["OMP_NUM_THREADS"]]
         return command.command_of(self.launcher, self.options, placed, [self.program, *arguments], cluster.excluded(known), chosen, number > 0)

@@ -8,7 +8,7 @@ import subprocess
 
 def printed_by(command):
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
 

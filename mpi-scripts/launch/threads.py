@@ -26,7 +26,7 @@ def choose(places, shares_a_machine):
     threads = min(max(1, processors // ranks) for ranks, processors in places.values())
     chosen = {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": str(threads)}
     asked = os.environ.get("OMP_NUM_THREADS", str(threads)).split(",")[0]
-    crowded = shares_a_machine or any(ranks * int(asked) > processors for ranks, processors in places.values() if asked.isdigit())
+    crowded = shares_a_machine or any(ranks * int(asked) > processors for ranks, processors in places.values() if asked.isdecimal())
     if crowded and "OMP_WAIT_POLICY" not in os.environ:
         chosen["OMP_WAIT_POLICY"] = "passive"
     where = "; ".join(f"{ranks} ranks and {processors} processors on {name}" for name, (ranks, processors) in places.items())

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/borders.hpp"
 #include "base/nearest.hpp"
 #include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
@@ -168,6 +169,8 @@ std::unique_ptr<Communicator> make_compressed(std::unique_ptr<Communicator> inne
     throw Error(ErrorCode::unsupported, "compression converts in host memory, which " +
                                             std::string(inner->capabilities().backend) + " does not take");
   }
+  if (format != WireFormat::bfloat16 && format != WireFormat::float16)
+    throw Error(ErrorCode::invalid_argument, no_enumerator("WireFormat", format));
   auto compressed = std::make_unique<Compressed>(std::move(inner), format, progress);
   compressed->enlist();
   return std::make_unique<Communicator>(std::move(compressed));

@@ -24,8 +24,9 @@ struct MpiNativeOptions {
 };
 
 /// Makes a communicator over the MPI library's own nonblocking collectives. The library determines the order of
-/// addition and the result of an integer overflow (Open MPI 4.1 saturates uint8 at 255 in reduce_scatter, where
-/// lockstep's own algorithms wrap around). Collective over `group`, which may be closed afterwards.
+/// addition, the result of an integer overflow, and what becomes of NaNs in a maximum or minimum. (Open MPI 4.1 with
+/// AVX saturates sums of uint8 at 255, and drops some NaNs, but not in the elements after the last whole vector.)
+/// Collective over `group`, which may be closed afterwards.
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
 std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options = {});

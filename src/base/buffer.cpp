@@ -3,10 +3,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "base/borders.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
@@ -76,7 +78,10 @@ Allocation::~Allocation() {
   if (data_ != nullptr && release_) release_(data_);
 }
 
-Buffer Allocation::as(DType dtype) const { return {data_, {bytes_.value / size_of(dtype)}, dtype, kind_}; }
+Buffer Allocation::as(DType dtype) const {
+  if (!is_valid(dtype)) throw Error(ErrorCode::invalid_argument, no_enumerator("DType", dtype));
+  return {data_, {bytes_.value / size_of(dtype)}, dtype, kind_};
+}
 
 Allocation allocate_host(Bytes bytes) {
   constexpr std::int64_t alignment = 64;
@@ -84,6 +89,7 @@ Allocation allocate_host(Bytes bytes) {
     throw Error(ErrorCode::invalid_argument, "cannot allocate " + std::to_string(bytes.value) + " bytes");
   }
   if (bytes == 0) return {};
+  if (bytes > std::numeric_limits<std::int64_t>::max() - alignment) throw std::bad_alloc();
   const auto rounded = static_cast<std::size_t>((bytes.value + alignment - 1) / alignment * alignment);
   void* data = std::aligned_alloc(alignment, rounded);
   if (data == nullptr) throw std::bad_alloc();

@@ -4,7 +4,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/nearest.hpp"
+
 namespace lockstep {
+namespace {
+
+/// Makes a message fit to print, whatever it quotes. Its own part is far shorter than the limit.
+std::string printable(std::string message) {
+  constexpr std::size_t longest = 10'000;
+  if (message.size() > longest) message.replace(longest, std::string::npos, "…");
+  return echo_lines(message);
+}
+
+}  // namespace
 
 std::string_view name(ErrorCode code) {
   switch (code) {
@@ -23,7 +35,7 @@ std::string_view name(ErrorCode code) {
 }
 
 Error::Error(ErrorCode code, std::string message, ErrorContext context, SourceLocation location)
-    : code_(code), message_(std::move(message)), context_(std::move(context)), location_(location) {
+    : code_(code), message_(printable(std::move(message))), context_(std::move(context)), location_(location) {
   compose();
 }
 
@@ -70,6 +82,7 @@ Error Error::naming_also(const std::vector<int>& peers) const {
 Error Error::on_every_rank() const {
   Error copy = *this;
   copy.on_every_rank_ = true;
+  copy.compose();
   return copy;
 }
 
@@ -82,7 +95,7 @@ Error Error::as_consequence() const {
 void Error::compose() {
   text_.clear();
   if (context_.rank) text_ += "rank " + std::to_string(*context_.rank);
-  if (!context_.host.empty()) text_ += (text_.empty() ? "host " : " on ") + context_.host;
+  if (!context_.host.empty()) text_ += (text_.empty() ? "host " : " on ") + echo(context_.host);
   if (!text_.empty()) text_ += ": ";
   text_ += std::string(name(code_)) + ": " + message_;
 
@@ -90,16 +103,18 @@ void Error::compose() {
   const auto detail = [&details](std::string_view key, const std::string& value) {
     details += (details.empty() ? " (" : ", ") + std::string(key) + " " + value;
   };
-  if (!context_.operation.empty()) detail("operation", context_.operation);
-  if (!context_.label.empty()) detail("label", "'" + context_.label + "'");
+  if (!context_.operation.empty()) detail("operation", echo(context_.operation));
+  if (!context_.label.empty()) detail("label", "'" + echo(context_.label) + "'");
   if (context_.step) detail("step", std::to_string(*context_.step));
-  if (context_.action) detail("action", std::to_string(*context_.action));
-  const bool names_others = context_.peers.size() != 1 || context_.peers.front() != context_.rank;
-  if (!context_.peers.empty() && names_others) {
-    std::string list;
-    for (const int peer : context_.peers) list += (list.empty() ? "" : " ") + std::to_string(peer);
-    detail(context_.peers.size() == 1 ? "peer rank" : "peer ranks", list);
+  if (context_.action) detail("algorithm step", std::to_string(*context_.action));
+  std::string ranks;  // an error of all ranks has no peers: these are the ranks that it concerns
+  bool names_others = false;
+  for (const int peer : context_.peers) {
+    names_others = names_others || peer != context_.rank;
+    if (on_every_rank_ || peer != context_.rank) ranks += ' ' + std::to_string(peer);
   }
+  const std::string_view kind = on_every_rank_ ? "on rank" : "peer rank";
+  if (names_others) detail(std::string(kind) + (ranks.find(' ', 1) == std::string::npos ? "" : "s"), ranks.substr(1));
   if (context_.bytes) detail("bytes", std::to_string(*context_.bytes));
   if (!details.empty()) text_ += details + ")";
 }

@@ -53,19 +53,22 @@ int count_tree_nodes(int leaves, const Share& share) {
   return count;
 }
 
-LeafShares::LeafShares(const std::vector<int>& counts) : total_(std::accumulate(counts.begin(), counts.end(), 0)) {
-  std::vector<int> ends(counts.size());
-  std::partial_sum(counts.begin(), counts.end(), ends.begin());
+LeafShares::LeafShares(const std::vector<int>& counts) {
+  std::vector<int> ends;
   const auto ranks = static_cast<std::int64_t>(counts.size());
-  bool is_even = true;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    const int count = counts[static_cast<std::size_t>(rank)];
+  for (const int count : counts) {
     if (count < 1) {
       throw Error(ErrorCode::invalid_argument, "a share of " + std::to_string(count) + " leaves for rank " +
-                                                   std::to_string(rank) + ": give each rank at least one");
+                                                   std::to_string(ends.size()) + ": give each rank at least one");
     }
-    is_even = is_even && share_of(total_, rank, ranks).count == count;
+    if (__builtin_add_overflow(total_, count, &total_))
+      throw Error(ErrorCode::invalid_argument, "the shares of " + std::to_string(ranks) +
+                                                   " ranks are more than 2,147,483,647 leaves in all; give them fewer");
+    ends.push_back(total_);
   }
+  bool is_even = true;
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    is_even = is_even && share_of(total_, rank, ranks).count == counts[static_cast<std::size_t>(rank)];
   if (!is_even) ends_ = std::make_shared<const std::vector<int>>(std::move(ends));
 }
 

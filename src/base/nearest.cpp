@@ -2,6 +2,7 @@
 #include "base/nearest.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace lockstep {
@@ -28,19 +29,27 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
-/// Returns the number of bytes of the UTF-8 character at the front; 0 if there is none.
-std::size_t character_bytes(std::string_view text) {
+/// Returns the first character of a text, and how many bytes it has. The character is '?' for a control character, for
+/// a byte that begins no UTF-8 character, and for a character that changes the order or the lines of those around it.
+std::pair<char32_t, std::size_t> first_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const std::size_t bytes = byte(0) < 0x80                       ? 1
-                            : byte(0) >= 0xc2 && byte(0) < 0xe0  ? 2
-                            : byte(0) >= 0xe0 && byte(0) < 0xf0  ? 3
-                            : byte(0) >= 0xf0 && byte(0) <= 0xf4 ? 4
-                                                                 : 0;
-  if (bytes > text.size()) return 0;
+  const std::size_t bytes = byte(0) < 0x80                     ? 1
+                            : byte(0) < 0xc2 || byte(0) > 0xf4 ? 0
+                            : byte(0) < 0xe0                   ? 2
+                            : byte(0) < 0xf0                   ? 3
+                                                               : 4;
+  if (bytes == 0 || bytes > text.size()) return {U'?', 1};
+  char32_t code = bytes == 1 ? byte(0) : byte(0) & (0x7fU >> bytes);
   for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0U) != 0x80) return 0;
+    if ((byte(i) & 0xc0U) != 0x80) return {U'?', 1};
+    code = code << 6U | (byte(i) & 0x3fU);
   }
-  return bytes;
+  const bool is_overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+  if (is_overlong || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return {U'?', 1};
+  const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);  // some terminals obey U+009B as they do ESC [
+  const bool moves_others =
+      code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return {is_control || moves_others ? U'?' : code, bytes};
 }
 
 }  // namespace
@@ -48,14 +57,24 @@ std::size_t character_bytes(std::string_view text) {
 std::string echo(std::string_view text, std::size_t most) {
   std::string result;
   while (!text.empty()) {
-    const std::size_t bytes = character_bytes(text);
-    const bool is_plain = bytes > 1 || (bytes == 1 && text[0] >= ' ' && text[0] != '\x7f');
-    const std::string_view character = is_plain ? text.substr(0, bytes) : "?";
+    const auto [code, bytes] = first_character(text);
+    const std::string_view character = code == U'?' ? "?" : text.substr(0, bytes);
     if (result.size() + character.size() > most) return result + "…";
     result += character;
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
+    text.remove_prefix(bytes);
   }
   return result;
+}
+
+std::string echo_lines(std::string_view text) {
+  std::string result;
+  for (;;) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    result += echo(text.substr(0, end), std::string::npos);
+    if (end == text.size()) return result;
+    result += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::string nearest(std::string_view word, std::span<const std::string_view> words) {

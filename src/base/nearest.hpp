@@ -11,9 +11,14 @@
 /// Texts for messages: about input of a user, and about ranks.
 namespace lockstep {
 
-/// Returns the text in a form that fits into a message: on one line, with '?' for control characters and bytes that are
-/// not UTF-8. A text longer than `most` bytes is cut and ends with "…".
+/// Returns a text of strangers, such as a file, a peer or an option, in a form that fits into a message: on one line,
+/// with
+/// '?' for control characters, for characters that change the order of others, and for bytes that are not UTF-8. A text
+/// longer than `most` bytes is cut and ends with "…".
 std::string echo(std::string_view text, std::size_t most = 80);
+
+/// Does the same to the lines of a message as a whole, and cuts nothing: the last filter before a terminal.
+std::string echo_lines(std::string_view text);
 
 /// Returns the word of `words` that was probably meant. This is the word that takes the fewest insertions, deletions,
 /// replacements and swaps of neighboring characters to become `word` (the first of equals), if there is at most one for

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <utility>
 
+#include "base/borders.hpp"
 #include "comm/back_end.hpp"
 #include "comm/collective_parts.hpp"
 
@@ -28,20 +32,21 @@ bool scatters_parts(CollectiveKind kind) {
 
 bool overlap(const ConstBuffer& a, const ConstBuffer& b) {
   if (a.count == 0 || b.count == 0) return false;
-  const auto* a_begin = static_cast<const std::byte*>(a.data);
-  const auto* b_begin = static_cast<const std::byte*>(b.data);
-  return a_begin < b_begin + b.bytes().value && b_begin < a_begin + a.bytes().value;
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a.data);
+  const auto b_begin = reinterpret_cast<std::uintptr_t>(b.data);
+  return a_begin < b_begin ? std::cmp_less(b_begin - a_begin, a.bytes().value)
+                           : std::cmp_less(a_begin - b_begin, b.bytes().value);
 }
 
 bool counts_fit(const Collective& c, Rank rank, int size) {
   const std::int64_t in = c.in.count.value;
   const std::int64_t out = c.out.count.value;
   switch (c.kind) {
-    case CollectiveKind::all_gather: return in * size == out;
-    case CollectiveKind::reduce_scatter: return in == out * size;
+    case CollectiveKind::all_gather: return is_product(out, in, size);
+    case CollectiveKind::reduce_scatter: return is_product(in, out, size);
     case CollectiveKind::reduce: return rank != c.root || in == out;
-    case CollectiveKind::gather: return rank != c.root || in * size == out;
-    case CollectiveKind::scatter: return rank != c.root || in == out * size;
+    case CollectiveKind::gather: return rank != c.root || is_product(out, in, size);
+    case CollectiveKind::scatter: return rank != c.root || is_product(in, out, size);
     case CollectiveKind::all_to_all: return in == out && in % size == 0;
     case CollectiveKind::send:
     case CollectiveKind::recv:
@@ -53,6 +58,30 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::barrier: return in == out;
   }
   return false;
+}
+
+/// Returns what is wrong with the enumerators, or an empty string: each selects a table's entry or a width.
+std::string complaint_about_enumerators(const Collective& c) {
+  if (!is_valid(c.kind)) return no_enumerator("CollectiveKind", c.kind);
+  if (!is_valid(c.op)) return no_enumerator("ReduceOp", c.op);
+  for (const DType dtype : {c.in.dtype, c.out.dtype})
+    if (!is_valid(dtype)) return no_enumerator("DType", dtype);
+  for (const MemoryKind kind : {c.in.kind, c.out.kind})
+    if (!is_valid(kind)) return no_enumerator("MemoryKind", kind);
+  return {};
+}
+
+/// Returns what is wrong with the sizes, or an empty string: bytes of all parts are counted in 63 bits.
+std::string complaint_about_sizes(const Collective& c, int size) {
+  if (c.in.count < 0 || c.out.count < 0)
+    return "the count is negative: in " + text(c.in.count.value) + ", out " + text(c.out.count.value);
+  // The whole of a gather or scatter is known to its root only, and all ranks have to refuse it.
+  const bool gathers = c.kind == CollectiveKind::gather;
+  const bool knows_part = gathers || c.kind == CollectiveKind::scatter;
+  const Count count = !knows_part ? std::max(c.in.count, c.out.count) : gathers ? c.in.count : c.out.count;
+  const auto elements = product(count.value, knows_part ? size : 1);
+  if (elements && product(*elements, size_of(c.out.dtype))) return {};
+  return text(count.value) + " elements of " + std::string(name(c.out.dtype)) + " are more than memory can hold";
 }
 
 /// Returns what is wrong with the per-rank counts of a buffer, or an empty string.
@@ -116,11 +145,15 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
   if (shares.ranks() != 0 && shares.ranks() != size)
     return "the leaves are shared among " + text(shares.ranks()) + " ranks, not " + text(size);
   if (c.op == ReduceOp::average) return "an average over leaves: divide the sums by their number";
-  const ConstBuffer whole = whole_input(c, rank, size);
-  if (whole.count == c.in.count) return {};
+  const int sums = count_tree_nodes(shares.total(), shares.of(rank.value, size));
+  if (sums == 1) return {};
+  const auto room = product(c.leaves.stride.value, sums);
+  if (!room || !product(*room, size_of(c.in.dtype)))
+    return "a stride of " + text(c.leaves.stride.value) + " elements is more than memory can hold";
   if (c.leaves.stride < c.in.count)
     return "the sums of " + text(c.in.count.value) + " elements begin " + text(c.leaves.stride.value) +
            " elements apart, and so overlap";
+  const ConstBuffer whole = whole_input(c, rank, size);
   const ConstBuffer others = slice(whole, c.leaves.stride, whole.count - c.leaves.stride);
   return overlap(others, c.out) ? "out overlaps another of this rank's sums than the first" : "";
 }
@@ -129,7 +162,8 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
 
 std::string complaint(const Collective& c, Rank rank, int size) {
   const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
-  if (c.in.count < 0 || c.out.count < 0) return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
+  if (std::string wrong = complaint_about_enumerators(c); !wrong.empty()) return wrong;
+  if (std::string wrong = complaint_about_sizes(c, size); !wrong.empty()) return wrong;
   if (c.in.dtype != c.out.dtype)
     return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
   if ((c.in.data == nullptr && c.in.count > 0) || (c.out.data == nullptr && c.out.count > 0)) return "a buffer is null";

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <optional>
+#include <string>
 
+#include "base/borders.hpp"
 #include "comm/collective_parts.hpp"
 
 namespace lockstep {
@@ -42,7 +45,15 @@ Error BackEnd::refusal(ErrorCode code, const std::string& why, const Collective&
            .label = std::string(collective.label),
            .rank = rank_.value,
            .host = this_host(),
-           .bytes = std::max(collective.in.bytes(), collective.out.bytes()).value}};
+           .bytes = std::max(bytes_at_most(collective.in.count, collective.in.dtype),
+                             bytes_at_most(collective.out.count, collective.out.dtype))
+                        .value}};
+}
+
+void BackEnd::refuse_child(std::string_view operation) const {
+  origin_.require_here("the communicator",
+                       {.operation = std::string(operation), .rank = rank_.value, .host = this_host()});
+  std::abort();  // it is called in a child only
 }
 
 void BackEnd::check_queue(const Collective& collective, Queue queue) const {

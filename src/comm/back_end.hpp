@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/collective.hpp"
@@ -60,6 +61,12 @@ class BackEnd {
   /// As Communicator::close.
   virtual void close() = 0;
 
+  /// The process that made this.
+  [[nodiscard]] const OriginProcess& origin() const { return origin_; }
+  /// @throws Error{invalid_argument} in a child of the process that made this
+  void check_process(std::string_view operation) const {
+    if (!origin_.is_here()) refuse_child(operation);
+  }
   /// @throws Error{unsupported} if this back end does not order its operations after streams
   void check_queue(const Collective& collective, Queue queue) const;
   /// Returns an error of this rank about a collective that is not submitted.
@@ -76,8 +83,11 @@ class BackEnd {
   void close_if_wanted() noexcept;
 
  private:
+  [[noreturn]] void refuse_child(std::string_view operation) const;
+
   Rank rank_;
   int size_;
+  OriginProcess origin_;
   std::function<bool()> may_close_;
   std::vector<std::function<void()>> when_destroyed_;
 };

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/origin_process.hpp"
 #include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -59,12 +60,23 @@ BackEnd& back_end_of(const Communicator& communicator) { return *communicator.ba
 Communicator::Communicator(std::unique_ptr<BackEnd> back_end)
     : back_end_(std::move(back_end)), rank_(back_end_->rank()), size_(back_end_->size()) {}
 
-Communicator::~Communicator() { back_end_->close_if_wanted(); }
+Communicator::~Communicator() {
+  if (back_end_->origin().is_here()) {
+    back_end_->close_if_wanted();
+  } else {
+    keep_in_child(std::move(back_end_));
+  }
+}
 
 const Capabilities& Communicator::capabilities() const { return back_end_->capabilities(); }
 Allocation Communicator::allocate(Bytes bytes) { return back_end_->allocate(bytes); }
-void Communicator::abort(std::string_view why) noexcept { back_end_->abort(why); }
-void Communicator::close() { back_end_->close(); }
+void Communicator::abort(std::string_view why) noexcept {
+  if (back_end_->origin().is_here()) back_end_->abort(why);
+}
+void Communicator::close() {
+  back_end_->check_process("close");
+  back_end_->close();
+}
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
   return submit_checked(*back_end_, {CollectiveKind::all_reduce, in, out, op, {0}, queue, label});

@@ -43,6 +43,7 @@ void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
 }
 
 void HostCommunicator::check_thread(std::string_view operation) const {
+  check_process(operation);
   if (progress_->is_of_this_thread()) return;
   throw Error(
       ErrorCode::invalid_argument,

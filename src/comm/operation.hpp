@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/origin_process.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/queue.hpp"
 #include "lockstep/comm/work.hpp"
@@ -47,6 +48,8 @@ class Operation {
   /// Names the operation and its rank in messages.
   [[nodiscard]] virtual std::string description() const { return "an operation"; }
 
+  /// The process that made this.
+  [[nodiscard]] const OriginProcess& origin() const { return origin_; }
   /// The state. A thread that sees that the operation has ended sees its result as well.
   [[nodiscard]] State state() const { return state_.load(std::memory_order_acquire); }
   /// @pre state() was `failed`
@@ -67,6 +70,7 @@ class Operation {
   }
 
  private:
+  OriginProcess origin_;
   std::atomic<State> state_ = State::pending;  // one thread may poll it while another one ends it
   std::exception_ptr error_;
 };

@@ -15,6 +15,11 @@ namespace {
 /// Upper limit of a wait, which a clock can still add to its current time.
 constexpr std::chrono::duration<double> longest_wait = std::chrono::hours(24 * 365);
 
+/// @throws Error{invalid_argument} in a child of the process that started the operation
+void require_own_process(const Operation& operation) {
+  if (!operation.origin().is_here()) operation.origin().require_here("the Work of " + operation.description(), {});
+}
+
 }  // namespace
 
 const Operation& operation_of(const Work& work) { return *work.operation_; }
@@ -24,7 +29,7 @@ bool Work::has_ended() const { return operation_->state() != Operation::State::p
 /// Gives notice if the operation is still pending. It gives none while an exception propagates, or while the
 /// program has yet to receive an error, because the exception or the error then explains the pending operation.
 Work::~Work() {
-  if (!operation_ || has_ended() || std::uncaught_exceptions() > 0) return;
+  if (!operation_ || has_ended() || std::uncaught_exceptions() > 0 || !operation_->origin().is_here()) return;
   const Progress::Exclusive exclusive(*progress_);
   if (!progress_->unreported()) {
     progress_->say("the Work of " + operation_->description() +
@@ -42,16 +47,23 @@ Work& Work::operator=(Work&& other) noexcept {
 }
 
 bool Work::test() {
-  if (!has_ended()) progress_->poll();
+  if (!has_ended()) {
+    require_own_process(*operation_);
+    progress_->poll();
+  }
   return has_ended();
 }
 
 void Work::wait() {
-  if (!has_ended()) progress_->wait(*operation_);
+  if (!has_ended()) {
+    require_own_process(*operation_);
+    progress_->wait(*operation_);
+  }
   throw_if_failed();
 }
 
 bool Work::wait(std::chrono::duration<double> at_most) {
+  if (!has_ended()) require_own_process(*operation_);
   const auto bound = std::chrono::duration_cast<Clock::duration>(std::min(at_most, longest_wait));
   if (!has_ended() && !progress_->wait_until([this] { return has_ended(); }, progress_->now() + bound)) return false;
   throw_if_failed();

@@ -12,6 +12,7 @@
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "ddp/rank_zero.hpp"
+#include "kernels/finite.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "state/checkpoint_folder.hpp"
@@ -22,7 +23,6 @@ namespace lockstep {
 namespace {
 
 constexpr std::array<const char*, 2> tensor_files = {"model.safetensors", "tensors.safetensors"};
-constexpr const char* loop_section = "checkpoint";
 constexpr const char* numbers_section = "numbers";
 
 struct AddedTensor {
@@ -56,6 +56,7 @@ struct Checkpoint::State {
   void add(const std::string& name, AddedNumber number);
   [[nodiscard]] state::SafetensorsHeader header(std::size_t file) const;
   void require_same_on_all_ranks();
+  void require_finite_model() const;
   void write(std::int64_t step);
   [[nodiscard]] std::string differences(const std::filesystem::path& checkpoint, const state::StateFile& content) const;
   void read(const std::filesystem::path& checkpoint, const state::StateFile& content);
@@ -113,10 +114,22 @@ void Checkpoint::State::require_same_on_all_ranks() {
       .on_every_rank();
 }
 
+/// Older checkpoints would otherwise give way to ones of a model that is lost.
+void Checkpoint::State::require_finite_model() const {
+  for (const AddedTensor& tensor : tensors.front()) {
+    if (kernels::all_finite(tensor.memory)) continue;
+    throw Error(ErrorCode::diverged,
+                "the tensor '" + echo(tensor.stored.name) +
+                    "' of the model has elements that are not finite, so it is not saved: restore an earlier "
+                    "checkpoint, and go on with a lower learning rate",
+                {.label = tensor.stored.name, .rank = group->rank().value, .host = group->host()});
+  }
+}
+
 void Checkpoint::State::write(std::int64_t step) {
+  require_finite_model();
   state::NewCheckpoint checkpoint(*folder, step);
   state::StateFile content;
-  content.sections[loop_section]["step"] = step;
   content.sections[numbers_section];
   for (const auto& [name, number] : numbers)
     std::visit(
@@ -166,9 +179,15 @@ std::string Checkpoint::State::differences(const std::filesystem::path& checkpoi
   const auto section = content.sections.find(numbers_section);
   state::StateFile::Section saved = section == content.sections.end() ? state::StateFile::Section() : section->second;
   for (const auto& [name, number] : numbers) {
-    if (saved.count(name) != 0)
-      std::holds_alternative<double*>(number) ? void(content.real(numbers_section, name))
-                                              : void(content.integer(numbers_section, name));
+    if (saved.count(name) != 0) {
+      if (std::holds_alternative<double*>(number)) {
+        (void)content.real(numbers_section, name);
+      } else if (const std::int64_t value = content.integer(numbers_section, name);
+                 std::holds_alternative<int*>(number) && !std::in_range<int>(value)) {
+        add_difference(list, "its number '" + echo(name) + "' is " + std::to_string(value) +
+                                 ", which does not fit into the program's int");
+      }
+    }
     if (saved.erase(name) == 0) add_difference(list, "it lacks the number '" + echo(name) + "'");
   }
   for (const auto& [name, value] : saved) add_difference(list, "its number '" + echo(name) + "' was not added");
@@ -274,7 +293,7 @@ std::optional<std::int64_t> Checkpoint::restore(const std::string& which) {
   text = text_of_rank(*state_->group, text);
   if (text.empty()) return std::nullopt;
   const auto content = state::StateFile::parse(text, "state.json");
-  const std::int64_t step = content.integer(loop_section, "step");
+  const std::int64_t step = content.step;
   state_->read(path, content);
   on_rank_zero(*state_->group, [&] {
     std::error_code other;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/origin_process.hpp"
 #include "ddp/data_parallel_state.hpp"
 #include "ddp/value_check.hpp"
 #include "lockstep/base/error.hpp"
@@ -20,8 +21,14 @@ DataParallel::DataParallel(ProcessGroup& group, std::vector<Parameter> parameter
 }
 
 DataParallel::DataParallel(DataParallel&&) noexcept = default;
-DataParallel& DataParallel::operator=(DataParallel&&) noexcept = default;
-DataParallel::~DataParallel() = default;
+DataParallel& DataParallel::operator=(DataParallel&& other) noexcept {
+  const DataParallel before(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+DataParallel::~DataParallel() {
+  if (state_ && !state_->origin.is_here()) keep_in_child(std::move(state_));
+}
 
 const Layout& DataParallel::layout() const { return state_->tensors.layout(); }
 Buffer DataParallel::value(int parameter) const { return state_->tensors.value(parameter); }

@@ -2,11 +2,21 @@
 #include "ddp/data_parallel_state.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <utility>
 
+#include "ddp/marked_parameters.hpp"
 #include "ddp/value_check.hpp"
 
 namespace lockstep::ddp {
+namespace {
+
+/// What a rank without a weight adds to the count of the ranks that made a parameter ready. It lies above all counts of
+/// ranks with a weight, and sums of both are exact in float64.
+constexpr double without_weight = 1 << 24;
+
+}  // namespace
 
 void Tally::add(double weight, std::span<const double> sums) {
   weight_ += weight;
@@ -15,10 +25,11 @@ void Tally::add(double weight, std::span<const double> sums) {
 }
 
 Work Tally::send(Communicator& communicator, double not_finite, const ValueCheck::Digest& digest) {
-  all_ranks_.assign({weight_, not_finite});
+  const bool has_weight = weight_ > 0;
+  all_ranks_.assign({weight_, has_weight ? 1.0 : 0.0, not_finite});
   all_ranks_.insert(all_ranks_.end(), digest.begin(), digest.end());
   all_ranks_.insert(all_ranks_.end(), sums_.begin(), sums_.end());
-  all_ranks_.insert(all_ranks_.end(), used_.begin(), used_.end());
+  for (const char used : used_) all_ranks_.push_back(used == 0 ? 0.0 : has_weight ? 1.0 : without_weight);
   const Buffer all{all_ranks_.data(), {static_cast<std::int64_t>(all_ranks_.size())}, DType::float64};
   return communicator.all_reduce(all, all, ReduceOp::sum, Queue::host(), "weights and used parameters");
 }
@@ -27,11 +38,20 @@ DataParallel::Step Tally::take(std::span<double> sums) {
   DataParallel::Step step{.weight = all_ranks_.front()};
   const double* numbers = digest().data() + digest().size();
   std::copy_n(numbers, sums.size(), sums.begin());
-  const double* used = numbers + sums_.size();
-  for (std::size_t i = 0; i < used_.size(); ++i)
+  const std::span<const double> used = used_by_all();
+  for (std::size_t i = 0; i < used_.size(); ++i) {
     if (used[i] == 0) step.unused.push_back(static_cast<int>(i));
+    missing_[i] = weight_ > 0 && used_[i] == 0 ? 1 : 0;
+  }
   begin_anew();
   return step;
+}
+
+bool Tally::is_uneven() const {
+  const double ranks = all_ranks_[1];
+  const std::span<const double> used = used_by_all();
+  return ranks > 0 && std::any_of(used.begin(), used.end(),
+                                  [&](double by) { return by > 0 && std::fmod(by, without_weight) < ranks; });
 }
 
 void Tally::begin_anew() {
@@ -47,7 +67,10 @@ namespace {
 
 /// Returns the size of the first bucket: a quarter of a bucket, so that communication starts early, and at most 1 MiB.
 /// An even earlier start gains nothing.
-Bytes first_bucket(Bytes bucket) { return {std::min<std::int64_t>((bucket.value + 3) / 4, 1 << 20)}; }
+Bytes first_bucket(Bytes bucket) {
+  const std::int64_t quarter = bucket.value / 4 + (bucket.value % 4 == 0 ? 0 : 1);  // rounded up, without overflow
+  return {std::min<std::int64_t>(quarter, 1 << 20)};
+}
 
 }  // namespace
 
@@ -218,10 +241,10 @@ void DataParallel::State::send_the_rest() {
   }
 }
 
-/// Hashes the values if this step compares them. The program writes no values between backward and finish(), so on all
-/// ranks they are the result of the last update.
+/// Hashes the values, or in most steps a few elements of each tensor, if values are compared. The program writes no
+/// values between backward and finish(), so on all ranks they are the result of the last update.
 void DataParallel::State::look_at_values() {
-  if (!values.is_due() || is_ready.empty() || tensors.value(0).kind == MemoryKind::device) return;
+  if (is_ready.empty() || tensors.value(0).kind == MemoryKind::device) return;
   values.look(tensors, [this] { group->progress().poll(); });
 }
 
@@ -238,17 +261,43 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums) {
 }
 
 void DataParallel::State::require_gradients(const Step& result) const {
-  if (options.allow_unused || result.unused.empty() || result.weight == 0) return;
+  if (options.allow_unused || result.weight == 0) return;
+  if (!result.unused.empty()) {
+    throw refusal("no rank made the gradient of " + names_of(result.unused) + " ready in step " +
+                      std::to_string(step - 1) +
+                      ": call ready() for each parameter before finish() (with libtorch, let the loss depend on it, or "
+                      "freeze it first), or set allow_unused in the options if the model leaves parameters unused",
+                  tensors.layout().at(result.unused.front()).name)
+        .on_every_rank();
+  }
+  if (tally.is_uneven()) throw_uneven_gradients();
+}
+
+void DataParallel::State::throw_uneven_gradients() const {
+  const std::vector<ddp::MarkedParameters> marked =
+      ddp::gather_marked(*group, group->control(), tally.missing(), "gradients that ranks left out");
+  std::vector<int> peers;
+  for (const ddp::MarkedParameters& of_rank : marked) peers.push_back(of_rank.rank);
+  const ddp::MarkedParameters& first = marked.front();
+  std::string who = "rank " + std::to_string(first.rank) + " on " + first.host;
+  if (peers.size() > 1) who += " (and " + std::to_string(peers.size() - 1) + " more, named here)";
+  throw refusal(who + " left out the gradient of " + names_of(first.parameters) + " in step " +
+                    std::to_string(step - 1) +
+                    ", which other ranks have made ready: call ready() for each parameter on each rank whose weight is "
+                    "above 0 (with libtorch, let the loss depend on it), or set allow_unused in the options if the "
+                    "model leaves parameters unused on some ranks",
+                tensors.layout().at(first.parameters.front()).name)
+      .naming_also(peers)
+      .on_every_rank();
+}
+
+std::string DataParallel::State::names_of(const std::vector<int>& parameters) const {
   constexpr std::size_t shown = 8;
   std::string names;
-  for (std::size_t i = 0; i < std::min(shown, result.unused.size()); ++i)
-    names += (i == 0 ? "'" : ", '") + tensors.layout().at(result.unused[i]).name + "'";
-  if (result.unused.size() > shown) names += " and " + std::to_string(result.unused.size() - shown) + " more";
-  throw refusal("no rank made the gradient of " + names + " ready in step " + std::to_string(step - 1) +
-                    ": call ready() for each parameter before finish(), or set DataParallelOptions::allow_unused if "
-                    "the model leaves parameters unused",
-                tensors.layout().at(result.unused.front()).name)
-      .on_every_rank();
+  for (std::size_t i = 0; i < std::min(shown, parameters.size()); ++i)
+    names += (i == 0 ? "'" : ", '") + tensors.layout().at(parameters[i]).name + "'";
+  if (parameters.size() > shown) names += " and " + std::to_string(parameters.size() - shown) + " more";
+  return names;
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "ddp/finite_check.hpp"
 #include "ddp/reducer.hpp"
 #include "ddp/tensors.hpp"
@@ -19,11 +20,11 @@
 
 namespace lockstep::ddp {
 
-/// The values that the ranks sum beside the gradients: weights, counts of gradients that are not finite, the digest of
-/// values, the program's numbers, and which parameters are ready.
+/// The values that the ranks sum beside the gradients: weights, the number of ranks that have one, counts of gradients
+/// that are not finite, the digest of values, the program's numbers, and which parameters are ready.
 class Tally {
  public:
-  explicit Tally(std::size_t parameters) : used_(parameters, 0) {}
+  explicit Tally(std::size_t parameters) : used_(parameters, 0), missing_(parameters, 0) {}
 
   void use(int parameter) { used_[static_cast<std::size_t>(parameter)] = 1; }
   [[nodiscard]] bool is_used(int parameter) const { return used_[static_cast<std::size_t>(parameter)] != 0; }
@@ -38,17 +39,25 @@ class Tally {
   /// Resets this rank's sums.
   void begin_anew();
   /// Returns how many gradients are not finite, over all ranks. @pre the all-reduce has ended
-  [[nodiscard]] double not_finite() const { return all_ranks_[1]; }
+  [[nodiscard]] double not_finite() const { return all_ranks_[2]; }
+  /// Returns whether some ranks with a weight made a parameter ready, and others did not, or only ranks without a
+  /// weight did. @pre the all-reduce has ended
+  [[nodiscard]] bool is_uneven() const;
+  /// Returns which parameters this rank left out although it had a weight, in the step that was taken last, as flags.
+  [[nodiscard]] const std::vector<std::uint8_t>& missing() const { return missing_; }
   /// Returns the sums of the digests that were sent last. @pre the all-reduce has ended
   [[nodiscard]] std::span<const double> digest() const {
-    return std::span(all_ranks_).subspan(2, std::tuple_size_v<ValueCheck::Digest>);
+    return std::span(all_ranks_).subspan(3, std::tuple_size_v<ValueCheck::Digest>);
   }
 
  private:
+  [[nodiscard]] std::span<const double> used_by_all() const { return std::span(all_ranks_).last(used_.size()); }
+
   double weight_ = 0;
   std::vector<double> sums_;
-  std::vector<char> used_;         // by parameter
-  std::vector<double> all_ranks_;  // weight, not finite, digest, sums, used
+  std::vector<char> used_;             // by parameter
+  std::vector<std::uint8_t> missing_;  // by parameter
+  std::vector<double> all_ranks_;      // weight, ranks with a weight, not finite, digest, sums, used
 };
 
 }  // namespace lockstep::ddp
@@ -91,6 +100,7 @@ struct DataParallel::State {
   void end_step();
   Step take(std::span<double> sums);
 
+  OriginProcess origin;
   ProcessGroup* group = nullptr;
   DataParallelOptions options;
   LeafShares shards;  // of each rank; none without shards
@@ -111,8 +121,13 @@ struct DataParallel::State {
   void check_parameter(int parameter) const;
   void check_sharing() const;
   void check_sharding() const;
-  /// @throws Error{invalid_argument} on every rank if the step has samples and a parameter has no gradient
+  /// @throws Error{invalid_argument} on every rank if the step has samples and a parameter has no gradient, on all
+  ///         ranks or on some ranks that have samples
   void require_gradients(const Step& result) const;
+  /// Names the ranks that have samples and no gradient of a parameter that others have. Collective.
+  [[noreturn]] void throw_uneven_gradients() const;
+  /// Returns the names of the parameters for a message, of many only the first.
+  [[nodiscard]] std::string names_of(const std::vector<int>& parameters) const;
   /// Returns how many sums of gradients this rank contributes.
   [[nodiscard]] int sums() const;
   void send(int parameter);

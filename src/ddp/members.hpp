@@ -12,6 +12,9 @@
 
 namespace lockstep::ddp {
 
+/// @throws Error{invalid_argument} for a number that is none of the enumerators
+void require_device(Device device);
+
 /// The ranks of a group, and the factory of their communicators.
 class Members {
  public:

@@ -124,6 +124,7 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
                         {"device", std::string(name(options.device))},
                         {"algorithm", options.algorithm},
                         {"sockets", options.sockets}});
+  require_device(options.device);
   const backends::Method method = exact ? *exact : backends::parse_method(options.algorithm);
   // All ranks check this first.
   if (options.device == Device::cuda) {

@@ -11,6 +11,8 @@
 
 #include "backends/make_communicator.hpp"
 #include "backends/method.hpp"
+#include "base/borders.hpp"
+#include "base/origin_process.hpp"
 #include "collectives/choice/selection.hpp"
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
@@ -63,7 +65,15 @@ namespace lockstep {
 
 std::span<const std::string_view> algorithm_names() { return backends::method_names(); }
 
-std::string_view name(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
+std::string_view name(Device device) {
+  if (device == Device::cuda) return "cuda";
+  return device == Device::cpu ? "cpu" : "unknown";
+}
+
+void ddp::require_device(Device device) {
+  if (device == Device::cpu || device == Device::cuda) return;
+  throw Error(ErrorCode::invalid_argument, no_enumerator("Device", device) + ": choose cpu or cuda");
+}
 
 namespace {
 
@@ -145,7 +155,14 @@ struct ProcessGroup::State final : OpenGroup {
     return backends::make_routed(make_plain(), std::move(on_device));
   }
 
+  /// @throws Error{invalid_argument} in a child of the process that made the group
+  void check_process() const {
+    if (!origin.is_here())
+      origin.require_here("the group", {.rank = communicator->rank().value, .host = members->host()});
+  }
+
   void close() override {
+    check_process();
     members->check_may_close();
     if (engine.use_count() == 1) engine->thread.reset();  // otherwise other groups of this engine still use the thread
     communicator->close();
@@ -159,6 +176,7 @@ struct ProcessGroup::State final : OpenGroup {
     reach->abort(why);
   }
 
+  OriginProcess origin;
   GroupOptions options;
   std::shared_ptr<Engine> engine;  // declared before the communicators, which are registered with its progress
   std::unique_ptr<ddp::Members> members;
@@ -188,8 +206,14 @@ std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions
 }
 
 ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
-ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
-ProcessGroup::~ProcessGroup() = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&& other) noexcept {
+  const ProcessGroup before(std::move(*this));
+  state_ = std::move(other.state_);
+  return *this;
+}
+ProcessGroup::~ProcessGroup() {
+  if (state_ && !state_->origin.is_here()) keep_in_child(std::move(state_));
+}
 
 const std::string& ProcessGroup::host() const { return state_->members->host(); }
 std::chrono::duration<double> ProcessGroup::deadline() const { return state_->options.deadline; }
@@ -201,6 +225,15 @@ Communicator& ProcessGroup::communicator() const { return *state_->communicator;
 Progress& ProcessGroup::progress() const { return state_->engine->progress; }
 
 std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns) const {
+  const ErrorContext context{.operation = "explain", .rank = rank().value, .host = host()};
+  if (!is_valid(kind) || is_message(kind))
+    throw Error(ErrorCode::invalid_argument,
+                "the kind of operation is " + std::string(lockstep::name(kind)) +
+                    ", for which no algorithm is chosen: name a collective operation",
+                context);
+  for (const Bytes size : sizes)
+    if (size < 0)
+      throw Error(ErrorCode::invalid_argument, "a buffer of " + std::to_string(size.value) + " bytes", context);
   const auto& selection = state_->members->selection();
   if (selection) return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
   return "# " + std::string(lockstep::name(kind)) + " on " + std::to_string(size()) +
@@ -209,6 +242,7 @@ std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> si
 
 Communicator& ProcessGroup::control() {
   if (!state_->control) {
+    state_->check_process();
     state_->control = state_->make_plain();
     state_->reach->add(*state_->control);
   }
@@ -224,6 +258,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 }
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
+  state_->check_process();
   auto communicator = state_->make_new_communicator();
   back_end_of(*communicator).close_when_destroyed([] { return !mpi_has_ended(); });
   state_->reach->add(*communicator);
@@ -240,6 +275,7 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
                 "the color " + std::to_string(*color) + ": colors are not negative; give none to join no group",
                 {.rank = rank().value, .host = host()});
   }
+  state_->check_process();
   auto part = state_->members->split(color, key, communicator(), options);
   if (!part) return std::nullopt;
   auto state = std::make_unique<State>(std::move(part), options, state_->open_groups, state_->engine);
@@ -248,6 +284,7 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
 }
 
 ProcessGroup::Turn ProcessGroup::take_turn() const {
+  state_->check_process();
   Progress& owned = progress();
   if (!owned.is_known_to_be_of_this_thread() && provided_thread_level() < ThreadLevel::serialized)
     throw Error(ErrorCode::unsupported,
@@ -257,7 +294,9 @@ ProcessGroup::Turn ProcessGroup::take_turn() const {
   return {state_->engine->turn, owned};
 }
 
-void ProcessGroup::abort(std::string_view why) noexcept { state_->reach->abort(why); }
+void ProcessGroup::abort(std::string_view why) noexcept {
+  if (state_->origin.is_here()) state_->reach->abort(why);
+}
 
 void ProcessGroup::close() { state_->close(); }
 

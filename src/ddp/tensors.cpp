@@ -6,9 +6,11 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/borders.hpp"
 #include "base/hash.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -58,6 +60,17 @@ Layout layout_of(const std::vector<Parameter>& parameters) {
   return layout;
 }
 
+/// Returns the bytes of that many buffers of a layout. @throws Error{invalid_argument}
+Bytes bytes_of_places(int places, const Layout& layout, DType dtype) {
+  if (!is_valid(dtype)) throw Error(ErrorCode::invalid_argument, no_enumerator("DType", dtype));
+  const auto bytes = product(places, bytes_of(layout.count(), dtype).value);
+  if (!bytes)
+    throw Error(ErrorCode::invalid_argument, std::to_string(places) + " gradient buffers of " +
+                                                 std::to_string(layout.count().value) +
+                                                 " elements are more than memory can hold");
+  return {*bytes};
+}
+
 }  // namespace
 
 void copy(const ConstBuffer& from, const Buffer& to, Queue queue) {
@@ -104,8 +117,8 @@ Tensors::Tensors(std::vector<Parameter> parameters, const ProcessGroup& group)
 }
 
 void Tensors::move_to(const ProcessGroup& group) {
-  const Bytes bytes{layout_.count().value * size_of(dtype_)};
-  gradients_ = group.allocate({places_ * bytes.value});
+  const Bytes bytes = bytes_of_places(1, layout_, dtype_);
+  gradients_ = group.allocate(bytes_of_places(places_, layout_, dtype_));
   if (are_the_programs()) return;
   Allocation values = group.allocate(bytes);
   if (values_.bytes() == bytes) copy(flat(values_), flat(values));
@@ -120,7 +133,7 @@ void Tensors::keep_gradients_forever() {
 }
 
 void Tensors::set_places(int places, const ProcessGroup& group) {
-  const Bytes bytes{places * layout_.count().value * size_of(dtype_)};
+  const Bytes bytes = bytes_of_places(places, layout_, dtype_);
   if (bytes > gradients_.bytes()) {
     gradients_ = {};  // frees the old memory before the new one is allocated
     gradients_ = group.allocate(bytes);

@@ -53,6 +53,7 @@ class Meeting {
 
 void check(const GroupOptions& options) {
   require_deadline(options.deadline);
+  require_device(options.device);
   const backends::Method method = backends::parse_method(options.algorithm);
   (void)backends::parse_sockets(options.sockets);
   backends::check_compression({.method = method, .compress = options.compress});

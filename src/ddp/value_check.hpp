@@ -14,9 +14,9 @@
 
 namespace lockstep::ddp {
 
-/// Compares the ranks' values, which identical updates keep equal, in the second step with a group and in every n-th
-/// step. It first compares one hash of all values, which is sent with the tally, and only if that differs one hash per
-/// tensor.
+/// Compares the ranks' values, which identical updates keep equal: all of them in the second step with a group and in
+/// every n-th step, and a few elements of each tensor in all others. It first compares one hash of all values, which is
+/// sent with the tally, and only if that differs one hash per tensor.
 class ValueCheck {
  public:
   /// Numbers whose sums over the ranks show whether all ranks have the same hash.
@@ -27,11 +27,9 @@ class ValueCheck {
 
   /// Restarts the count of steps, for another group.
   void begin_anew() { steps_ = 0; }
-  /// Counts a step. @return whether the values are compared in it, which is the same on all ranks
-  bool is_due();
-  /// Hashes the values in a step that compares them. @param progress  is called after each tensor
+  /// Counts a step, and hashes its values or elements of them. @param progress  is called now and then
   void look(const Tensors& tensors, const std::function<void()>& progress);
-  /// Returns the digest of this rank's hashes. It is zero in a step that does not compare values.
+  /// Returns the digest of this rank's hashes. It is zero if values are never compared.
   [[nodiscard]] const Digest& digest() const { return digest_; }
   /// @param sums  the sums of the digests over all ranks
   /// @param step  its number, for the error

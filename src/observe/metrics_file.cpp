@@ -50,8 +50,8 @@ Json to_json(const std::vector<SlowRank>& ranks) {
 }  // namespace
 
 bool MetricValue::is_better_than(const std::optional<double>& other) const {
-  if (!value || !other) return value.has_value();
-  if (std::isnan(*value) || std::isnan(*other)) return !std::isnan(*value);
+  if (!value || std::isnan(*value)) return false;
+  if (!other || std::isnan(*other)) return true;
   return higher_is_better ? *value > *other : *value < *other;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::observe {
@@ -15,7 +16,7 @@ namespace lockstep::observe {
 namespace {
 
 [[noreturn]] void fail(const std::string& path) {
-  throw Error(ErrorCode::io, "cannot write " + path + ": " + std::strerror(errno));
+  throw Error(ErrorCode::io, "cannot write " + echo(path, 400) + ": " + std::strerror(errno));
 }
 
 /// Whether the file ends within a line, for instance because a disk was full or a process was killed.

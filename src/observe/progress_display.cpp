@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "base/nearest.hpp"
+
 namespace lockstep::observe {
 
 namespace {
@@ -198,7 +200,7 @@ void ProgressDisplay::print(const std::string& text) {
   constexpr const char* erase = "\x1b[K";  // erases to the end of the line, at whose beginning the cursor is
   if (line_open_) out_ << erase;
   line_open_ = false;
-  out_ << text << std::flush;
+  out_ << echo_lines(text) << std::flush;
 }
 
 double ProgressDisplay::images_per_second(const ProgressEvent& event) const {
@@ -223,10 +225,10 @@ std::string ProgressDisplay::place_text(std::int64_t epoch) const {
 void ProgressDisplay::show(const std::string& line, Clock::time_point now) {
   shown_ = now;
   if (options_.terminal) {
-    out_ << line.substr(0, options_.columns - 1) << "\x1b[K\r" << std::flush;
+    out_ << echo_lines(line.substr(0, options_.columns - 1)) << "\x1b[K\r" << std::flush;
     line_open_ = true;
   } else {
-    out_ << line << std::endl;
+    out_ << echo_lines(line) << std::endl;
   }
 }
 

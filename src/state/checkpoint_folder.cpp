@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <span>
 #include <system_error>
 
 #include "base/nearest.hpp"
@@ -24,16 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view step_prefix = "step-";
 
-/// Returns the step in the name of a checkpoint.
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(step_prefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [behind, failure] = std::from_chars(name.data() + step_prefix.size(), end, step);
-  const bool is_one = failure == std::errc() && behind == end && step >= 0 && checkpoint_name(step) == name;
-  return is_one ? std::optional(step) : std::nullopt;
-}
-
 void rename_entry(const fs::path& from, const fs::path& to) {
   if (std::rename(from.c_str(), to.c_str()) != 0) fail("rename", from, errno);
 }
@@ -46,6 +37,24 @@ void remove_tree(const fs::path& path) {
 
 fs::path prefixed(const fs::path& path, std::string_view prefix) {
   return path.parent_path() / (std::string(prefix) + path.filename().string());
+}
+
+/// Writes a name into a file, which stands for a link where the file system has none.
+void write_name(const fs::path& at, const std::string& name) {
+  const std::string line = name + '\n';
+  const File file = File::create(at, {static_cast<std::int64_t>(line.size())});
+  file.write(std::as_bytes(std::span(line)), {0});
+  file.sync();
+}
+
+/// Returns the name in such a file; empty if it is another file.
+std::string name_in_file(const fs::path& at) {
+  constexpr std::int64_t longest = 256;
+  const File file = File::open_to_read(at);
+  std::string name(static_cast<std::size_t>(std::min(file.size().value, longest)), '\0');
+  file.read(std::as_writable_bytes(std::span(name)), {0});
+  const std::size_t end = name.find('\n');
+  return end == std::string::npos ? "" : name.substr(0, end);
 }
 
 /// Returns the path, or with -2, -3, … behind it, so that nothing has this name.
@@ -68,6 +77,15 @@ std::string checkpoint_name(std::int64_t step) {
   return std::string(step_prefix) + digits;
 }
 
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(step_prefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [behind, failure] = std::from_chars(name.data() + step_prefix.size(), end, step);
+  const bool is_one = failure == std::errc() && behind == end && step >= 0 && checkpoint_name(step) == name;
+  return is_one ? std::optional(step) : std::nullopt;
+}
+
 std::vector<CheckpointEntry> list_checkpoints(const fs::path& run_folder) {
   std::vector<CheckpointEntry> found;
   std::error_code error;
@@ -85,12 +103,14 @@ std::vector<CheckpointEntry> list_checkpoints(const fs::path& run_folder) {
 
 std::optional<CheckpointEntry> linked_checkpoint(const fs::path& run_folder, const std::string& link) {
   std::error_code error;
-  const fs::path target = fs::read_symlink(checkpoints_of(run_folder) / link, error);
-  if (error && error.value() != ENOENT && error.value() != EINVAL) {
-    fail("read", checkpoints_of(run_folder) / link, error.value());
-  }
+  const fs::path at = checkpoints_of(run_folder) / link;
+  fs::path target = fs::read_symlink(at, error);
+  std::error_code ignored;
+  const bool is_file = error && fs::is_regular_file(at, ignored);
+  if (error && !is_file && error.value() != ENOENT && error.value() != EINVAL) fail("read", at, error.value());
+  if (is_file) target = name_in_file(at);
   const fs::path path = checkpoints_of(run_folder) / target;
-  if (error || target.has_parent_path() || !fs::is_directory(path, error)) return std::nullopt;
+  if (target.empty() || target.has_parent_path() || !fs::is_directory(path, error)) return std::nullopt;
   return CheckpointEntry{step_of(target.string()).value_or(-1), path};
 }
 
@@ -159,10 +179,14 @@ void CheckpointFolder::link(const std::string& name, std::int64_t step) {
 
 void CheckpointFolder::link_to(const std::string& name, const std::string& target) {
   const fs::path next = path_ / (std::string(link_prefix) + name);
+  const fs::path at = path_ / name;
+  remove_tree(next);
+  if (symlink(target.c_str(), next.c_str()) != 0) write_name(next, target);
+  // A folder is there if the run was copied with what its links name.
   std::error_code error;
-  fs::remove(next, error);
-  if (symlink(target.c_str(), next.c_str()) != 0) fail("write", next, errno);
-  rename_entry(next, path_ / name);
+  if (fs::symlink_status(at, error).type() == fs::file_type::directory)
+    rename_entry(at, free_name(prefixed(at, unused_prefix)));
+  rename_entry(next, at);
   sync_folder(path_);
 }
 
@@ -214,7 +238,8 @@ NewCheckpoint::~NewCheckpoint() {
   fs::remove_all(path_, ignored);
 }
 
-fs::path NewCheckpoint::commit(const StateFile& state) {
+fs::path NewCheckpoint::commit(StateFile state) {
+  state.step = step_;
   for (const auto& [name, record] : state.files) {
     const File file = File::open_to_read(path_ / name);
     if (file.size() != record.whole.bytes) {
@@ -244,6 +269,7 @@ fs::path NewCheckpoint::commit(const StateFile& state) {
     fail("rename", path_, reason);
   }
   sync_folder(folder_.path_);
+  committed_ = name;
   folder_.link("last", step_);
   if (replaces) folder_.discard(aside);
   return name;

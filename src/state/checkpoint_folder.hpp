@@ -35,9 +35,12 @@ struct CheckpointEntry {
 std::filesystem::path checkpoints_of(const std::filesystem::path& run_folder);
 /// Returns "step-00012000".
 std::string checkpoint_name(std::int64_t step);
+/// Returns the step in the name of a checkpoint; nothing if it is no such name.
+std::optional<std::int64_t> step_of(const std::string& name);
 /// Lists the checkpoints in RUN/checkpoints, newest first; none if the folder is missing. @throws Error{io}
 std::vector<CheckpointEntry> list_checkpoints(const std::filesystem::path& run_folder);
-/// Returns the checkpoint that the link `last` or `best` names, if it is there. @throws Error{io}
+/// Returns the checkpoint that the link `last` or `best` names, if it is there. Where the file system has no symbolic
+/// links, it is a file with the name. @throws Error{io}
 std::optional<CheckpointEntry> linked_checkpoint(const std::filesystem::path& run_folder, const std::string& link);
 
 /// RUN/checkpoints, for the one process that writes there. Other processes may read checkpoints at any time.
@@ -54,7 +57,8 @@ class CheckpointFolder {
 
   [[nodiscard]] const std::filesystem::path& run_folder() const { return run_folder_; }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Lets the link `best` name the checkpoint of this step, atomically.
+  /// Lets the link `best` name the checkpoint of this step, atomically. A folder in its place is renamed to
+  /// "unused-best".
   /// @throws Error{invalid_argument} if there is no such checkpoint; Error{io}
   void link_best(std::int64_t step) { link("best", step); }
   /// Removes all checkpoints but the newest `keep` and those that `last` and `best` name. Only checkpoints whose files
@@ -96,15 +100,18 @@ class NewCheckpoint {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Writes state.json, waits until everything is on disk, and gives the folder its name, which may have belonged to an
   /// older checkpoint of the same step; then lets `last` name it.
-  /// @param state  with a record for every file
+  /// @param state  with a record for every file; gets the step
   /// @return the checkpoint's path
   /// @throws Error{io}; Error{corrupt} if a file of the record is missing or has another size
-  std::filesystem::path commit(const StateFile& state);
+  std::filesystem::path commit(StateFile state);
+  /// The checkpoint's path once the folder has its name, even if commit() has thrown because of `last`; empty before.
+  [[nodiscard]] const std::filesystem::path& committed() const { return committed_; }
 
  private:
   CheckpointFolder& folder_;
   std::int64_t step_;
   std::filesystem::path path_;
+  std::filesystem::path committed_;
 };
 
 }  // namespace lockstep::state

@@ -17,6 +17,7 @@ class SafetensorsReader {
   /// Reads the header. @throws Error{io}; Error{corrupt} or Error{unsupported} as SafetensorsHeader::parse
   explicit SafetensorsReader(const std::filesystem::path& path, ForeignTensors foreign = ForeignTensors::refuse);
 
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
   [[nodiscard]] const SafetensorsHeader& header() const { return header_; }
   /// Returns the index of a tensor. @throws Error{invalid_argument} that names file and tensor if there is none
   [[nodiscard]] int index_of(std::string_view name) const;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "state/state_file.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/nearest.hpp"
@@ -18,6 +20,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view format_name = "lockstep checkpoint";
+constexpr std::string_view before_crc = "{\n  \"crc32\": \"";  // beginning of every text
+constexpr std::string_view no_crc = "00000000";
 
 [[noreturn]] void refuse_state(const std::string& what, ErrorCode code = ErrorCode::corrupt) {
   throw Error(code, what + "; resume from another checkpoint");
@@ -32,9 +36,16 @@ std::optional<std::uint32_t> parse_crc(const JsonVisitor::Scalar& value) {
   return failure == std::errc() && end == text->data() + 8 ? std::optional(crc) : std::nullopt;
 }
 
+/// Returns the CRC-32 of a text whose own is replaced by zeros. @pre the text begins with `before_crc`
+std::uint32_t own_crc(std::string_view text) {
+  const auto checksum = [](std::string_view part) { return checksum_of(std::as_bytes(std::span(part))); };
+  const std::string_view rest = text.substr(std::min(text.size(), before_crc.size() + no_crc.size()));
+  return joined(joined(checksum(before_crc), checksum(no_crc)), checksum(rest)).crc;
+}
+
 class StateVisitor : public JsonVisitor {
  public:
-  StateVisitor(StateFile& state, const std::string& file) : state_(state), file_(file) {}
+  StateVisitor(StateFile& state, const std::string& file) : state_(state), file_(file) { state_.step = -1; }
 
   void begin_object(const Path& path) override {
     bool is_new = true;
@@ -74,11 +85,13 @@ class StateVisitor : public JsonVisitor {
     }
   }
   /// Checks what can only be told at the end of the text.
-  void finish() const {
+  void finish(std::string_view text) const {
     if (format_ != format_name) refuse_state(file_ + R"(: "format" is not ")" + std::string(format_name) + '"');
     if (version_ != StateFile::version) {
       refuse_state(file_ + ": \"version\" is " + std::to_string(version_) + ", and this program reads version " +
-                       std::to_string(StateFile::version) + ": use the lockstep that wrote the file",
+                       std::to_string(StateFile::version) +
+                       ": use the lockstep that wrote the file, or begin a run with the weights in model.safetensors "
+                       "beside it",
                    ErrorCode::unsupported);
     }
     if (revision_ < 0) refuse_state(file_ + ": \"revision\" is missing or negative");
@@ -86,6 +99,12 @@ class StateVisitor : public JsonVisitor {
       refuse_state(file_ + ": the key " + unknown_ + " is not known");
     }
     if (!has_sections_ || !has_files_) refuse_state(file_ + R"(: "sections" or "files" is missing)");
+    if (state_.step < 0) refuse_state(file_ + ": \"step\" is missing or negative");
+    if (!crc_ || !text.starts_with(before_crc)) refuse_state(file_ + ": \"crc32\" of the text does not begin it");
+    if (const std::uint32_t crc = own_crc(text); crc != *crc_) {
+      refuse_state(file_ + ": the text has the CRC-32 " + hexadecimal(crc) + ", and its \"crc32\" is " +
+                   hexadecimal(*crc_) + ", so it is damaged or was changed");
+    }
   }
 
  private:
@@ -96,6 +115,10 @@ class StateVisitor : public JsonVisitor {
       if (std::exchange(version_, std::get<std::int64_t>(value)) != -1) twice(path);
     } else if (path[0] == "revision" && std::holds_alternative<std::int64_t>(value)) {
       if (std::exchange(revision_, std::get<std::int64_t>(value)) != -1) twice(path);
+    } else if (path[0] == "step" && std::holds_alternative<std::int64_t>(value)) {
+      if (std::exchange(state_.step, std::get<std::int64_t>(value)) != -1) twice(path);
+    } else if (path[0] == "crc32") {
+      if (std::exchange(crc_, crc_of(path, value))) twice(path);
     } else {
       unknown_key(path);
     }
@@ -131,6 +154,7 @@ class StateVisitor : public JsonVisitor {
   std::string format_;
   std::int64_t version_ = -1;
   std::int64_t revision_ = -1;
+  std::optional<std::uint32_t> crc_;  // of the text
   bool has_sections_ = false;
   bool has_files_ = false;
   bool has_bytes_ = false;  // this and the next two: of the file whose object is open
@@ -164,7 +188,8 @@ const StateFile::Value& value_of(const StateFile& state, const std::string& sect
 }  // namespace
 
 std::string StateFile::text() const {
-  json whole = {{"format", format_name}, {"version", version}, {"revision", revision}};
+  json whole = {
+      {"crc32", no_crc}, {"format", format_name}, {"version", version}, {"revision", revision}, {"step", step}};
   json& all_sections = whole["sections"] = json::object();
   for (const auto& [section, values] : sections) {
     json& object = all_sections[section] = json::object();
@@ -177,14 +202,19 @@ std::string StateFile::text() const {
             json::object();
     for (const auto& [tensor, crc] : record.tensors) tensors[tensor] = hexadecimal(crc);
   }
-  return whole.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
+  return sealed(whole.dump(2, ' ', false, json::error_handler_t::replace) + '\n');
+}
+
+std::string StateFile::sealed(std::string text) {
+  if (text.size() < before_crc.size() + no_crc.size() || !text.starts_with(before_crc)) return text;
+  return text.replace(before_crc.size(), no_crc.size(), hexadecimal(own_crc(text)));
 }
 
 StateFile StateFile::parse(std::string_view text, const std::string& file) {
   StateFile state;
   StateVisitor visitor(state, file);
   walk_json(text, file, 4, visitor);
-  visitor.finish();
+  visitor.finish(text);
   return state;
 }
 

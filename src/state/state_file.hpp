@@ -15,10 +15,12 @@ namespace lockstep::state {
 /// The content of `state.json`: everything of a checkpoint that is no tensor, and the checksums of its files.
 ///
 /// A program of one version reads files of the same version and of any revision. A later revision only adds keys, which
-/// this program ignores; in a file of its own or an earlier revision, an unknown key is an error.
+/// this program ignores; in a file of its own or an earlier revision, an unknown key is an error. The text begins with
+/// its own CRC-32, computed with zeros in the place of its digits, so that no digit of a step or a loss changes
+/// unnoticed.
 class StateFile {
  public:
-  static constexpr std::int64_t version = 1;
+  static constexpr std::int64_t version = 2;
   static constexpr std::int64_t revision = 0;
 
   /// A whole number, a real number, or a text. A flag is 0 or 1; a whole number beyond 2⁶³ − 1 is a text.
@@ -31,14 +33,18 @@ class StateFile {
     friend bool operator==(const Record&, const Record&) = default;
   };
 
+  std::int64_t step = 0;  ///< of the run; the checkpoint's folder is named by it
   std::map<std::string, Section> sections;
   std::map<std::string, Record> files;
 
   /// Returns the text: keys in order, real numbers with the digits that give the same bits again; infinities and NaN,
   /// which JSON lacks, as texts. Bytes that are not UTF-8 become U+FFFD.
   [[nodiscard]] std::string text() const;
+  /// Returns the text with the checksum that it should begin with, if there is a place for it.
+  [[nodiscard]] static std::string sealed(std::string text);
   /// Parses an untrusted text. @param file  for error messages
-  /// @throws Error{corrupt} that names the file and the key; Error{unsupported} for another version
+  /// @throws Error{corrupt} that names the file and the key, or if the text's own checksum is wrong; Error{unsupported}
+  ///         for another version
   static StateFile parse(std::string_view text, const std::string& file);
 
   /// Returns a value of a section.

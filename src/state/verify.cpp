@@ -55,11 +55,29 @@ void verify_tensors(const fs::path& file, const StateFile::Record& record) {
   compare(file, "the whole", whole.crc, record.whole.crc);
 }
 
+/// Checks that the folder has not got another checkpoint's name, and no file of tensors without a record.
+void verify_folder(const fs::path& checkpoint, const StateFile& state) {
+  std::error_code error;
+  const fs::path real = fs::canonical(checkpoint, error);  // `last` may lead to it
+  const std::string name = (error ? checkpoint : real).filename().string();
+  if (const auto step = step_of(name); step && *step != state.step) {
+    refuse_checkpoint(checkpoint, "has the state of step " + std::to_string(state.step) +
+                                      ", so it was copied or renamed: call it '" + checkpoint_name(state.step) + "'");
+  }
+  for (fs::directory_iterator entry(checkpoint, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
+    if (entry->path().extension() == ".safetensors" && !state.files.contains(file))
+      refuse_checkpoint(entry->path(), "is a file that state.json does not record");
+  }
+  if (error) fail("read", checkpoint, error.value());
+}
+
 }  // namespace
 
 StateFile verify_checkpoint(const fs::path& checkpoint, Check check) {
   const fs::path state_path = checkpoint / state_file_name;
   StateFile state = StateFile::parse(read_state_file(state_path), quoted_path(state_path));
+  verify_folder(checkpoint, state);
   for (const auto& [name, record] : state.files) {
     if (fs::path(name).has_parent_path() || name == ".." || name == ".") {
       refuse_checkpoint(state_path, "records a file '" + echo(name) + "' outside the checkpoint");
@@ -87,12 +105,14 @@ std::string why_refused(const fs::path& checkpoint, Check check) {
 FoundCheckpoint newest_good_checkpoint(const fs::path& run_folder) {
   FoundCheckpoint found;
   for (const CheckpointEntry& entry : list_checkpoints(run_folder)) {
-    std::string reason = why_refused(entry.path, Check::checksums);
-    if (reason.empty()) {
+    try {
+      verify_checkpoint(entry.path, Check::checksums);
       found.path = entry.path;
       break;
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported) throw;  // it is good, so a fresh start would throw a run away
+      found.refused.push_back(error.message());
     }
-    found.refused.push_back(std::move(reason));
   }
   return found;
 }

@@ -6,10 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "state/verify.hpp"
 #include "trainer/checkpoints.hpp"
+#include "trainer/finite_state.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -29,7 +31,7 @@ struct OpenFiles {
 void require_same_tensors(const state::SafetensorsHeader& found, const state::SafetensorsHeader& wanted,
                           const std::string& file) {
   const auto refuse = [&](const std::string& name, const std::string& why) {
-    throw Error(ErrorCode::mismatch, "'" + file + "' " + why + " the tensor '" + name +
+    throw Error(ErrorCode::mismatch, "'" + echo(file, 400) + "' " + why + " the tensor '" + echo(name) +
                                          "' of this model and optimizer: resume with the options of the run that "
                                          "saved it");
   };
@@ -73,6 +75,10 @@ class TensorLoader {
       on_rank_zero(group_, [&] {
         const state::SafetensorsReader& reader = files_->readers[static_cast<std::size_t>(file)];
         reader.read(reader.index_of(tensor.name), {first}, chunk);
+        if (const auto at = first_not_finite(chunk))
+          throw Error(ErrorCode::corrupt, "in '" + reader.path().string() + "', element " +
+                                              std::to_string(first + *at) + " of the tensor '" + tensor.name +
+                                              "' is not finite; resume from another checkpoint");
       });
       group_.communicator().broadcast(chunk, {0}, Queue::host(), tensor.name).wait();
       for (const StoredPart& part : wanted_[{file, index}]) take_common(part, first, chunk, device_);
@@ -110,7 +116,13 @@ std::optional<OpenedCheckpoint> open_checkpoint(ProcessGroup& group, const std::
     notes = std::move(found.refused);
     if (!found.path) return;
     opened.path = *found.path;
-    text = state::verify_checkpoint(*found.path, state::Check::sizes).text();
+    const state::StateFile file = state::verify_checkpoint(*found.path, state::Check::sizes);
+    for (const char* name : checkpoint_files) {
+      if (!file.files.contains(name))
+        throw Error(ErrorCode::corrupt, "'" + found.path->string() + "' has no file '" + name +
+                                            "', so it is no checkpoint of this program; resume from another one");
+    }
+    text = file.text();
   });
   text = text_of_rank(group, text);
   if (text.empty()) return std::nullopt;

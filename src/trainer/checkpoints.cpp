@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <span>
+#include <system_error>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -149,27 +151,32 @@ std::unique_ptr<Checkpoints::Job> Checkpoints::new_job(const observe::Checkpoint
     try {
       return std::make_unique<Job>(**folder, event.step, layout);
     } catch (const Error& error) {
-      report(failed(event, error.message()));
+      report(failed(event, error.message(), folder == &folder_ && fallback_));
     }
   }
   return nullptr;
 }
 
+bool Checkpoints::can_move(const Job& job) const { return fallback_ && job.folder != &*fallback_; }
+
 /// Begins a checkpoint anew in the other folder, with what a job that failed had been sent by other ranks.
 /// @return null if there is no other folder. @throws Error
 std::unique_ptr<Checkpoints::Job> Checkpoints::moved(const Job& failed) {
-  if (!fallback_ || failed.folder == &*fallback_) return nullptr;
+  if (!can_move(failed)) return nullptr;
   auto job = std::make_unique<Job>(*fallback_, failed.step, failed.layout);
   job->copy_received(failed);
   return job;
 }
 
-observe::CheckpointEvent Checkpoints::failed(observe::CheckpointEvent event, const std::string& why) {
+observe::CheckpointEvent Checkpoints::failed(observe::CheckpointEvent event, const std::string& why,
+                                             bool tries_elsewhere) {
   event.error = why;
+  event.tries_elsewhere = tries_elsewhere;
   return event;
 }
 
 void Checkpoints::report(const observe::CheckpointEvent& event) {
+  if (!event.path.empty()) newest_ = event;
   if (listener_ != nullptr) listener_->checkpoint(event);
 }
 
@@ -182,15 +189,18 @@ std::vector<observe::CheckpointEvent> Checkpoints::write(const observe::Checkpoi
     observe::CheckpointEvent event = begun;
     event.stall_seconds = stall;
     try {
-      event.path = write(*job, options_.keep).string();
-      for (const auto& [name, record] : job->content.files) event.bytes += record.whole.bytes.value;
+      write(*job, options_.keep);
     } catch (const std::exception& error) {
       const auto* known = dynamic_cast<const Error*>(&error);
       event.error = known != nullptr ? known->message() : error.what();
     }
+    event.path = job->checkpoint.committed().string();  // also if no link could name it, or no older one be removed
+    if (!event.path.empty())
+      for (const auto& [name, record] : job->content.files) event.bytes += record.whole.bytes.value;
+    event.tries_elsewhere = event.path.empty() && can_move(*job);
     event.write_seconds = seconds_between(begin, Clock::now());
     events.push_back(event);
-    if (event.error.empty()) break;
+    if (!event.path.empty()) break;
     try {
       std::unique_ptr<Job> next = moved(*job);
       if (next) {
@@ -208,8 +218,8 @@ std::vector<observe::CheckpointEvent> Checkpoints::write(const observe::Checkpoi
   return events;
 }
 
-/// @return the path of the checkpoint
-std::filesystem::path Checkpoints::write(Job& job, int keep) {
+/// Writes a checkpoint and removes older ones. @throws what hindered it, after everything else was tried
+void Checkpoints::write(Job& job, int keep) {
   for (const StoredPart& part : job.staged->parts) job.write(part);
   for (const CheckpointFile file : {CheckpointFile::model, CheckpointFile::optimizer}) {
     const auto i = static_cast<std::size_t>(file);
@@ -220,10 +230,20 @@ std::filesystem::path Checkpoints::write(Job& job, int keep) {
       record.tensors[header.tensors()[tensor].name] = sums[tensor].crc;
     job.content.files[checkpoint_files[i]] = std::move(record);
   }
-  std::filesystem::path path = job.checkpoint.commit(job.content);
-  if (job.is_best) job.folder->link_best(job.step);
-  job.folder->remove_all_but(keep);
-  return path;
+  std::exception_ptr trouble;
+  const auto attempt = [&trouble](const auto& action) {
+    try {
+      action();
+    } catch (const Error&) {
+      if (!trouble) trouble = std::current_exception();
+    }
+  };
+  attempt([&] { job.checkpoint.commit(job.content); });
+  if (!job.checkpoint.committed().empty()) {
+    if (job.is_best) attempt([&] { job.folder->link_best(job.step); });
+    attempt([&] { job.folder->remove_all_but(keep); });
+  }
+  if (trouble) std::rethrow_exception(trouble);
 }
 
 void Checkpoints::send(const Store& store, const CheckpointLayout& layout) {
@@ -249,7 +269,7 @@ void Checkpoints::receive(const observe::CheckpointEvent& event, std::unique_ptr
       try {
         return job->write_received(part);
       } catch (const Error& error) {
-        report(failed(event, error.message()));
+        report(failed(event, error.message(), can_move(*job)));
       }
       try {
         job = moved(*job);
@@ -281,8 +301,20 @@ void Checkpoints::finish() {
   for (const observe::CheckpointEvent& event : writing_.get()) report(event);
 }
 
+bool Checkpoints::has(std::int64_t step) const {
+  std::error_code error;
+  std::uint8_t is_there =
+      newest_.step == step &&
+              std::filesystem::exists(std::filesystem::path(newest_.path) / state::state_file_name, error)
+          ? 1
+          : 0;
+  group_->control().broadcast(std::span(&is_there, 1), {0}, Queue::host(), "checkpoint").wait();
+  return is_there != 0;
+}
+
 void Checkpoints::continue_from(const std::filesystem::path& checkpoint, std::int64_t step) {
   if (!folder_) return;
+  newest_ = {.step = step, .path = checkpoint.string()};
   std::error_code error;
   if (!std::filesystem::equivalent(checkpoint.parent_path(), folder_->path(), error)) return;
   folder_->continue_from(step);

@@ -38,7 +38,8 @@ class Checkpoints {
   /// Returns the step of the last call of save(); −1: none.
   [[nodiscard]] std::int64_t last_step() const { return last_step_; }
 
-  /// Saves a checkpoint. Trouble with files is an event, the other folder is tried, and the run goes on. Collective.
+  /// Saves a checkpoint. @pre all numbers are finite. Trouble with files is an event, the other folder is tried, and
+  /// the run goes on. Collective.
   /// @param file     its sections; this call adds the files
   /// @param is_best  whether it becomes the best one
   void save(Store& store, const RunState& run, state::StateFile file, bool is_best);
@@ -46,6 +47,9 @@ class Checkpoints {
   void poll();
   /// Waits for the checkpoint that is being written, and reports it.
   void finish();
+  /// Returns whether there is a checkpoint with the state after this step, written here or continued from. Collective.
+  /// @pre finish() was called
+  [[nodiscard]] bool has(std::int64_t step) const;
   /// Declares that the run goes on from this checkpoint, on rank 0. @throws Error{io}
   void continue_from(const std::filesystem::path& checkpoint, std::int64_t step);
 
@@ -57,8 +61,10 @@ class Checkpoints {
   std::unique_ptr<Job> moved(const Job& failed);
   std::vector<observe::CheckpointEvent> write(const observe::CheckpointEvent& begun, double stall,
                                               std::unique_ptr<Job> job);
-  static std::filesystem::path write(Job& job, int keep);
-  static observe::CheckpointEvent failed(observe::CheckpointEvent event, const std::string& why);
+  static void write(Job& job, int keep);
+  [[nodiscard]] bool can_move(const Job& job) const;
+  static observe::CheckpointEvent failed(observe::CheckpointEvent event, const std::string& why,
+                                         bool tries_elsewhere = false);
   void report(const observe::CheckpointEvent& event);
 
   ProcessGroup* group_;
@@ -68,6 +74,7 @@ class Checkpoints {
   std::optional<state::CheckpointFolder> fallback_;  // on rank 0, for what cannot be written there
   std::future<std::vector<observe::CheckpointEvent>> writing_;
   std::int64_t last_step_ = -1;
+  observe::CheckpointEvent newest_{.step = -1};  // on rank 0: step and path of the newest checkpoint of this state
 };
 
 /// Finds the checkpoint that a user means, on rank 0, and reads its `state.json`. Collective.

@@ -43,6 +43,7 @@ Trainer::Resumed Trainer::resume(const std::string& wish, const std::filesystem:
       if (const auto* text = std::get_if<std::string>(&value)) resumed.notes[section][name] = *text;
   }
   require_same_run(*group_, opened->file, settings_of(replica_.store(), options_, data_.train->size()));
+  require_position(run, opened->file.step, steps_per_epoch());
   resumed.foreign_kernel_choices = replica_.compute_as(opened->file.words("kernels", "choices"));
   load_tensors(*group_, opened->path, replica_.store());
   take_over(std::move(run));

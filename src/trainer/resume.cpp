@@ -63,19 +63,24 @@ void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, c
   require_no_obstacle(group, different.empty() ? "" : "has " + different);
 }
 
-void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
-  std::uint8_t has_one = obstacle.empty() ? 0 : 1;
+Obstacle gather_obstacle(ProcessGroup& group, const std::string& own) {
+  std::uint8_t has_one = own.empty() ? 0 : 1;
   std::vector<std::uint8_t> all(static_cast<std::size_t>(group.size()));
   group.control().all_gather(std::span(&has_one, 1), std::span(all), Queue::host(), "checkpoint").wait();
-  std::vector<int> others;
+  Obstacle found;
   for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != 0) others.push_back(static_cast<int>(rank));
-  if (others.empty()) return;
-  const std::string why = text_of_rank(group, obstacle, {others.front()});
+    if (all[rank] != 0) found.ranks.push_back(static_cast<int>(rank));
+  if (!found.ranks.empty()) found.first = text_of_rank(group, own, {found.ranks.front()});
+  return found;
+}
+
+void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
+  const Obstacle found = gather_obstacle(group, obstacle);
+  if (found.ranks.empty()) return;
   throw Error(ErrorCode::mismatch,
-              "this run cannot go on from rank 0's checkpoint, which " + why +
+              "this run cannot go on from rank 0's checkpoint, which " + found.first +
                   ". Nothing was changed; give the options of the run that saved it",
-              {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)})
+              {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = found.ranks})
       .on_every_rank();
 }
 

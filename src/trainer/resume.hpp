@@ -29,6 +29,14 @@ std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& op
 /// @throws Error{mismatch} on every rank that names the ranks that cannot, and the settings that differ there
 void require_same_run(ProcessGroup& group, const state::StateFile& checkpoint, const std::vector<RunSetting>& own);
 
+/// What hinders ranks.
+struct Obstacle {
+  std::vector<int> ranks;  ///< those that have one
+  std::string first;       ///< that of the first of them
+};
+/// Gathers whether ranks have obstacles. Collective. @param own  this rank's; empty: none
+Obstacle gather_obstacle(ProcessGroup& group, const std::string& own);
+
 /// Checks that no rank has an obstacle to resuming from a checkpoint. Collective.
 /// @param obstacle  this rank's problem with the checkpoint, to follow "rank 0's checkpoint, which"; empty: none
 /// @throws Error{mismatch} on every rank that names the ranks with an obstacle, and the first obstacle

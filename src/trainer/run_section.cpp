@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/run_section.hpp"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include "lockstep/base/error.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -28,6 +31,14 @@ void for_each_number(Run& run, const Take& take) {
   take("last_loss", run.last_loss);
   take("epoch_loss_sum", run.epoch_loss_sum);
   take("epoch_samples", run.epoch_samples);
+}
+
+/// @throws Error{corrupt} on every rank that names the key
+void require_in_range(bool is_in_range, const std::string& key) {
+  if (is_in_range) return;
+  throw Error(ErrorCode::corrupt, "in the checkpoint's state.json, \"" + std::string(run_section) + "\".\"" + key +
+                                      "\" is out of range; resume from another checkpoint")
+      .on_every_rank();
 }
 
 }  // namespace
@@ -53,6 +64,11 @@ RunState run_state_of(const state::StateFile& file) {
       number = file.integer(run_section, name);
     }
   });
+  require_in_range(run.epoch >= 1, "epoch");
+  require_in_range(run.skipped >= 0 && run.skipped <= run.global_step, "skipped");
+  require_in_range(run.loss_scale >= 0 && std::isfinite(run.loss_scale), "loss_scale");
+  require_in_range(run.scaled_steps >= 0, "scaled_steps");
+  require_in_range(run.epoch_samples >= 0, "epoch_samples");
   run.is_reported = file.integer(run_section, "is_reported") != 0;
   // Older files lack it.
   if (file.sections.at(run_section).contains(evaluated_step_key))
@@ -65,6 +81,14 @@ RunState run_state_of(const state::StateFile& file) {
   for (const observe::MetricValue& metric : run.best)
     run.evaluations_since_best.push_back(file.integer(since_best_section, metric.name));
   return run;
+}
+
+void require_position(const RunState& run, std::int64_t step, std::int64_t steps_per_epoch) {
+  require_in_range(run.global_step == step, "global_step");
+  require_in_range(run.step >= 0 && run.step <= steps_per_epoch, "step");
+  const std::int64_t before = step - run.step;  // steps of completed epochs
+  require_in_range(before % steps_per_epoch == 0, "step");
+  require_in_range(before / steps_per_epoch == run.epoch - 1, "epoch");
 }
 
 }  // namespace lockstep::trainer

@@ -7,6 +7,7 @@
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/checkpoints.hpp"
+#include "trainer/finite_state.hpp"
 #include "trainer/resume.hpp"
 
 namespace lockstep::trainer {
@@ -44,7 +45,15 @@ void Trainer::save() {
   checkpoints_->finish();
 }
 
+/// Checks all tensors, once after each step.
+void Trainer::require_finite() {
+  if (finite_step_ == state_.global_step) return;
+  trainer::require_finite(*group_, replica_.store(), state_.global_step);
+  finite_step_ = state_.global_step;
+}
+
 void Trainer::start_saving(bool is_best) {
+  require_finite();
   save_is_due_ = false;
   group_->progress().note_task("saving a checkpoint", state_.global_step);
   state::StateFile file;

@@ -121,13 +121,17 @@ const RunState& Trainer::run() {
   while (state_.stopped_by == 0 && !(state_.is_reported && (all_steps_done() || stops_early()))) {
     if (state_.is_reported && state_.step == steps_per_epoch()) begin_next_epoch();
     observe::EpochEvent event = train_epoch();
+    require_finite();
     const bool is_best = state_.stopped_by == 0 && evaluate_epoch(event);
     state_.is_reported = state_.stopped_by == 0;  // a run that resumes catches up on it
     complete();
     if (listener_ != nullptr) listener_->epoch(event);
     if (checkpoints_) save_after_epoch(is_best);
   }
-  if (checkpoints_) checkpoints_->finish();
+  if (checkpoints_) {
+    checkpoints_->finish();
+    is_saved_ = checkpoints_->has(state_.global_step);
+  }
   return state_;
 }
 

@@ -13,6 +13,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "state/safetensors_file.hpp"
+#include "trainer/finite_state.hpp"
 #include "trainer/host_view.hpp"
 #include "trainer/resume.hpp"
 
@@ -151,7 +152,14 @@ LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& pat
     const TensorSlot* slot = targets[i].slot;
     for (std::int64_t first = 0; is_loaded[i] != 0 && first < slot->count.value; first += chunk_elements) {
       const Buffer part = slice(targets[i].elements, {first}, {std::min(chunk_elements, slot->count.value - first)});
-      on_rank_zero(group, [&] { read_as(*reader, reader->index_of(slot->name), {first}, part, scratch); });
+      on_rank_zero(group, [&] {
+        read_as(*reader, reader->index_of(slot->name), {first}, part, scratch);
+        if (const auto at = first_not_finite(part))
+          throw Error(ErrorCode::corrupt, "in '" + echo(path.string(), 400) + "', element " +
+                                              std::to_string(first + *at) + " of the tensor '" + slot->name +
+                                              "' is not finite in " + std::string(name(part.dtype)) +
+                                              "; give weights of a run that has not diverged");
+      });
       group.communicator().broadcast(part, {0}, Queue::host(), slot->name).wait();
     }
   }

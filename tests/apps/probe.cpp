@@ -2,9 +2,13 @@
 // A program for run_app_test. Its argument selects its behavior, which is mostly faulty.
 
 #include <mpi.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -50,6 +54,50 @@ void fail_alone(const World& world, const std::string& manner) {
   manner == "deaf" ? barrier(world.group()) : group.communicator().all_reduce(numbers, numbers, ReduceOp::sum).wait();
 }
 
+/// Forks a child that ends as a rank does, with all handles of its parent, which goes on afterwards. The child says
+/// what it is told.
+void fork_child(const World& world) {
+  lockstep::ProcessGroup group(world, {.progress_thread = true});
+  const std::unique_ptr<lockstep::Communicator> another = group.new_communicator();
+  const lockstep::Allocation memory = group.allocate({8});
+  auto& value = *static_cast<double*>(memory.data());
+  value = 3;
+  std::vector<float> weight(10);
+  std::vector<float> gradient(10, 1);
+  lockstep::DataParallel parallel(group, {{"weight", weight, gradient}});
+  const bool forks = world.rank().value == world.size() - 1;
+  if (!forks) group.sum(0);  // the barrier is under way when the child is forked
+  lockstep::Work pending = another->barrier();
+  const pid_t child = forks ? fork() : -1;
+  if (child == 0) {
+    const auto try_to = [](const auto& call) {
+      try {
+        call();
+      } catch (const Error& error) {
+        std::puts(error.message().find("a child of fork()") != std::string::npos ? "refused" : error.what());
+      }
+    };
+    group.abort("a child has no say");
+    try_to([&] { group.sum(1); });
+    try_to([&] { pending.wait(); });
+    try_to([&] { parallel.ready(0); });
+    try_to([&] { (void)group.split(0, 0); });
+    try_to([&] { (void)world.group().dup(); });
+    try_to([&] { another->close(); });
+    try_to([&] { group.close(); });
+    std::fflush(stdout);
+    return;
+  }
+  int status = 0;
+  if (forks && (waitpid(child, &status, 0) != child || status != 0)) throw std::logic_error("the child failed");
+  if (forks) group.sum(0);
+  pending.wait();
+  parallel.ready(0);
+  const double samples = parallel.finish(1).weight;
+  if (samples != world.size() || group.sum(value) != 3 * samples) throw std::logic_error("wrong sums");
+  another->close();
+}
+
 std::optional<lockstep::ProcessGroup> outside;
 std::optional<lockstep::Work> pending;
 
@@ -60,6 +108,7 @@ void behave(World& world, const std::string& manner) {
     agree(world.group(), second ? std::optional(Error(ErrorCode::io, "disk full")) : std::nullopt);
   }
   if (manner == "open") train(world);
+  if (manner == "fork") fork_child(world);
   if (manner == "outside" || manner == "pending")
     outside.emplace(world, lockstep::GroupOptions{.progress_thread = true});
   if (manner == "pending_inside") {
@@ -82,6 +131,15 @@ void behave(World& world, const std::string& manner) {
   }
   if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
   if (manner == "print") std::puts("printed");
+  if (manner == "streams") {
+    struct stat null {};
+    struct stat stream {};
+    stat("/dev/null", &null);
+    for (const int number : {0, 1, 2}) {
+      if (fstat(number, &stream) != 0 || stream.st_rdev != null.st_rdev)
+        throw Error(ErrorCode::io, "descriptor " + std::to_string(number) + " is not /dev/null");
+    }
+  }
 }
 
 /// Does what a program does that does not use lockstep::run.

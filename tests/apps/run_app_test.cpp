@@ -43,6 +43,18 @@ TEST(Run, MayBeDoneWithoutAtTheNormalEndOfMain) {
   expect_silent_success(probe("mpi"), "destructors after MPI_Finalize");
 }
 
+/// A child closes nothing of its parent, sends nothing in its name, and ends, though it has none of its threads.
+TEST(Run, AChildOfForkCannotUseTheHandlesOfItsParent) {
+  for (int ranks : {1, 2}) {
+    const auto result = probe("fork", ranks);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    std::string expected;
+    const int calls = ranks == 1 ? 6 : 7;  // one rank alone waits for nothing
+    for (int call = 0; call < calls; ++call) expected += "refused\n";
+    EXPECT_EQ(result.output, expected) << ranks << " ranks";
+  }
+}
+
 TEST(Run, UsageErrorsAreReportedOnceAndReturnTwo) {
   const auto result = probe("usage");
   EXPECT_EQ(result.exit_code, 2);
@@ -119,6 +131,12 @@ TEST(Run, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(occurrences(result.output, "cannot write all of standard output: " + reason + '\n'), 1) << result.output;
 }
 
+TEST(Run, ClosedStandardStreamsAreOpenedOnTheNullDevice) {
+  EXPECT_EQ(probe_alone("", "streams", "0<&- 1>&- 2>&-").exit_code, 0);
+  EXPECT_EQ(probe_alone("", "streams", "0</dev/null 1>/dev/null 2>&-").exit_code, 0);
+  EXPECT_EQ(probe_alone("", "print", "2>&1 0<&-").output, "printed\n") << "streams that are open stay as they are";
+}
+
 TEST(Run, ProcessesThatCannotSeeEachOtherAreTold) {
   for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) {
     const auto result = probe_alone(std::string(variable) + "=2", "");
@@ -126,6 +144,11 @@ TEST(Run, ProcessesThatCannotSeeEachOtherAreTold) {
     EXPECT_EQ(occurrences(result.output, std::string(variable) + "=2"), 1) << result.output;
     EXPECT_EQ(occurrences(result.output, "rank 0 of 1"), 1) << result.output;
   }
+  const std::string torchrun = "TORCHELASTIC_RUN_ID=none WORLD_SIZE=2 RANK=";
+  const auto first = probe_alone(torchrun + "0", "");
+  EXPECT_EQ(first.exit_code, 1);
+  EXPECT_EQ(occurrences(first.output, "`mpirun -np 2 " LOCKSTEP_PROBE " …`"), 1) << first.output;
+  EXPECT_EQ(probe_alone(torchrun + "1", "").output, "") << "only one process says it";
   EXPECT_EQ(probe_alone("SLURM_JOB_ID=1 SLURM_NTASKS=2", "").exit_code, 0);
 }
 

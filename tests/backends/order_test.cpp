@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
 #include <span>
 #include <thread>
 #include <type_traits>
@@ -10,6 +13,7 @@
 
 #include "backends/local.hpp"
 #include "backends/stated_order.hpp"
+#include "kernels/awkward_elements.hpp"
 #include "kernels/convert.hpp"
 
 namespace lockstep::backends {
@@ -75,9 +79,19 @@ std::vector<T> converted(const std::vector<float>& values) {
   }
 }
 
-/// Returns the sums that an all-reduce of random values leaves on rank 0.
+/// Replaces every eleventh value: zeros of both signs, NaNs of several payloads and signs, and others.
 template <typename T>
-std::vector<std::byte> sums(Algorithm algorithm, const ClusterShape& shape, DType dtype) {
+void add_awkward(std::vector<T>& values, DType dtype, int rank) {
+  std::mt19937_64 random(static_cast<unsigned>(rank));
+  for (std::size_t i = 0; i < values.size(); i += 11) {
+    const std::uint64_t bits = kernels::awkward(dtype, random());
+    std::memcpy(&values[i], &bits, sizeof values[i]);
+  }
+}
+
+/// Returns what an all-reduce of random values leaves on rank 0.
+template <typename T>
+std::vector<std::byte> reduced(Algorithm algorithm, const ClusterShape& shape, DType dtype, ReduceOp op) {
   constexpr std::int64_t count = 5003;
   const auto group = make_local_group(shape);
   std::vector<std::byte> kept;
@@ -88,8 +102,9 @@ std::vector<std::byte> sums(Algorithm algorithm, const ClusterShape& shape, DTyp
       const auto communicator = make_local(
           group, {rank}, progress, {.selection = collectives::forced({.algorithm = algorithm, .segment = {4096}})});
       std::vector<T> values = converted<T>(stated_order::input_of(rank, count));
+      add_awkward(values, dtype, rank);
       const Buffer buffer{values.data(), {count}, dtype};
-      communicator->all_reduce(buffer, buffer, ReduceOp::sum).wait();
+      communicator->all_reduce(buffer, buffer, op).wait();
       const auto bytes = std::as_bytes(std::span(values));
       if (rank == 0) kept.assign(bytes.begin(), bytes.end());
       communicator->close();
@@ -103,8 +118,11 @@ template <typename T>
 void expect_the_same_on_any_medium(DType dtype) {
   for (const ClusterShape& shape : {ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 0, 0, 0, 0, 0}},
                                     ClusterShape{{0, 0, 1, 1, 2}}, ClusterShape{{0, 0, 0, 0, 1, 1, 1}}}) {
-    EXPECT_EQ(sums<T>(Algorithm::hierarchical_tree_order, shape, dtype), sums<T>(Algorithm::tree_order, shape, dtype))
-        << name(dtype) << ", " << shape.ranks() << " ranks on " << shape.nodes() << " nodes";
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max}) {
+      EXPECT_EQ(reduced<T>(Algorithm::hierarchical_tree_order, shape, dtype, op),
+                reduced<T>(Algorithm::tree_order, shape, dtype, op))
+          << name(op) << " of " << name(dtype) << ", " << shape.ranks() << " ranks on " << shape.nodes() << " nodes";
+    }
   }
 }
 

@@ -4,8 +4,10 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -115,6 +117,20 @@ TEST(Connections, ReachTheRightRanksAmongStrangers) {
       EXPECT_EQ(both, connection.rank * 10 + rank);
     }
   }
+}
+
+TEST(Connections, ManyStrangersLeaveFilesForPartners) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{std::min<rlim_t>(before.rlim_max, 720), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<Connector> connectors(2);
+  const std::vector<std::string> addresses = addresses_of(connectors);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 400; ++i) strangers.push_back(stranger(addresses.back()));
+  std::vector<std::vector<Connection>> made;
+  EXPECT_EQ(connect_all(connectors, made, addresses, 3s), std::vector<std::string>(2));
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Connections, ThatCannotBeMadeAreExplainedInTime) {

@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <list>
+#include <new>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -121,6 +123,12 @@ TEST(Allocation, MovingHandsOverTheMemoryAndReleasesItOnce) {
 }
 
 TEST(Allocation, RefusesANegativeSize) { EXPECT_THROW((void)allocate_host({-1}), Error); }
+
+TEST(Allocation, OfMoreThanCanBeCountedFails) {
+  EXPECT_THROW((void)allocate_host({std::numeric_limits<std::int64_t>::max()}), std::bad_alloc);
+}
+
+TEST(Allocation, RefusesADTypeThatIsNone) { EXPECT_THROW((void)allocate_host({8}).as(static_cast<DType>(42)), Error); }
 
 TEST(Buffer, SliceCountsInElements) {
   double values[4] = {1, 2, 3, 4};

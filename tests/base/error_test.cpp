@@ -22,13 +22,16 @@ TEST(Error, TextNamesEveryKnownField) {
 
 TEST(Error, TellsTheActionOfAPlanFromAStepOfTraining) {
   const Error error = Error(ErrorCode::timeout, "m").in_action(3).in_action(4).in_step(7);
-  EXPECT_STREQ(error.what(), "timeout: m (step 7, action 3)");
+  EXPECT_STREQ(error.what(), "timeout: m (step 7, algorithm step 3)");
 }
 
 TEST(Error, WhoReportsItsOwnFaultIsNotNamedAsAPeer) {
   EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {1}}).what(), "rank 1: io: m");
   EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0}}).what(), "rank 1: io: m (peer rank 0)");
-  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0, 1}}).what(), "rank 1: io: m (peer ranks 0 1)");
+  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {0, 1}}).what(), "rank 1: io: m (peer rank 0)");
+  EXPECT_STREQ(Error(ErrorCode::mismatch, "m", {.peers = {0, 1}}).what(), "mismatch: m (peer ranks 0 1)");
+  EXPECT_STREQ(Error(ErrorCode::mismatch, "m", {.peers = {0, 1}}).on_every_rank().what(), "mismatch: m (on ranks 0 1)");
+  EXPECT_STREQ(Error(ErrorCode::io, "m", {.rank = 1, .peers = {1}}).on_every_rank().what(), "rank 1: io: m");
 }
 
 TEST(Error, UnknownFieldsAreLeftOut) {
@@ -54,6 +57,12 @@ TEST(Error, IsOnEveryRankOnlyWhereThatWasSaid) {
   EXPECT_FALSE(error.is_consequence());
   EXPECT_TRUE(error.as_consequence().is_consequence());
   EXPECT_TRUE(error.on_every_rank().in_step(1).reported_by(0, "h").is_on_every_rank());
+}
+
+TEST(Error, NamesStrangersInHarmlessCharacters) {
+  const std::string escape = "\x1b[2J\xff";
+  const Error error(ErrorCode::io, escape, {.operation = escape, .label = escape, .rank = 1, .host = escape});
+  EXPECT_STREQ(error.what(), "rank 1 on ?[2J?: io: ?[2J? (operation ?[2J?, label '?[2J?')");
 }
 
 TEST(Error, KeepsTheLineItWasMadeOn) { EXPECT_GT(Error(ErrorCode::io, "m").location().line(), 0U); }

@@ -26,6 +26,10 @@ TEST(Layout, RefusesWhatCannotBe) {
   EXPECT_THROW(layout.add("a", {2}), Error);
   EXPECT_THROW(layout.add("b", {2, -1}), Error);
   EXPECT_THROW((void)layout.find("z"), Error);
+  const std::int64_t many = std::int64_t{1} << 31;
+  EXPECT_THROW(layout.add("b", {many, many, many}), Error);
+  EXPECT_THROW(layout.add("b", {many, many / 4}), Error) << "more bytes than can be counted, in float64";
+  EXPECT_EQ(layout.at(layout.add("b", {many, many, many, 0})).count, Count{0});
 }
 
 TEST(Layout, HashTellsModelsApart) {

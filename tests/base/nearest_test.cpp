@@ -49,6 +49,22 @@ TEST(Echo, IsOneLineOfBoundedLength) {
   EXPECT_EQ(echo(std::string(1000, 'x')), std::string(80, 'x') + "…");
 }
 
+TEST(Echo, LeavesNothingThatATerminalObeysAndNoHalfCharacter) {
+  EXPECT_EQ(echo("\xc2\x9b"
+                 "2Jx"),
+            "?2Jx")
+      << "the control sequence introducer of one character";
+  EXPECT_EQ(echo("a\xe2\x80\xae"
+                 "b\xe2\x81\xa6"
+                 "c"),
+            "a?b?c")
+      << "text from right to left";
+  EXPECT_EQ(echo("\xe0\x80\x9b\xed\xa0\x80\xf4\x90\x80\x80\xf0\x9f\x98\x80"), "??????????\xf0\x9f\x98\x80");
+  EXPECT_EQ(echo("\xc3"), "?");
+  EXPECT_EQ(echo_lines("a\n\x1b]0;b\a\n"), "a\n?]0;b?\n");
+  EXPECT_EQ(echo_lines(std::string(1000, 'x')), std::string(1000, 'x'));
+}
+
 TEST(Nearest, TakesTheFirstOfEquals) {
   constexpr std::array<std::string_view, 2> equals{"abcd", "abce"};
   EXPECT_EQ(nearest("abcf", equals), "abcd");

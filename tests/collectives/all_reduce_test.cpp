@@ -64,8 +64,8 @@ std::string order(Algorithm algorithm, int ranks, std::int64_t element = 0) {
 
 TEST(RingAllReduce, AddsEachChunkRoundTheRing) {
   EXPECT_EQ(order(Algorithm::ring, 4, 3), "((0+1)+2)+3");
-  EXPECT_EQ(order(Algorithm::ring, 4, 0), "0+((1+2)+3)");
-  EXPECT_EQ(order(Algorithm::ring, 4, 1), "(0+(2+3))+1");
+  EXPECT_EQ(order(Algorithm::ring, 4, 0), "((1+2)+3)+0");
+  EXPECT_EQ(order(Algorithm::ring, 4, 1), "((2+3)+0)+1");
 }
 
 TEST(DoubleTreeAllReduce, AddsChildrenToTheirParents) {

@@ -180,6 +180,36 @@ TEST(Mutation, DoubledHalfOfAMessageIsDetected) {
   }
 }
 
+/// Exchanges the operands of an addition. @return whether the step is one
+bool swap_operands(Step& step) {
+  const auto other = [](FirstOperand first) {
+    return first == FirstOperand::own ? FirstOperand::other : FirstOperand::own;
+  };
+  auto* received = std::get_if<ReceiveReduce>(&step);
+  auto* local = std::get_if<Reduce>(&step);
+  auto* combined = std::get_if<Combine>(&step);
+  if (received != nullptr) received->first = other(received->first);
+  if (local != nullptr) local->first = other(local->first);
+  const bool swaps_sources = combined != nullptr && combined->from.size() == 2;
+  if (swaps_sources) std::swap(combined->from[0], combined->from[1]);
+  return received != nullptr || local != nullptr || swaps_sources;
+}
+
+/// Two NaNs, or two zeros of a maximum, give other bits in another order. The sum of a neutral element does not depend
+/// on it.
+TEST(Mutation, SwappedOperandsAreDetected) {
+  for (const Subject& subject : subjects()) {
+    if (!subject.trial.leaves.empty() && subject.trial.leaves.back() == 0) continue;
+    const Detector detector(subject);
+    for (int rank = 0; rank < subject.ranks; ++rank)
+      for (std::size_t s = 0; s < detector.plans()[static_cast<std::size_t>(rank)].steps.size(); ++s) {
+        auto mutant = detector.plans();
+        if (!swap_operands(steps_of(mutant, rank)[s])) continue;
+        EXPECT_TRUE(detector.sees(mutant)) << subject << ": rank " << rank << ", operands of step " << s;
+      }
+  }
+}
+
 /// In a barrier of a number of ranks that is not a power of two, some signals say more than necessary and need not
 /// wait. Neutral elements may be added at any time.
 bool every_dependency_matters(const Subject& subject) {

@@ -122,7 +122,7 @@ TEST(BinomialReduce, AddsFromTheRootOn) {
   };
   EXPECT_EQ(order(8, 0), "((0+1)+(2+3))+((4+5)+(6+7))");
   EXPECT_EQ(order(5, 0), "((0+1)+(2+3))+4");
-  EXPECT_EQ(order(5, 2), "((0+4)+(2+3))+1");
+  EXPECT_EQ(order(5, 2), "((2+3)+(4+0))+1");
 }
 
 TEST(BinomialReduce, NeedsScratchOnlyBetweenTheRootAndTheLeavesOfTheTree) {

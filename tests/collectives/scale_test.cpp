@@ -103,7 +103,7 @@ Step moved(Step step, std::int64_t offset) {
   if (auto* send = std::get_if<Send>(&step)) send->from = moved(send->from, offset);
   if (auto* receive = std::get_if<Receive>(&step)) receive->to = moved(receive->to, offset);
   if (auto* sum = std::get_if<ReceiveReduce>(&step))
-    *sum = {sum->peer, moved(sum->to, offset), moved(sum->own, offset)};
+    *sum = {sum->peer, moved(sum->to, offset), moved(sum->own, offset), sum->first};
   return step;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,22 @@ TEST(Checkpoint, KeepsTheNewestAndGoesOnFromTheNewestGoodOne) {
   });
 }
 
+TEST(Checkpoint, OfAModelThatIsNotFiniteIsNotSaved) {
+  on_every_rank([](ProcessGroup& group) {
+    const SharedFolder folder(group);
+    Loop loop(group);
+    Checkpoint checkpoint(group, folder / "run");
+    loop.add_to(checkpoint);
+    loop.velocity[1] = std::numeric_limits<float>::infinity();  // the program knows what this means
+    (void)checkpoint.save(1);
+    loop.bias[0] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_NE(message_of([&] { (void)checkpoint.save(2); }).find("the tensor 'fc.bias' of the model has elements"),
+              std::string::npos);
+    loop.bias[0] = 0;
+    EXPECT_EQ(checkpoint.restore(), 1);
+  });
+}
+
 TEST(Checkpoint, OfAnotherProgramIsRefusedWithAllNamesThatDiffer) {
   on_every_rank([](ProcessGroup& group) {
     const SharedFolder folder(group);
@@ -130,6 +147,27 @@ TEST(Checkpoint, OfAnotherProgramIsRefusedWithAllNamesThatDiffer) {
           "its number 'epoch' was not added", "Nothing was changed"})
       EXPECT_NE(message.find(part), std::string::npos) << part << '\n' << message;
     EXPECT_EQ(weight[0] + other[0] + static_cast<float>(best), 24);
+  });
+}
+
+TEST(Checkpoint, ANumberThatDoesNotFitIsRefused) {
+  on_every_rank([](ProcessGroup& group) {
+    const SharedFolder folder(group);
+    {
+      std::int64_t largest = std::numeric_limits<int>::max();
+      std::int64_t larger = largest + 1;
+      Checkpoint checkpoint(group, folder / "run");
+      checkpoint.add("fits", largest).add("seen", larger);
+      (void)checkpoint.save(5);
+    }
+    int fits = 3;
+    int seen = 4;
+    Checkpoint checkpoint(group, folder / "run");
+    checkpoint.add("fits", fits).add("seen", seen);
+    const std::string message = message_of([&] { checkpoint.restore(); });
+    EXPECT_NE(message.find("its number 'seen' is 2147483648"), std::string::npos) << message;
+    EXPECT_EQ(message.find("'fits'"), std::string::npos) << message;
+    EXPECT_EQ(fits + seen, 7);
   });
 }
 

@@ -97,10 +97,44 @@ TEST(DataParallel, NamesOnEveryRankTheParametersThatNoRankMadeReady) {
     EXPECT_NE(message.find("rank " + std::to_string(group.rank().value) + " on " + group.host()), std::string::npos)
         << message;
     EXPECT_EQ(step(0, -1), none) << "a step without samples has no gradients";
-    // One rank's gradient suffices.
-    EXPECT_EQ(step(1, group.rank().value == group.size() - 1 ? 2 : 0), none);
     EXPECT_EQ(step(1, 2), none) << "the error has left a complete step behind";
     expect_sums(model, group.size(), everybody);
+  });
+}
+
+TEST(DataParallel, NamesOnEveryRankTheRanksThatLeftOutAGradientWhichOthersHave) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    DataParallel model(group, layout(), DType::float32, {.bucket = {256}});
+    model.synchronize();
+    const int last = group.size() - 1;
+    const std::string none = "nothing was thrown";
+    const auto step = [&](double weight, bool forgets) {
+      for (int parameter = 0; parameter < parameters; ++parameter) {
+        write(model.gradient(parameter), group.rank().value, parameter);
+        if (parameter != 1 || !forgets) model.ready(parameter);
+      }
+      return message_of([&] { (void)model.finish(weight); });
+    };
+    const bool is_last = group.rank().value == last;
+    try {
+      for (int parameter : {2, 0}) model.ready(parameter);
+      if (!is_last) model.ready(1);
+      (void)model.finish(0.5);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_TRUE(error.is_on_every_rank());
+      EXPECT_EQ(error.context().peers, std::vector<int>{last});
+      const std::string who =
+          "rank " + std::to_string(last) + " on " + group.host() + " left out the gradient of 'conv.bias' in step 1";
+      EXPECT_NE(error.message().find(who), std::string::npos) << error.message();
+    }
+    EXPECT_EQ(step(1, false), none) << "the error has left a complete step behind";
+    EXPECT_EQ(step(is_last ? 0 : 1, is_last), none) << "a rank without a weight has no gradients";
+    // The gradient of a rank without a weight does not replace those that are missing.
+    EXPECT_NE(step(is_last ? 0 : 1, !is_last).find("rank 0 on"), std::string::npos);
+    EXPECT_EQ(step(0, is_last), none) << "a step without samples has no gradients";
   });
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <utility>
@@ -104,6 +105,21 @@ TEST(GpuOfARank, IsNobodyElses) {
   EXPECT_EQ(error->message().find("ranks 0 and 1 have the same GPU, GPU-1. "), 0U) << error->message();
   EXPECT_FALSE(error_of(2, {"GPU-1", "GPU-1", "GPU-3"}));
   EXPECT_TRUE(error_of(2, {"GPU-1", "GPU-2", "GPU-1"})) << "though the host goes by another name";
+}
+
+/// Some tests have several ranks on a machine with one GPU.
+TEST(GpuOfARank, IsSharedWhereATestAllowsIt) {
+  const ClusterShape shape{{0, 0}};
+  const std::vector<GpuChoices> ranks(2, GpuChoices{gpus({"GPU-1"}), {}});
+  const auto is_refused = [&] {
+    return std::pair(crowded_host({1}, ranks, shape, {"a", "a"}).has_value(),
+                     shared_gpu({1}, gpus({"GPU-1", "GPU-1"}), {"a", "a"}, "2.28.9").has_value());
+  };
+  EXPECT_EQ(is_refused(), std::pair(true, true));
+  setenv("LOCKSTEP_TEST_SHARED_GPU", "1", 1);
+  EXPECT_EQ(is_refused(), std::pair(false, false));
+  EXPECT_EQ(gpus_of(ranks, shape), (std::vector<int>{0, 0}));
+  unsetenv("LOCKSTEP_TEST_SHARED_GPU");
 }
 
 TEST(GpuOfARank, IsAnInstanceOfOneThatNobodyElseHas) {

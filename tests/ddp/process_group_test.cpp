@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -229,6 +230,25 @@ TEST(ProcessGroup, ExplainsWhichAlgorithmRunsAtEachSize) {
     if (group.host() == "this process") return;  // the MPI library's collectives are between processes
     auto part = group.split(0, group.rank().value, {.algorithm = "mpi"});
     EXPECT_NE(explained(*part).find("the MPI library chooses"), std::string::npos);
+  });
+}
+
+TEST(ProcessGroup, RefusesNumbersThatAreNoEnumeratorsAndSizesThatCannotBe) {
+  on_every_rank([](ProcessGroup& group) {
+    constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    const Bytes sizes[] = {{most}};
+    const Bytes negative[] = {{-1}};
+    EXPECT_FALSE(group.explain(CollectiveKind::all_reduce, sizes).empty());
+    EXPECT_THROW((void)group.explain(CollectiveKind::all_reduce, negative), Error);
+    EXPECT_THROW((void)group.explain(CollectiveKind::send, sizes), Error);
+    EXPECT_THROW((void)group.explain(static_cast<CollectiveKind>(42), sizes), Error);
+    EXPECT_THROW((void)group.split(0, group.rank().value, {.device = static_cast<Device>(42)}), Error);
+    EXPECT_ANY_THROW((void)group.allocate({most}));
+    Layout layout;
+    layout.add("weight", {4});
+    EXPECT_THROW(DataParallel(group, layout, static_cast<DType>(42)), Error);
+    EXPECT_EQ(DataParallel(group, layout, DType::float32, {.bucket = {most}}).bucket_sizes().size(), 1U);
+    EXPECT_EQ(group.sum(1), group.size());
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/hash.hpp"
@@ -51,7 +52,7 @@ TEST(ValueCheck, NamesTheFirstTensorTheRanksAndTheStep) {
     DataParallel model(group, layout(), DType::float32, compared_every(3));
     model.synchronize();
     model.number_steps_from(1001);
-    for (int i = 0; i < 4; ++i) step(model);  // values are compared in the second and the third step
+    for (int i = 0; i < 4; ++i) step(model);  // all values are compared in the second and the third step
     const int odd = group.size() - 1;
     if (group.rank().value == odd) {
       floats(model.value(1))[2] += 1;
@@ -61,12 +62,12 @@ TEST(ValueCheck, NamesTheFirstTensorTheRanksAndTheStep) {
       EXPECT_FALSE(error_within(model, 3));
       return;
     }
-    const auto error = error_within(model, 2);  // in the sixth step
+    const auto error = error_within(model, 1);  // in the fifth step, which compares some elements of each tensor
     ASSERT_TRUE(error) << "rank " << group.rank().value << " heard nothing";
     EXPECT_EQ(error->code(), ErrorCode::mismatch);
     EXPECT_TRUE(error->is_on_every_rank());
     EXPECT_EQ(error->context().peers, std::vector<int>{odd});
-    EXPECT_EQ(error->context().step, 1006);
+    EXPECT_EQ(error->context().step, 1005);
     EXPECT_EQ(error->context().rank, group.rank().value);
     EXPECT_EQ(error->context().host, group.host());
     const std::string who = "'conv.bias' is the first tensor that differs, on rank " + std::to_string(odd) + " from " +
@@ -102,6 +103,43 @@ TEST(ValueCheck, FindsRanksThatReduceWhatIsNotTheirGradient) {
     for (std::size_t i = 0; i < replaced.size(); ++i) tensors.values[0][i] -= replaced[i];
     const std::string text = message_of([&] { (void)model.finish(1); });
     EXPECT_EQ(text.find("'tensor 0' is the first tensor that differs") != std::string::npos, group.size() > 1) << text;
+  });
+}
+
+TEST(ValueCheck, LeavesOneElementToAComparisonOfAll) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    DataParallel model(group, layout(), DType::float32, compared_every(4));
+    model.synchronize();
+    for (int i = 0; i < 2; ++i) step(model);
+    if (group.rank().value == 1) floats(model.value(2))[1] += 1;  // neither the first of 100 nor the fifteenth
+    EXPECT_FALSE(error_within(model, 1));
+    const auto error = error_within(model, 1);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->context().step, 4);
+  });
+}
+
+/// A program whose std::vector of gradients is assigned anew applies its own gradients from then on.
+TEST(ValueCheck, FindsAtOnceThatAVectorHasMoved) {
+  on_every_rank([](ProcessGroup& group) {
+    OwnTensors tensors;
+    DataParallel model(group, tensors.parameters(), compared_every(100));
+    std::vector<std::vector<float>> former;  // keeps the memory that DataParallel knows
+    std::string text = "nothing was thrown";
+    int steps = 0;
+    for (; steps < 8 && text == "nothing was thrown"; ++steps) {
+      if (steps == 4) former.push_back(std::exchange(tensors.gradients[2], std::vector<float>(100)));
+      for (float& element : tensors.gradients[2]) element = static_cast<float>(1 + group.rank().value);
+      model.ready(2);
+      text = message_of([&] { (void)model.finish(1); });
+      for (std::size_t i = 0; i < 100; ++i) tensors.values[2][i] -= tensors.gradients[2][i];
+    }
+    if (group.size() == 1) return;
+    EXPECT_EQ(steps, 6) << "the fifth step made another update, and the sixth finds it";
+    EXPECT_NE(text.find("'tensor 2' is the first tensor that differs"), std::string::npos) << text;
+    EXPECT_NE(text.find("a std::vector"), std::string::npos) << text;
+    EXPECT_NE(text.find("step()) before finish()"), std::string::npos) << text;
   });
 }
 

@@ -138,6 +138,11 @@ class Cluster(unittest.TestCase):
         until(lambda: "JobState=COMPLETED" in self.state(), 30, lambda: "the end of the job\n" + self.state(batch, log))
         self.assertIn("The job is queued again.", text_of(batch))
         logs = [text_of(self.folder / f"train-{self.job}/logs/workerlog.{rank}") for rank in range(4)]
+        for rank, lines in enumerate(logs):
+            stamp = rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank {rank} on host{rank // 2 + 1}: "
+            self.assertRegex(lines, rf"\A(({stamp}|slurmstepd).*\n)+\Z")
+            self.assertRegex(lines, rf"(?m)^{stamp}epoch 1")
+        logs[0] = re.sub(r"(?m)^\S+Z rank 0 on host1: ", "", logs[0])
         self.assertEqual(logs[0].count("4 ranks on 2 nodes"), 2, logs[0])
         stopped, resumed = logs[0].split("resumed from ")
         self.assertIn("stopped by SIGTERM", stopped)
@@ -174,8 +179,17 @@ class Cluster(unittest.TestCase):
             folder = self.folder / f"train-{job}_{task}"
             logs = sorted(path.name for path in (folder / "logs").iterdir())
             self.assertEqual(logs, [f"workerlog.{rank}" for rank in range(4)])
-            self.assertEqual(text_of(folder / "logs/workerlog.3"),
-                             f"host2 3 of 4, 2 GPUs: --model a b --seed {task} --save-dir {folder} --resume auto\n")
+            self.assertRegex(text_of(folder / "logs/workerlog.3"),
+                             rf"\A\S+Z rank 3 on host2: host2 3 of 4, 2 GPUs: --model a b --seed {task} --save-dir {folder} --resume auto\n\Z")
+
+    @unittest.skipUnless(WITH_SLURM, "there is no Slurm")
+    def test_6_a_program_that_one_node_lacks_is_named(self):
+        copied = run("ssh", "host1", "cp", self.folder / "show", "/run/local/show")  # a folder of host1's own
+        self.assertEqual(copied.returncode, 0, copied.stderr)
+        os.environ["TRAIN"] = "/run/local/show"
+        result = run("sbatch", "--wait", "--nodes=2", f"--output={self.folder}/missing.out", ROOT / "mpi-scripts/train.sbatch")
+        self.assertEqual(result.returncode, 127, result.stderr)
+        self.assertIn("\nshow: host2 has no program /run/local/show, which must be valid on every node\n", text_of(self.folder / "missing.out"))
 
 
 def in_cluster(*options):

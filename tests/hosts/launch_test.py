@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -24,7 +25,7 @@ IS_OPEN_MPI = re.search("Open ?MPI|OpenRTE|PRRTE", subprocess.run([os.environ.ge
 def on_hosts(hosts, folder, words, unset=""):
     """Runs launch.sh beside so many hosts, where "train" is in PATH, without a variable."""
     command = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", str(hosts), ROOT / "mpi-scripts/launch.sh", *words]
-    environment = os.environ | {"PATH": f"{folder}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
+    environment = os.environ | {"PATH": f"{folder}/bin:{TRAIN.parent}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1",
                                 "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
     environment.pop(unset, None)
     result = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
@@ -101,6 +102,17 @@ class OnCpus(unittest.TestCase):
             result = on_hosts(2, folder, line.split())
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
+
+    def test_the_cluster_stays_in_the_callers_folder_and_waits_after_ctrl_c(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = "trap 'sleep 1; echo saved; exit 3' INT; echo; sleep 60 & wait"
+            job = subprocess.Popen([ROOT / "mpi-scripts/local-cluster.sh", "run", "bash", "-c", f"pwd -P; {script}"], cwd=folder,
+                                   stdout=subprocess.PIPE, text=True, start_new_session=True)
+            self.assertEqual(job.stdout.readline().strip(), os.path.realpath(folder))
+            job.stdout.readline()
+            os.killpg(job.pid, signal.SIGINT)  # as a terminal does
+            self.assertEqual(job.communicate(timeout=60)[0], "saved\n")
+            self.assertEqual(job.returncode, 3)
 
     def test_a_host_that_is_not_there_is_named(self):
         with tempfile.TemporaryDirectory() as folder:

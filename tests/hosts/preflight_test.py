@@ -11,16 +11,18 @@ import pathlib
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import unittest
 
 ROOT = pathlib.Path(sys.argv[1])
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "mpi-scripts"))
-from launch import checks  # noqa: E402
+from launch import checks, probe_links  # noqa: E402
 
 AGENT = shutil.which("ssh")  # that of the local cluster
 HOSTS = os.environ["LOCKSTEP_HOSTS"].split(",")
@@ -95,6 +97,11 @@ SETUPS = [
         "host3": ("a small /dev/shm", "mount -o remount,size=2m /dev/shm", "host3: /dev/shm has [12] MiB free.*size=64m"),
         "host4": ("no folder for temporary files", "mkdir /dev/shm/full; mount -t tmpfs -o size=8m tmpfs /dev/shm/full; export TMPDIR=/dev/shm/full",
                "host4: MPI needs its folder of temporary files, /dev/shm/full \\([78] MiB free.*TMPDIR")}),
+    ("", "--save-dir $WORLD/set/runs/a", {
+        "host1": ("a folder of checkpoints that cannot be written", "mount -t tmpfs -o ro tmpfs $WORLD/set",
+                  "error: host1: checkpoints cannot be saved in .*/set/runs \\(.*Read-only.*another --save-dir"),
+        "host2": ("the same on a host that saves none, and a small ulimit -n", "mount -t tmpfs -o ro tmpfs $WORLD/set; ulimit -n 64",
+                  "host2: ulimit -n is 64.*ulimit -n 4096")}),
     ("", "", {
         "host1": ("a small ulimit -v", "ulimit -v 1000000", "host1: ulimit -v is 1000000 KiB.*ulimit -v unlimited"),
         "host2": ("a small ulimit -n", "ulimit -n 64", "host2: ulimit -n is 64.*ulimit -n 4096"),
@@ -226,6 +233,22 @@ class Preflight(unittest.TestCase):
             answers = {f"host{number + 1}": {"peer": f"host{(number + 1) % 3 + 1}", "measurements": {"link": {"bytes_per_second": rate * 1e6}}}
                        for number, rate in enumerate(rates)}
             self.assertEqual([finding.host for finding in checks.slow_links(answers, None)], slow, rates)
+
+    def test_strangers_do_not_hide_a_link(self):
+        with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+            address = listener.getsockname()
+            strangers = [socket.create_connection(address) for _ in range(20)]
+            strangers[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
+            strangers[1].close()
+            results = {}
+            receiver = threading.Thread(target=probe_links.receive, args=(listener, b"a token", results))
+            receiver.start()
+            link = probe_links.send(*address, b"a token", 0.05)
+            receiver.join()
+            for stranger in strangers:
+                stranger.close()
+        self.assertEqual(results, {})
+        self.assertGreater(link.get("bytes_per_second", 0), 0, link)
 
     def fake_mpirun(self, script):
         """A launcher that runs this instead, which finds its command line in $*."""

@@ -7,26 +7,34 @@ It prints the command with --dry-run, for a launcher that says it is Open MPI's 
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 ROOT, TRAIN = pathlib.Path(sys.argv[1]), sys.argv[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "mpi-scripts"))
+from launch import options, plan, reader, resume  # noqa: E402
+
 LAUNCH = ROOT / "mpi-scripts/launch.sh"
 EIGHT = "0,1,2,3,4,5,6,7"
 
 
 def launch(line, family="Open MPI", **environment):
-    """The result of launch.sh with these words, where train is found in PATH, behind the launcher's name."""
+    """The result of launch.sh with these words, where train is found in PATH, behind the launcher's name. The folder has a file
+    of options, FILE."""
     with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, "FILE").write_bytes(b"\xef\xbb\xbfmodel: lenet\n")
         mpirun = pathlib.Path(folder, "mpirun")
         mpirun.write_text(f"#!/bin/sh\necho '{family} 1.0'\n")
         mpirun.chmod(0o755)
         variables = {"HOME": folder, "MPIEXEC": str(mpirun), "PATH": f"{os.path.dirname(TRAIN)}:/usr/bin:/bin",
                      "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "1"} | environment
         variables = {name: value for name, value in variables.items() if value is not None}
-        result = subprocess.run([LAUNCH, *line.split()], env=variables, capture_output=True, text=True, cwd=folder)
+        result = subprocess.run([LAUNCH, *shlex.split(line)], env=variables, capture_output=True, text=True, cwd=folder)
         printed = result.stdout.replace(str(mpirun), "mpirun").replace(TRAIN, "train").replace("-x OMP_NUM_THREADS -x OMP_WAIT_POLICY ", "")
         return result, printed.strip()
 
@@ -48,13 +56,13 @@ class Launch(unittest.TestCase):
     def test_fleetrun_on_one_host(self):
         self.expect(f"--selected_gpu {EIGHT} tools/train.py -c FILE --eval",
                     f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --device {EIGHT}",
-                    ["-c is --config", "--eval is not needed"])
+                    ["--eval is not needed"])
 
     def test_fleetrun_on_four_hosts(self):
         hosts = ["10.127.6.17", "10.127.5.142", "10.127.45.13", "10.127.44.151"]
         placed = ",".join(host + ":8" for host in hosts)
         self.expect(f"fleetrun --ips={','.join(hosts)} --selected_gpu {EIGHT} tools/train.py -c FILE",
-                    f"mpirun -H {placed} -np 32 --bind-to none -x PATH train --config FILE --device {EIGHT}", ["-c is --config"])
+                    f"mpirun -H {placed} -np 32 --bind-to none -x PATH train --config FILE --device {EIGHT}")
 
     def test_paddle_with_logs(self):
         result, printed = launch(f"--dry-run python3 -m paddle.distributed.launch --log_dir=./log/ --ips=192.168.0.1,192.168.0.2 "
@@ -67,13 +75,25 @@ class Launch(unittest.TestCase):
                     "--save_interval 1000 --num_workers 3 --do_eval --use_vdl",
                     f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --save-dir output/M --save-steps 1000 "
                     f"--workers 3 --device {EIGHT}",
-                    ["--save_dir is --save-dir", "--save_interval is --save-steps", "--num_workers is --workers",
+                    ["--save_interval is --save-steps: in PaddleSeg it counts steps", "--num_workers is --workers",
                      "--do_eval is not needed", "--use_vdl is not needed"])
 
     def test_torchrun(self):
-        self.expect("python -m torch.distributed.run --nproc_per_node 2 train.py --batch 64 --data DIR --weights FILE --device 0,1 "
-                    "--sync-bn", "mpirun --oversubscribe -np 2 --bind-to none -x PATH train --batch 64 --data-dir DIR --weights FILE "
-                    "--device 0,1 --sync-bn", ["--data is --data-dir"])
+        self.expect("python -m torch.distributed.run --nproc_per_node 2 train.py --batch 64 --weights FILE --device 0,1 --sync-bn",
+                    "mpirun --oversubscribe -np 2 --bind-to none -x PATH train --batch 64 --weights FILE --device 0,1 --sync-bn")
+
+    def test_words_of_another_launcher_behind_our_options(self):
+        for words in ("python -m torch.distributed.launch --nproc_per_node 2 --use_env train.py", "--ppn 2 python tools/train.py",
+                      "python3 -u -X dev -m torch.distributed.run --nproc_per_node=2 tools/train.py", "torchrun --no-python --ppn 2 train",
+                      "--ppn 2 -- python3.11 train_dist.py"):
+            self.expect(f"--hosts A,B {words} --steps 2", "mpirun -H A:2,B:2 -np 4 --bind-to none -x PATH train --steps 2")
+        for words in ("python test_own.py train.py", "python -m own.main --ips a", "./own train.py"):
+            self.expect(f"-n 1 {words}", f"mpirun --oversubscribe -np 1 --bind-to none -x PATH {words}")
+
+    def test_a_script_that_does_not_train(self):
+        for words in ("val.py", "python tools/eval.py", "python -m torch.distributed.run evaluate_net.py"):
+            self.refuse(f"{words} --weights FILE", "is a script in Python, of which only train.py means lockstep's train: evaluate by train --eval-only")
+        self.refuse("main.py", "main.py is a script in Python")
 
     def test_another_node_rank_starts_nothing(self):
         result, printed = launch("python -m torch.distributed.launch --nnodes 2 --nproc_per_node 4 --use_env --node_rank 1 "
@@ -103,6 +123,39 @@ class Launch(unittest.TestCase):
             self.expect("-n 1 train", "mpirun --oversubscribe -np 1 --bind-to none --mca btl_tcp_port_min_v4 7000 -x PATH train",
                         FLAGS_START_PORT="7000")
 
+    def test_hostfiles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file, pipe = pathlib.Path(folder, "hosts"), pathlib.Path(folder, "pipe")
+            for content, hosts in ((b"\xef\xbb\xbfnode1\r\n  node2 # the other\r\n", "node1:1,node2:1"), (b"a slots = 2 max_slots=4\nb\tslots=1", "a:2,b:1")):
+                file.write_bytes(content)
+                self.expect(f"--hostfile {file} ./own", f"mpirun -H {hosts} -np {2 + (b'2 max' in content)} --bind-to none -x PATH ./own")
+            for content, message in ((b"", "there are no hosts in it"), (b"# node1\n\n", "there are no hosts in it"), (b"\xff\x00", "is no host"),
+                                     (b"a\x1b[2J\n", r"'a\x1b[2J' is no host"), (b"#" * (2 << 20), "is longer than")):
+                file.write_bytes(content)
+                self.refuse(f"--hostfile {file} -np 16 train", message)
+            self.refuse(f"--hostfile {folder} train", "Is a directory")
+            self.refuse("--hostfile /dev/zero train", "is longer than")
+            os.mkfifo(pipe)
+            with unittest.mock.patch("launch.options.SECONDS", 0.1), self.assertRaisesRegex(options.UsageError, "has not ended within"):
+                options.hosts_of({"hostfile": ("--hostfile", str(pipe))})
+            writer = subprocess.Popen(["sh", "-c", f"echo node3 >{pipe}"])
+            self.assertEqual(options.hosts_of({"hostfile": ("--hostfile", str(pipe))}), [("node3", None)])
+            writer.wait()
+
+    def test_suggested_commands_quote_their_paths(self):
+        self.assertEqual(plan.on("far", "chmod +x " + shlex.quote("/a b/train")), """ssh far 'chmod +x '"'"'/a b/train'"'"''""")
+        self.assertEqual(plan.copied("/a b/train", "far"), "rsync -a '/a b/train' 'far:/a b/train'")
+        self.assertEqual(plan.copied("/a/train", "far"), "rsync -a /a/train far:/a/train")
+
+    def test_no_traceback_reaches_a_user(self):
+        with tempfile.TemporaryDirectory() as folder:
+            gone = pathlib.Path(folder, "gone")
+            gone.mkdir()
+            result = subprocess.run(["sh", "-c", f"rmdir {gone} && exec {LAUNCH} --log_dir log -n 1 ./own"], cwd=gone, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, "(?m)^lockstep-launch: the working folder no longer exists")
+        self.assertNotIn("Traceback", result.stderr)
+
     def test_other_programs_keep_their_options(self):
         self.expect("-n 2 ./own -c FILE", "mpirun --oversubscribe -np 2 --bind-to none -x PATH ./own -c FILE")
 
@@ -115,9 +168,30 @@ class Launch(unittest.TestCase):
                     [f"OMP_NUM_THREADS=1, OMP_WAIT_POLICY=passive, for {2 * processors} ranks and {processors} processors on this host"], **unset)
         self.expect("-n 1 ./own", f"mpirun -genv OMP_NUM_THREADS {processors} -n 1 ./own", family="HYDRA", **unset)
 
-    def test_settings_of_the_program(self):
-        self.expect("-n 1 train -o epochs=3 -o Global.batch_size=8", "mpirun --oversubscribe -np 1 --bind-to none -x PATH train "
-                    "--epochs 3 --batch-size 8", ["-o epochs=3 is --epochs 3", "is --batch-size 8"])
+    def test_options_are_read_by_the_program(self):
+        start = "mpirun --oversubscribe -np 1 --bind-to none -x PATH train "
+        self.expect("-n 1 train -o epochs=3 Optimizer.lr=2 --seed 4", start + "--epochs 3 --lr 2 --seed 4")
+        self.expect("-n 1 train --weights '' --metrics=-m", start + "--weights= --metrics=-m")
+        self.expect("-n 1 train --metrics 'a b'", start + "--metrics 'a b'")
+        result, printed = launch("-n 1 train --log_dir log --bacth 3 -o Global.batch_size=8")
+        self.assertEqual((result.returncode, printed), (2, ""))
+        self.assertRegex(result.stderr, "^train: --log_dir: lockstep-launch writes a file for each rank, and its options stand before the program"
+                                        r".*\n  there is no option '--bacth'.*\n  Global.batch_size: its meaning differs")
+
+    def test_values_are_those_of_the_file_as_the_program_reads_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "f.yml")
+            file.write_text("\ufeffoutput_dir: \"runs # 1\"  # quoted\nresume: 'best'\nthreads = 3\n")
+            with unittest.mock.patch.dict(os.environ, PATH=f"{os.path.dirname(TRAIN)}:{os.environ['PATH']}"):
+                command = ["train", "-c", str(file), "--checkpoint", "last"]
+                self.assertEqual([reader.value_of(command, name) for name in ("--save-dir", "--resume", "--threads", "--device")],
+                                 ["runs # 1", "last", "3", None])
+                run = resume.Run(command, None)
+                self.assertEqual((run.folder, run.arguments), (os.path.abspath("runs # 1"), ["--config", str(file), "--resume", "last"]))
+            script = pathlib.Path(folder, "train")
+            script.write_text("#!/bin/sh\ntouch asked\n")
+            script.chmod(0o755)
+            self.assertFalse(reader.prints_its_options(str(script)), "a script may start something, so it is not asked")
 
     def test_mistakes(self):
         for line, message in (("--frob 3 train", "there is no option '--frob'"),
@@ -127,13 +201,21 @@ class Launch(unittest.TestCase):
                               ("--nnodes 2 train", "--nnodes 2 needs the hosts' names: add --hosts with 2 of them"),
                               ("--nnodes 3 -H a,b train", "--nnodes 3, but 2 hosts are listed"),
                               ("-H a,a train", "host a is listed twice"),
-                              ("-H a;b train", "'a;b' is no host"),
+                              ("-H 'a;b' train", "'a;b' is no host"),
+                              ("-H , train", "-H ,: there are no hosts in it"),
+                              ("--start_port x -np 2 train", "--start_port x: give a number"),
+                              ("--start_port 70000 train", "give a TCP port, at most 65535"),
+                              ("--max_restart \u00b2 train", "give a number of restarts"),
                               ("--hosts a --ips b train", "leave one out"),
                               ("--gpus 0,1 --nproc_per_node 3 train", "--gpus 0,1 has 2: each rank gets one"),
                               ("-H a:2,b:2 --ppn 2 -np 5 train", "2 hosts have 4 ranks together"),
                               ("-H a,b -np 1 train", "2 hosts need a rank each"),
                               ("--hostfile /absent train", "/absent: No such file or directory")):
             self.refuse(line, message)
+        for name, value, message in (("FLAGS_START_PORT", "x", "FLAGS_START_PORT x: give a number"),
+                                     ("LOCKSTEP_PREFLIGHT_SECONDS", "x", "LOCKSTEP_PREFLIGHT_SECONDS=x: give a number of seconds above 0"),
+                                     ("LOCKSTEP_LAUNCH_AGENT", "ssh 'x", "LOCKSTEP_LAUNCH_AGENT=ssh 'x: No closing quotation")):
+            self.refuse("-H a,b -np 2 train", message, **{name: value})
         self.refuse("-np 2 train", "install Open MPI or MPICH, or name it in MPIEXEC", MPIEXEC="/absent/mpirun")
 
     def test_scripts_explain_themselves(self):

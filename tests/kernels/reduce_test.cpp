@@ -188,5 +188,19 @@ TEST(ReduceInteger, SumsWrapRound) {
   EXPECT_EQ(out[0], std::numeric_limits<std::int32_t>::lowest());
 }
 
+/// The divisor of an average is the number of ranks, which may be more than the element can hold.
+TEST(Divide, ByMoreThanTheElementHolds) {
+  std::uint8_t values[] = {255, 128, 0};
+  divide(Buffer(values), 256);
+  for (const std::uint8_t value : values) EXPECT_EQ(value, 0);
+  std::uint8_t last[] = {255};
+  divide(Buffer(last), 255);
+  EXPECT_EQ(last[0], 1);
+  std::int64_t wide[] = {-7, std::int64_t{1} << 40};
+  divide(Buffer(wide), 2);
+  EXPECT_EQ(wide[0], -3);
+  EXPECT_EQ(wide[1], std::int64_t{1} << 39);
+}
+
 }  // namespace
 }  // namespace lockstep::kernels

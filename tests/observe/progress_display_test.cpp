@@ -186,6 +186,7 @@ TEST(MetricValue, ThatIsANumberBeatsNoneAndNan) {
     EXPECT_TRUE(better(higher, 1, nan));
     EXPECT_FALSE(better(higher, nan, 1));
     EXPECT_FALSE(better(higher, nan, nan));
+    EXPECT_FALSE(better(higher, nan, std::nullopt)) << "it would be the best one";
   }
 }
 

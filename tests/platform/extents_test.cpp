@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -27,6 +29,13 @@ TEST(Extents, AlignsAndUsesTheGap) {
   EXPECT_EQ(extents.take(Bytes{64}, 64), 64);
   EXPECT_EQ(extents.take(Bytes{63}, 1), 1);
   EXPECT_EQ(extents.take(Bytes{1}, 1), std::nullopt);
+}
+
+TEST(Extents, RefusesMoreThanCanBeCounted) {
+  Extents extents(Bytes{100});
+  EXPECT_EQ(extents.take(Bytes{10}, 1), 0);
+  EXPECT_EQ(extents.take(Bytes{std::numeric_limits<std::int64_t>::max()}, 64), std::nullopt);
+  EXPECT_EQ(extents.taken().value, 10);
 }
 
 TEST(Extents, RandomPartsNeverOverlapAndAllCanBeGivenBack) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <string>
 
@@ -32,6 +33,40 @@ TEST(LaunchMistake, EachLauncherIsBelieved) {
     EXPECT_FALSE(launch_mistake({{variable, "4"}}, 4)) << variable;
     EXPECT_FALSE(launch_mistake({{variable, "many"}}, 1)) << variable;
   }
+}
+
+TEST(LaunchMistake, MoreRanksThanMpiHasAreRefusedOnSeveralRanksToo) {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    EXPECT_TRUE(mentions(launch_mistake({{variable, "4"}}, 2), "one of 2 ranks")) << variable;
+    EXPECT_FALSE(launch_mistake({{variable, "2"}}, 4)) << variable << ": such as a component of a heterogeneous job";
+  }
+  EXPECT_TRUE(launch_mistake({{"PMIX_RANK", "3"}}, 2));
+  EXPECT_FALSE(launch_mistake({{"PMIX_RANK", "1"}}, 2));
+  // One MPI's mpirun has started another's.
+  EXPECT_FALSE(launch_mistake({{"OMPI_COMM_WORLD_SIZE", "4"}, {"PMI_SIZE", "2"}}, 2));
+}
+
+TEST(LaunchMistake, TorchrunConnectsNoRanksOfMpi) {
+  const Environment two = {{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", "2"}, {"RANK", "1"}};
+  const auto mistake = launch_mistake(two, 1);
+  EXPECT_TRUE(mentions(mistake, "torchrun started several processes (WORLD_SIZE=2)"));
+  EXPECT_TRUE(mentions(mistake, "`mpirun -np 2 " + std::string(program_invocation_name) + " …`"));
+  EXPECT_FALSE(first_process(two));
+  Environment hosts = two;
+  hosts.insert({"LOCAL_WORLD_SIZE", "1"});
+  EXPECT_TRUE(mentions(launch_mistake(hosts, 1), "`mpirun -np 2 -H HOST1:1,HOST2:1,… "));
+  // `srun torchrun`, as one starts it on nodes of 8 GPUs.
+  const Environment nodes = {{"TORCHELASTIC_RUN_ID", "1"}, {"WORLD_SIZE", "16"}, {"SLURM_STEP_NUM_TASKS", "2"}};
+  for (const int mpi_size : {1, 2}) EXPECT_TRUE(mentions(launch_mistake(nodes, mpi_size), "WORLD_SIZE=16")) << mpi_size;
+}
+
+TEST(LaunchMistake, TorchrunDoesNotMatterWhereNothingIsWrong) {
+  const Environment alone = {{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", "1"}};
+  EXPECT_FALSE(launch_mistake(alone, 1));
+  EXPECT_FALSE(launch_mistake({{"WORLD_SIZE", "2"}, {"RANK", "1"}}, 1)) << "anybody's variable";
+  EXPECT_TRUE(first_process({{"WORLD_SIZE", "2"}, {"RANK", "1"}}));
+  const Environment inside = {{"TORCHELASTIC_RUN_ID", "none"}, {"WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_SIZE", "2"}};
+  EXPECT_FALSE(launch_mistake(inside, 2)) << "an mpirun that a process of torchrun has started";
 }
 
 TEST(LaunchMistake, APositivePmixRankIsNotAlone) {
@@ -107,6 +142,15 @@ TEST(FirstProcess, IsWhatTheLauncherSays) {
     EXPECT_FALSE(first_process({{variable, "1"}})) << variable;
   }
   EXPECT_FALSE(first_process({{"OMPI_COMM_WORLD_RANK", "1"}, {"SLURM_PROCID", "0"}}));
+}
+
+TEST(AllOnThisHost, IsWhatTheLauncherSays) {
+  EXPECT_TRUE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
+  EXPECT_TRUE(all_on_this_host({{"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}));
+  EXPECT_FALSE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}));
+  EXPECT_FALSE(all_on_this_host({{"OMPI_COMM_WORLD_SIZE", "4"}}));
+  EXPECT_FALSE(all_on_this_host({{"PMI_SIZE", "x"}, {"MPI_LOCALNRANKS", "x"}}));
+  EXPECT_FALSE(all_on_this_host({}));
 }
 
 TEST(LaunchMistake, ReadsTheEnvironmentOfThisProcess) { EXPECT_TRUE(read_environment().contains("PATH")); }

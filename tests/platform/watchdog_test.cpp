@@ -3,22 +3,33 @@
 #include "platform/watchdog/watchdog.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "platform/watchdog/process.hpp"
+#include "support/verdict.hpp"
 
 /// What a thread waits for. The thread sanitizer delivers a signal to a thread that waits for a condition variable, but
 /// not to one that waits for a mutex.
@@ -182,12 +193,33 @@ TEST(ExplainRanks, SaysWhoIsSilentAndWhoTellsOfAStoppedRank) {
 
 TEST(ExplainRanks, ReportsTravelAsText) {
   const std::vector<RankReport> reports = {report(3, "h", true, {"f\xff", "main"})};
-  const auto read = reports_from_json(to_json(reports));
+  const auto read = reports_from_json(to_json(reports), 4);
   ASSERT_TRUE(read && read->size() == 1);
   EXPECT_EQ(read->front().operation, reports.front().operation);
   EXPECT_EQ(read->front().stacks.front().frames.back(), "main");
-  EXPECT_FALSE(reports_from_json("{"));
-  EXPECT_FALSE(reports_from_json("[{\"rank\": \"x\"}]"));
+  EXPECT_FALSE(reports_from_json("{", 4));
+  EXPECT_FALSE(reports_from_json("[{\"rank\": \"x\"}]", 4));
+}
+
+/// Whatever a process sends that has taken the place of a rank.
+TEST(ExplainRanks, WhatStrangersReportIsInRangeAndHarmless) {
+  const std::string evil = "\x1b]0;title\a\n\xc2\x9b" + std::string(100'000, 'x');
+  RankReport lie = report(1, evil, false, {evil});
+  lie.state = lie.task = lie.operation = lie.source = evil;
+  lie.history = {evil};
+  lie.stacks.push_back({.thread = 7, .name = evil, .frames = std::vector<std::string>(10'000, evil.substr(0, 20))});
+  const std::string host = R"("\u001b[2J")";
+  const auto job = job_from_json(R"({"hosts": [)" + host + ", " + host + R"(], "addresses": ["", ""]})");
+  ASSERT_TRUE(job);
+  auto read = reports_from_json(to_json({report(100'000'000, "h", true, {}), lie, report(-1, "h", true, {})}), 2);
+  ASSERT_TRUE(read && read->size() == 1);
+  const std::string text = explain_job(*job, std::move(*read), 10);
+  for (const unsigned char c : text) ASSERT_TRUE(c == '\n' || (c >= ' ' && c != 0x7f)) << static_cast<int>(c);
+  EXPECT_EQ(text.find("\xc2\x9b"), std::string::npos);
+  EXPECT_LT(text.size(), 20'000U);
+  EXPECT_NE(text.find("rank 0 on ?[2J: no answer"), std::string::npos) << text.substr(0, 200);
+  EXPECT_FALSE(job_from_json(R"({"hosts": ["h"], "addresses": []})"));
+  EXPECT_FALSE(job_from_json(R"({"hosts": [], "addresses": []})"));
 }
 
 /// A thread that answers questions as a rank's watchdog does.
@@ -226,6 +258,85 @@ TEST(SideChannel, AnswersThoseWhoKnowItsSecretOnly) {
   EXPECT_FALSE(answers[1]);
   EXPECT_FALSE(answers[2]);
   EXPECT_FALSE(answers[3]);
+}
+
+/// Connections of strangers, who need no secret to connect.
+std::vector<Descriptor> connections_to(const std::string& address, int number, std::string_view text) {
+  std::istringstream words(address);
+  std::string secret;
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::uint16_t port = 0;
+  words >> secret >> port;
+  place.sin_port = htons(port);
+  std::vector<Descriptor> made;
+  for (int i = 0; i < number; ++i) {
+    Descriptor& connection = made.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(connection.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place), 0);
+    EXPECT_EQ(send(connection.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  return made;
+}
+
+TEST(SideChannel, StrangersDelayNobody) {
+  const Answering rank("what it does");
+  const auto silent = connections_to(rank.address(), 300, "");
+  const auto slow = connections_to(rank.address(), 100, "0123");
+  EXPECT_EQ(ask_all({rank.address()}, "rank", std::chrono::milliseconds(1500)).front(), "what it does");
+  // Who talks too much is turned away before a line ends.
+  const auto talking = connections_to(rank.address(), 1, std::string(1000, 'x'));
+  pollfd entry{talking.front().get(), POLLIN | POLLHUP, 0};
+  EXPECT_EQ(poll(&entry, 1, 1500), 1);
+}
+
+TEST(SideChannel, IsFoundByItsOwnUser) {
+  const Answering rank("what it does");
+  const auto found = ask_this_host("rank", std::chrono::milliseconds(500));
+  EXPECT_EQ(std::count_if(found.begin(), found.end(),
+                          [](const auto& f) { return f.process == getpid() && f.answer == "what it does"; }),
+            1);
+}
+
+/// Listens under the name of a side channel, and answers the first who asks. It does not return.
+[[noreturn]] void pose_as_rank(int ready) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "lockstep-watchdog." + std::to_string(getpid());
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool listens = bind(listener, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+                       listen(listener, 4) == 0 && write(ready, "x", 1) == 1;
+  const int connection = listens ? accept(listener, nullptr, nullptr) : -1;
+  char last = 0;
+  while (read(connection, &last, 1) == 1 && last != '\n') {
+  }
+  (void)!write(connection, "lies", 4);
+  _exit(0);
+}
+
+TEST(SideChannel, OtherUsersAreNotBelieved) {
+  if (geteuid() != 0) LOCKSTEP_SKIP(namespaces) << "only root can become another user";
+  for (const bool is_other : {false, true}) {
+    std::array<int, 2> ready{};
+    ASSERT_EQ(pipe(ready.data()), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      constexpr uid_t another = 65534;
+      if (is_other && setuid(another) != 0) _exit(1);
+      pose_as_rank(ready[1]);
+    }
+    close(ready[1]);
+    char byte = 0;
+    ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    const auto found = ask_this_host("job", std::chrono::milliseconds(300));
+    const bool is_heard = std::any_of(found.begin(), found.end(), [](const auto& f) { return f.answer == "lies"; });
+    EXPECT_EQ(is_heard, !is_other);
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    close(ready[0]);
+  }
 }
 
 TEST(SideChannel, KeepsTheLastHeartbeatOfEachSender) {
@@ -269,6 +380,21 @@ TEST(Processes, StatesAndWorkAreKnown) {
   EXPECT_GT(after, before);
   ends = true;
   busy.join();
+}
+
+TEST(Processes, WhatOnlookersDoIsNoWork) {
+  std::atomic<int> looks = 0;
+  std::atomic<bool> ends = false;
+  std::thread looking([&] {
+    const Onlooker onlooker;
+    while (!ends) ++looks;
+  });
+  while (looks == 0) std::this_thread::yield();
+  const std::uint64_t before = work_of_other_threads();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // many ticks of the clock of processor times
+  EXPECT_EQ(work_of_other_threads(), before);
+  ends = true;
+  looking.join();
 }
 
 }  // namespace

@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "state/checkpoint_folder.hpp"
 #include "state/scratch_folder.hpp"
 #include "state/small_checkpoint.hpp"
 #include "state/verify.hpp"
+
+namespace {
+bool has_symbolic_links = true;
+}  // namespace
+
+/// Takes the place of the C library's, so that a test can do without symbolic links, as on vfat.
+extern "C" int symlink(const char* from, const char* to) noexcept {
+  if (has_symbolic_links) return symlinkat(from, AT_FDCWD, to);
+  errno = EPERM;
+  return -1;
+}
 
 namespace lockstep::state {
 namespace {
@@ -91,6 +106,49 @@ TEST(Checkpoints, AreKeptWhereALinkNamesThem) {
   EXPECT_EQ(fs::read_symlink(folder.path() / "best"), "step-00000004");
   expect_refusal([&] { folder.link_best(3); }, ErrorCode::invalid_argument, {"best", "step-00000003"});
   expect_refusal([&] { folder.remove_all_but(0); }, ErrorCode::invalid_argument, {"0", "at least 1"});
+}
+
+TEST(Checkpoints, AreNamedByFilesWhereThereAreNoSymbolicLinks) {
+  const ScratchFolder run;
+  CheckpointFolder folder(run.path());
+  has_symbolic_links = false;
+  for (std::int64_t step = 1; step <= 5; ++step) save_small(folder, step);
+  folder.link_best(1);
+  folder.link_best(2);
+  EXPECT_EQ(folder.remove_all_but(2).size(), 2U);
+  EXPECT_EQ(names_in(folder.path()), (Names{"best", "last", "step-00000002", "step-00000004", "step-00000005"}));
+  EXPECT_EQ(content_of(folder.path() / "last"), "step-00000005\n");
+  EXPECT_EQ(find_checkpoint("last", run.path()).path, folder.path() / "step-00000005");
+  EXPECT_EQ(find_checkpoint("best", run.path()).path, folder.path() / "step-00000002");
+  EXPECT_EQ(folder.continue_from(4).size(), 1U);
+  EXPECT_EQ(linked_checkpoint(run.path(), "last")->step, 4);
+  has_symbolic_links = true;
+  save_small(folder, 6);
+  EXPECT_EQ(fs::read_symlink(folder.path() / "last"), "step-00000006");
+  for (const char* other : {"", "\n", "step-00000006", "../x\n", "step-00000007\n"}) {
+    fs::remove(folder.path() / "best");
+    write_content(folder.path() / "best", other);
+    EXPECT_FALSE(linked_checkpoint(run.path(), "best")) << other;
+  }
+}
+
+TEST(Checkpoints, TakeThePlaceOfAFolderOrAStaleLink) {
+  for (const bool links : {true, false}) {
+    const ScratchFolder run;
+    CheckpointFolder folder(run.path());
+    fs::create_directories(folder.path() / "last");
+    fs::create_directories(folder.path() / ".link-best");
+    write_content(folder.path() / ".link-best/x", "of something else");
+    write_content(folder.path() / "last/state.json", "of a copy that has followed the link");
+    fs::create_symlink("step-00000007", folder.path() / "best");
+    has_symbolic_links = links;
+    const fs::path path = save_small(folder, 1);
+    folder.link_best(1);
+    has_symbolic_links = true;
+    EXPECT_EQ(names_in(folder.path()), (Names{"best", "last", "step-00000001", "unused-last"}));
+    for (const char* link : {"last", "best"}) EXPECT_EQ(linked_checkpoint(run.path(), link)->path, path);
+    EXPECT_TRUE(fs::exists(folder.path() / "unused-last/state.json"));
+  }
 }
 
 TEST(Checkpoints, ThatAreDamagedDoNotPushOutGoodOnes) {

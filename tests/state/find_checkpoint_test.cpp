@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <utility>
+
 #include "state/scratch_folder.hpp"
 #include "state/small_checkpoint.hpp"
 #include "state/verify.hpp"
@@ -86,17 +89,49 @@ TEST_F(FindCheckpoint, RefusesADamagedOneByName) {
   write_content(model, good_model + "x");
   expect_damage({"model.safetensors", "bytes, and state.json records"});
   write_content(model, good_model);
-  std::string changed = good_state;
-  write_content(state, changed.replace(changed.find("\"bias\""), 6, "\"base\""));
+  const auto write_state = [&](const std::function<void(StateFile&)>& change) {
+    StateFile changed = StateFile::parse(good_state, "x");
+    change(changed);
+    write_content(state, changed.text());
+  };
+  const std::string file = "model.safetensors";
+  write_state([&](StateFile& of) {
+    auto tensor = of.files[file].tensors.extract("bias");
+    tensor.key() = "base";
+    of.files[file].tensors.insert(std::move(tensor));
+  });
   expect_damage({"model.safetensors", "'bias'", "does not record"});
-  changed = good_state;
-  write_content(state, changed.insert(changed.find("\"bias\""), "\"extra\": \"00000000\", "));
+  write_state([&](StateFile& of) { of.files[file].tensors["extra"] = 0; });
   expect_damage({"model.safetensors", "2 tensors, and state.json records 3"});
-  changed = good_state;
-  write_content(state, changed.replace(changed.find("model.saf"), 5, "../xx"));
+  write_state([&](StateFile& of) { of.files["../xx.safetensors"] = of.files[file]; });
   expect_damage({"state.json", "outside the checkpoint"});
+  write_state([](StateFile& of) { of.files.clear(); });
+  expect_damage({".safetensors'", "is a file that state.json does not record"});
+  std::string changed = good_state;
+  write_content(state, changed.replace(changed.find("\"step\": 3"), 9, "\"step\": 4"));
+  expect_damage({"state.json'", "the text has the CRC-32 "});
   write_content(state, good_state);
   EXPECT_EQ(found("last"), checkpoint(3));
+}
+
+/// Nothing is wrong with it, so a run that would start afresh instead would throw it away.
+TEST_F(FindCheckpoint, OneOfAnotherVersionIsAnErrorForAutoToo) {
+  const fs::path state = checkpoint(3) / "state.json";
+  std::string text = content_of(state);
+  write_content(state, text.replace(text.find("\"version\": 2"), 12, "\"version\": 1"));
+  expect_refusal([&] { (void)found("auto"); }, ErrorCode::unsupported, {"step-00000003", "\"version\" is 1"});
+  EXPECT_EQ(found(checkpoint(2).string()), checkpoint(2));
+}
+
+/// By its name, such a copy would be the newest one.
+TEST_F(FindCheckpoint, ACopyWithTheNameOfAnotherStepDoesNotCount) {
+  fs::copy(checkpoint(2), checkpoint(9));
+  fs::copy(checkpoint(2), run_ / "mine");
+  EXPECT_EQ(found("auto"), checkpoint(3));
+  EXPECT_EQ(found((run_ / "mine").string()), run_ / "mine") << "a copy with a name of its own is good";
+  for (const std::string& wish : {checkpoint(9).string(), checkpoint(9).string() + "/"})
+    expect_refusal([&] { find_checkpoint(wish, run_.path()); }, ErrorCode::corrupt,
+                   {"step-00000009", "has the state of step 2", "call it 'step-00000002'"});
 }
 
 }  // namespace

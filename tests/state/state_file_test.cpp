@@ -15,6 +15,7 @@ namespace {
 
 StateFile example() {
   StateFile state;
+  state.step = 24;
   state.sections["run"] = {{"epoch", std::int64_t{3}}, {"loss", 1.0}, {"sum", 0.1}};
   state.sections["options"] = {{"model", "resnet20 \"ü\"\n"}, {"empty", ""}};
   state.sections["nothing"] = {};
@@ -40,6 +41,24 @@ TEST(StateFile, IsWhatWasWritten) {
   EXPECT_EQ(StateFile::parse(state.text(), "x").text(), state.text());
   EXPECT_EQ(StateFile::parse(StateFile().text(), "x"), StateFile());
   EXPECT_LT(state.text().find("\"epoch\""), state.text().find("\"loss\""));
+}
+
+TEST(StateFile, IsRefusedIfOneCharacterHasChanged) {
+  const std::string text = example().text();
+  int digits = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] = text[i] == '9' ? '8' : static_cast<char>(text[i] + 1);
+    EXPECT_THROW(StateFile::parse(changed, "x"), Error) << changed;
+    digits += text[i] >= '0' && text[i] <= '9' ? 1 : 0;
+  }
+  EXPECT_GT(digits, 40);
+  for (const auto& [from, to] :
+       {std::pair("\"epoch\": 3", "\"epoch\": 4"), {"\"step\": 24", "\"step\": 25"}, {"0.1", "0.2"}})
+    expect_bad(replaced(text, from, to), {"the text has the CRC-32 ", "damaged or was changed", "another checkpoint"});
+  expect_bad(replaced(text, "{\n  \"crc32\"", "{ \"crc32\""), {"\"crc32\" of the text does not begin it"});
+  expect_bad(replaced(text, "\"step\": 24", "\"step\": -1"), {"\"step\" is missing or negative"});
+  expect_bad(replaced(text, "\"step\": 24", "\"step\": 2.5"), {"\"step\""});
 }
 
 TEST(StateFile, KeepsTheBitsOfRealNumbers) {
@@ -98,12 +117,15 @@ TEST(StateFile, NamesAKeyThatIsMissingOrOfAnotherKind) {
 TEST(StateFile, IgnoresUnknownKeysOfLaterRevisionsOnly) {
   const std::string more = replaced(example().text(), "\"sections\"", R"("later": {"a": {"b": [1]}}, "sections")");
   expect_bad(more, {"\"later\"", "not known"});
-  EXPECT_EQ(StateFile::parse(replaced(more, "\"revision\": 0", "\"revision\": 1"), "x"), example());
+  EXPECT_EQ(StateFile::parse(StateFile::sealed(replaced(more, "\"revision\": 0", "\"revision\": 1")), "x"), example());
   const std::string in_file = replaced(example().text(), "\"bytes\"", R"("sha": "x", "bytes")");
   expect_bad(in_file, {"\"files\".\"model.safetensors\".\"sha\"", "not known"});
-  EXPECT_EQ(StateFile::parse(replaced(in_file, "\"revision\": 0", "\"revision\": 9"), "x"), example());
-  expect_bad(replaced(example().text(), "\"version\": 1", "\"version\": 2"), {"\"version\" is 2", "use the lockstep"},
-             ErrorCode::unsupported);
+  EXPECT_EQ(StateFile::parse(StateFile::sealed(replaced(in_file, "\"revision\": 0", "\"revision\": 9")), "x"),
+            example());
+  for (const std::string other : {"1", "3"})
+    expect_bad(replaced(example().text(), "\"version\": 2", "\"version\": " + other),
+               {"\"version\" is " + other, "use the lockstep that wrote the file", "weights in model.safetensors"},
+               ErrorCode::unsupported);
 }
 
 TEST(StateFile, NamesWhatIsWrong) {
@@ -116,7 +138,7 @@ TEST(StateFile, NamesWhatIsWrong) {
   expect_bad(replaced(text, "lockstep checkpoint", "other"), {"\"format\""});
   expect_bad(replaced(text, "\"revision\": 0,", ""), {"\"revision\""});
   expect_bad(replaced(text, "\"revision\": 0", "\"revision\": 0.5"), {"\"revision\""});
-  expect_bad(replaced(text, "\"version\": 1", "\"version\": 1, \"version\": 1"), {"\"version\"", "twice"});
+  expect_bad(replaced(text, "\"version\": 2", "\"version\": 2, \"version\": 2"), {"\"version\"", "twice"});
   expect_bad(replaced(text, "\"sections\"", "\"section\""), {"\"section\""});
   expect_bad(replaced(text, "\"epoch\": 3", "\"epoch\": 3, \"epoch\": 4"), {"\"sections\".\"run\".\"epoch\"", "twice"});
   expect_bad(replaced(text, "\"nothing\"", "\"run\""), {"\"sections\".\"run\"", "twice"});

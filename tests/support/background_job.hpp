@@ -36,6 +36,7 @@ class BackgroundJob {
   BackgroundJob(const std::string& command, const std::filesystem::path& output) : pid_(fork()) {
     if (pid_ == 0) {
       setpgid(0, 0);
+      for (const int signal : {SIGHUP, SIGINT}) std::signal(signal, SIG_DFL);  // if nohup or a shell started the test
       const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
       dup2(file, STDOUT_FILENO);
       dup2(file, STDERR_FILENO);

@@ -3,19 +3,24 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/replica.hpp"
+#include "lockstep/trainer/trainer.hpp"
+#include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
@@ -155,6 +160,58 @@ TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
     EXPECT_EQ(error.context().peers, std::vector<int>{1});
     EXPECT_TRUE(error.is_on_every_rank());
     EXPECT_EQ(testing_support::whole_state(replica.store()), before);
+  }
+  members.close();
+  world.close();
+}
+
+/// Everything that a checkpoint would hold: a number of each kind that is not finite is found on whichever rank has it.
+TEST(NotFinite, StateIsNeitherSavedNorLoadedAndTheTensorIsNamed) {
+  World world;
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  const data::TemporaryDirectory directory;
+  {
+    const auto ops = ops::make_reference_ops();
+    const data::DatasetPair data = testing_support::small_digits(12, 6, side);
+    nn::Graph graph("with batch norm");
+    const nn::DataSpec spec = nn::DataSpec::of_images(1, side, side, 10);
+    graph.input(spec.at("images"));
+    graph.add("norm", nn::BatchNorm{});
+    graph.add("fc", nn::Linear{.out_features = 10});
+    nn::classify(graph, spec);
+    Trainer trainer(members, *ops, graph, data,
+                    {.precision = DType::float64,
+                     .batch = {6},
+                     .optimizer = {.rule = ops::UpdateRule::adamw},
+                     .ema = 0.5,
+                     .zero = true});
+    trainer.save_checkpoints({.folder = directory.path()});
+    const Store& store = trainer.replica().store();
+    std::vector<std::pair<Buffer, std::string>> kinds = {
+        {slice(store.values(), store.owned().front().offset, {1}), "'values."},
+        {store.averages(), "'"},
+        {store.statistics(), "'norm.running_"}};
+    for (std::size_t i = 0; i < store.state_names().size(); ++i)
+      kinds.emplace_back(store.optimizer_state()[i], "'" + std::string(store.state_names()[i]) + '.');
+    for (const auto& [buffer, name] : kinds) {
+      const bool is_at_fault = world.rank() == Rank{2} && buffer.count.value > 0;
+      auto* const first = static_cast<double*>(buffer.data);
+      const double before = is_at_fault ? *first : 0;
+      if (is_at_fault) *first = std::numeric_limits<double>::infinity();
+      try {
+        trainer.save();
+        ADD_FAILURE() << name << " was saved";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::diverged);
+        EXPECT_NE(error.message().find("not finite: " + name), std::string::npos) << error.message();
+        EXPECT_EQ(error.context().peers, std::vector<int>{2});
+        EXPECT_TRUE(error.is_on_every_rank());
+      }
+      if (is_at_fault) *first = before;
+    }
+    EXPECT_TRUE(world.rank() != Rank{0} || std::filesystem::is_empty(directory.path() / "checkpoints"));
+    trainer.save();
+    EXPECT_EQ(std::filesystem::exists(directory.path() / "checkpoints/last"), world.rank() == Rank{0});
   }
   members.close();
   world.close();

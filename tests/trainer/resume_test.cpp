@@ -152,6 +152,37 @@ TEST_P(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   EXPECT_EQ(found.files, expected.files) << "the checksums of all tensors";
 }
 
+/// The checksums are right, as if the run had written it so.
+TEST(ResumedPosition, ThatDoesNotFitTheDataSetOrTheCheckpointIsRefused) {
+  const data::TemporaryDirectory directory;
+  const std::filesystem::path folder = directory.path() / "run";
+  std::vector<EvaluatedEpoch> rows;
+  ASSERT_EQ(live_once(1, false, ops::UpdateRule::sgd, false, folder, rows), 0);
+  const std::filesystem::path last = state::checkpoints_of(folder) / "last";
+  const state::StateFile good = state::verify_checkpoint(last, state::Check::checksums);
+  ASSERT_EQ(good.integer("run", "epoch"), 6);
+  ASSERT_EQ(good.integer("run", "step"), 2);
+  for (const auto& [name, value] : {std::pair("epoch", 5),
+                                    {"epoch", 0},
+                                    {"step", 5},
+                                    {"step", -1},
+                                    {"step", 1},
+                                    {"global_step", 16},
+                                    {"skipped", 18},
+                                    {"epoch_samples", -1}}) {
+    state::StateFile changed = good;
+    changed.sections["run"][name] = std::int64_t{value};
+    data::write_plain(last / "state.json", changed.text());
+    try {
+      (void)live_once(2, false, ops::UpdateRule::sgd, false, folder, rows);
+      ADD_FAILURE() << name << ' ' << value << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("is out of range"), std::string::npos) << error.message();
+      EXPECT_TRUE(error.is_on_every_rank());
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, Resume, testing::Values(ops::UpdateRule::sgd, ops::UpdateRule::adamw),
                          [](const auto& rule) { return std::string(nn::name(rule.param)); });
 

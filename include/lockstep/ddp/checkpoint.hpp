@@ -60,7 +60,8 @@ class Checkpoint {
   /// Collective. @param step  not negative
   /// @return the checkpoint's folder, on every rank
   /// @throws Error{io} on every rank if rank 0 cannot write it: older checkpoints stay, and the program may go on;
-  ///         Error{mismatch} on every rank that names the ranks on which other tensors or numbers were added
+  ///         Error{diverged} on every rank that names a tensor of the model that rank 0 has with an infinite element or
+  ///         NaN; Error{mismatch} on every rank that names the ranks on which other tensors or numbers were added
   std::filesystem::path save(std::int64_t step);
 
   /// Overwrites everything that was added, on all ranks. Checkpoints of later steps in the folder, which belong to a

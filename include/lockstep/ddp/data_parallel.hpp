@@ -51,14 +51,16 @@ struct DataParallelOptions {
   int shards = 0;
   int places = 1;  ///< number of gradient buffers of the layout in this rank's memory; at least one for each sum
   /// finish() compares the ranks' values, as they are before the update, in the second step with a group and in every
-  /// step of the group that this number divides. 0: never. The comparison finds ranks whose updates differ, or which
-  /// apply other gradients than the reduced ones. Values in GPU memory are not compared.
-  /// @cost  64 more bytes in an all-reduce that each step has anyway, and a pass over the values in a step that
-  ///        compares: less than 0.1 % of 100 steps that each read and write values, gradients and optimizer state a
-  ///        dozen times
+  /// step of the group that this number divides; in all other steps it compares eight elements of each tensor. 0:
+  /// never. The comparison finds ranks whose updates differ, or which apply other gradients than the reduced ones.
+  /// Values in GPU memory are not compared.
+  /// @cost  64 more bytes in an all-reduce that each step has anyway, eight elements of each tensor in each step, and a
+  ///        pass over the values in a step that compares all: less than 0.1 % of 100 steps that each read and write
+  ///        values, gradients and optimizer state a dozen times
   std::int64_t compare_every = 100;
-  /// Whether a step may leave a parameter without a gradient on every rank. By default finish() reports it, because the
-  /// usual cause is a forgotten `ready`, after which the parameter would not be trained. finish_on() always reports it.
+  /// Whether a step may leave a parameter without a gradient, on every rank or on some ranks whose weight is above 0.
+  /// By default finish() reports it, because the usual cause is a forgotten `ready`, after which the parameter would be
+  /// trained wrongly or not at all. finish_on() always reports it.
   bool allow_unused = false;
   Observer* observer = nullptr;  ///< receives the span "wait for gradients" on the track "compute"; must outlive this
 };
@@ -160,8 +162,9 @@ class DataParallel {
   ///         Error{mismatch} on every rank, after the reduction, if a comparison of
   ///         `DataParallelOptions::compare_every` fails: it names the first tensor whose values differ, the step, and
   ///         the ranks that differ from the majority (or, in a tie, from rank 0); Error{invalid_argument} on every
-  ///         rank, after the reduction, that names the parameters that no rank made ready, unless `allow_unused` is set
-  ///         or the sum of the weights is 0; Error{transport | timeout | mismatch}
+  ///         rank, after the reduction, that names the parameters that no rank made ready, or that a rank with a weight
+  ///         above 0 left out and another rank did not, with the ranks, unless `allow_unused` is set or the sum of the
+  ///         weights is 0; Error{transport | timeout | mismatch}
   /// @cost  one all-reduce of 8 bytes for each parameter and number, at the same time as the last buckets; then, if
   ///        gradients are checked and each rank has the sums of another part, one more of 8 bytes for each parameter
   Step finish(double weight, std::span<double> sums = {});

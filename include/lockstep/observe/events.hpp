@@ -132,12 +132,13 @@ struct RecoveryEvent {
 /// Emitted when a checkpoint is complete, or could not be written.
 struct CheckpointEvent {
   std::int64_t epoch = 0;
-  std::int64_t step = 0;     ///< step of the run
-  std::string path;          ///< empty if it could not be written
-  std::int64_t bytes = 0;    ///< size of its files of tensors
-  double stall_seconds = 0;  ///< time in which training waited for it
-  double write_seconds = 0;  ///< time of writing, while training went on
-  std::string error;         ///< why it could not be written; empty if it is complete
+  std::int64_t step = 0;         ///< step of the run
+  std::string path;              ///< empty if it could not be written
+  std::int64_t bytes = 0;        ///< size of its files of tensors
+  double stall_seconds = 0;      ///< time in which training waited for it
+  double write_seconds = 0;      ///< time of writing, while training went on
+  std::string error;             ///< what could not be written: it, or without an empty `path` only a link to it
+  bool tries_elsewhere = false;  ///< after an error: the fallback folder gets it next, which is another event
 };
 
 /// Emitted once, at the end of the run, whatever ended it.

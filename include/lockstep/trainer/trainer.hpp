@@ -85,7 +85,7 @@ class Trainer {
   ///         rank if rank 0 cannot write into the folder
   void save_checkpoints(CheckpointOptions options);
   /// Saves a checkpoint now, and waits until it is complete. Trouble with files is an event. Collective.
-  /// @pre save_checkpoints() was called
+  /// @throws Error{diverged} on every rank that names a tensor that is not finite @pre save_checkpoints() was called
   void save();
   /// What resume() has found.
   struct Resumed {
@@ -113,7 +113,8 @@ class Trainer {
   /// names
   /// @return on rank 0, what became of each tensor; nothing on the other ranks
   /// @throws Error{io}, Error{corrupt} or Error{unsupported} on every rank if rank 0 cannot read the file;
-  ///         Error{mismatch} on every rank, before anything is changed, that names the tensors that do not fit
+  ///         Error{corrupt} on every rank that names a tensor that is not finite; Error{mismatch} on every rank, before
+  ///         anything is changed, that names the tensors that do not fit
   LoadedWeights load_weights(const std::filesystem::path& path, WeightsMatch match = WeightsMatch::strict);
 
   /// From now on `memory` has what other ranks need to go on without this one, and this one without others. Collective.
@@ -129,8 +130,14 @@ class Trainer {
   /// @param own  from a trainer of the same run on this rank, with another group of any number of ranks
   void go_on_from(const RunMemory& own);
 
+  /// Whether, after run(), a checkpoint has the state at its end; true without save_checkpoints(). The same on all
+  /// ranks.
+  [[nodiscard]] bool is_saved() const { return is_saved_; }
+
   /// Trains to the end: all epochs, or `steps`, or until it is stopped or stops early. Collective.
-  /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; as Replica::step
+  /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name; Error{diverged} on every
+  ///         rank, at the end of an epoch or before a checkpoint, that names a tensor that is not finite; as
+  ///         Replica::step
   const RunState& run();
   /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
   /// @return the number of steps taken
@@ -170,6 +177,7 @@ class Trainer {
   void save_after_step();
   void save_after_epoch(bool is_best);
   void start_saving(bool is_best);
+  void require_finite();
   void take_over(RunState run);
   void complete();
   [[nodiscard]] std::vector<Buffer> tensors() const;
@@ -222,9 +230,11 @@ class Trainer {
   std::vector<std::unique_ptr<Metric>> metrics_;
   std::unique_ptr<Checkpoints> checkpoints_;
   RunState state_;
-  RunState completed_;         // the state to go on from, if ranks die
-  bool entered_ = false;       // whether the prefetcher has started this epoch
-  double window_seconds_ = 0;  // training time since the last report
+  bool is_saved_ = true;
+  std::int64_t finite_step_ = -1;  // after it, all numbers were found to be finite
+  RunState completed_;             // the state to go on from, if ranks die
+  bool entered_ = false;           // whether the prefetcher has started this epoch
+  double window_seconds_ = 0;      // training time since the last report
   std::int64_t window_samples_ = 0;
   double run_seconds_ = 0;  // training time since construction
   std::int64_t run_samples_ = 0;

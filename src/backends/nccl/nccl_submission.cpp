@@ -54,6 +54,7 @@ Error NcclCommunicator::misuse(std::string_view operation, const std::string& wh
 /// Throws if another thread submits. This is the first check, because another thread could see the communicator's state
 /// while it changes.
 void NcclCommunicator::check_thread(std::string_view operation) const {
+  check_process(operation);
   if (!progress_->is_of_this_thread()) {
     throw misuse(operation, "submitted on another thread than the one that uses this rank's communicators");
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <variant>
 
 #include "collectives/plan/plan.hpp"
@@ -15,6 +16,7 @@ using collectives::Await;
 using collectives::Combine;
 using collectives::Copy;
 using collectives::Fill;
+using collectives::FirstOperand;
 using collectives::Memory;
 using collectives::NodeRange;
 using collectives::Overloaded;
@@ -201,16 +203,18 @@ void BlockRun::execute(const Step& step) {
                           if (c.to.count > 0)
                             std::memcpy(address(c.to), source(c.from), static_cast<std::size_t>(bytes(c.to).value));
                         },
-                        [&](const Reduce& r) {
-                          kernels::reduce(address(r.to), address(r.to), source(r.from), {r.to.count}, operands_->dtype,
-                                          operands_->op);
-                        },
+                        [&](const Reduce& r) { reduce(r.to, address(r.to), source(r.from), r.first); },
                         [&](const Fill& f) {
                           kernels::fill_neutral(address(f.to), {f.to.count}, operands_->dtype, operands_->op);
                         },
                         [&](const Publish& p) { link_->publish(channel_, p.phase); },
                         [&](const Combine& c) { combine(c); }, [](const auto&) {}},
              step);
+}
+
+void BlockRun::reduce(const Range& to, const std::byte* own, const std::byte* other, FirstOperand first) const {
+  if (first == FirstOperand::other) std::swap(own, other);
+  kernels::reduce(address(to), own, other, {to.count}, operands_->dtype, operands_->op);
 }
 
 void BlockRun::combine(const Combine& step) {
@@ -228,7 +232,7 @@ void BlockRun::combine(const Combine& step) {
 
 void BlockRun::finish(int step) {
   if (const auto* r = std::get_if<ReceiveReduce>(&plan_->steps()[static_cast<std::size_t>(step)])) {
-    kernels::reduce(address(r->to), landing(step), source(r->own), {r->to.count}, operands_->dtype, operands_->op);
+    reduce(r->to, source(r->own), landing(step), r->first);
   }
   --left_;
   release(plan_->after_done(step));

@@ -88,6 +88,8 @@ class BlockRun {
   void post_ready();
   /// Executes a step that is done when this function returns.
   void execute(const collectives::Step& step);
+  void reduce(const collectives::Range& to, const std::byte* own, const std::byte* other,
+              collectives::FirstOperand first) const;
   void combine(const collectives::Combine& step);
   [[nodiscard]] bool test(const Flight& flight);
   [[nodiscard]] int awaited(const collectives::Await& step) const;

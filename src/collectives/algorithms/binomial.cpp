@@ -120,7 +120,7 @@ Plan binomial_reduce(Rank me, int ranks, Count count, Rank root, Contribution ow
   for (int distance = 1; distance < node.reach(); distance *= 2) {
     const auto child = node.child(distance);
     if (!child) continue;
-    if (held) plan.receive_reduce(*child, sum, *held);
+    if (held) plan.receive_reduce(*child, sum, *held, FirstOperand::own);
     if (!held) plan.receive(*child, sum);
     held = sum;
   }

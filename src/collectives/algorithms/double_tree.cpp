@@ -50,10 +50,16 @@ Node node_of(int rank, int tree, int ranks) {
   return node;
 }
 
+/// Returns which operand comes first where `rank` adds the sum of a child: that of the lower rank.
+FirstOperand first_operand(int rank, int child) { return rank < child ? FirstOperand::own : FirstOperand::other; }
+
 Expression subtree_order(Expressions& expressions, std::span<const Expression> contributions, int tree, int rank) {
   Expression sum = contributions[static_cast<std::size_t>(rank)];
-  for (const int child : node_of(rank, tree, static_cast<int>(contributions.size())).children)
-    sum = expressions.combine(sum, subtree_order(expressions, contributions, tree, child));
+  for (const int child : node_of(rank, tree, static_cast<int>(contributions.size())).children) {
+    const Expression added = subtree_order(expressions, contributions, tree, child);
+    sum = first_operand(rank, child) == FirstOperand::own ? expressions.combine(sum, added)
+                                                          : expressions.combine(added, sum);
+  }
   return sum;
 }
 
@@ -63,7 +69,8 @@ Plan double_tree_all_reduce(Rank me, int ranks, Count count) {
   PlanBuilder plan;
   for (const int tree : trees) {
     const Node node = node_of(me.value, tree, ranks);
-    for (const int child : node.children) plan.receive_reduce(child, chunk(count, 2, tree));
+    for (const int child : node.children)
+      plan.receive_reduce(child, chunk(count, 2, tree), first_operand(me.value, child));
     if (node.parent >= 0) plan.send(node.parent, chunk(count, 2, tree));
   }
   for (const int tree : trees) {

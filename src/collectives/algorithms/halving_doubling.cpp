@@ -57,8 +57,9 @@ struct Group {
   [[nodiscard]] int member(int index_of_member) const { return self + (index_of_member - index()) * distance; }
 };
 
-/// Reduces the contributions of the members of a group in a balanced tree: pairs, then pairs of pairs. Rounds with one
-/// partner each add in the same order, so that the bits do not depend on the size of groups.
+/// Reduces the contributions of the members of a group in a balanced tree: pairs, then pairs of pairs, with the lower
+/// members' operand first. Rounds with one partner each add in the same order, so that the bits do not depend on the
+/// size of groups.
 /// @param pieces  one for each member; pieces[own] is the output's, the others are scratch
 /// @param own     index of the piece that receives the sum
 void sum_balanced(PlanBuilder& plan, std::span<const Range> pieces, int own) {
@@ -66,10 +67,11 @@ void sum_balanced(PlanBuilder& plan, std::span<const Range> pieces, int own) {
   auto mine = static_cast<std::size_t>(own);
   for (; level.size() > 1; level.resize(level.size() / 2), mine /= 2) {
     for (std::size_t i = 0; i < level.size() / 2; ++i) {
-      // Addition is commutative, so the rank's own piece can receive the sum wherever it is in the pair.
-      const std::size_t to = mine == 2 * i + 1 ? 2 * i + 1 : 2 * i;
+      // The sum goes into the rank's own piece, which may be the second of the pair.
+      const bool into_second = mine == 2 * i + 1;
+      const std::size_t to = into_second ? 2 * i + 1 : 2 * i;
       const std::size_t from = 4 * i + 1 - to;
-      plan.reduce(level[to], level[from]);
+      plan.reduce(level[to], level[from], into_second ? FirstOperand::other : FirstOperand::own);
       level[i] = level[to];
     }
   }
@@ -136,7 +138,8 @@ void reduce_scatter(PlanBuilder& plan, const Fold& fold, const Round& round) {
     Range& piece = pieces[static_cast<std::size_t>(peer)];
     piece = {Memory::scratch, (turn - 1) * round.kept().count, round.kept().count};
     if (group.size > 2) plan.receive(rank, piece);
-    if (group.size == 2) plan.receive_reduce(rank, round.kept());
+    if (group.size == 2)
+      plan.receive_reduce(rank, round.kept(), group.index() == 0 ? FirstOperand::own : FirstOperand::other);
   }
   if (group.size > 2) sum_balanced(plan, pieces, group.index());
 }

@@ -50,13 +50,13 @@ class Lane {
                             return Receive{rank(s.peer), range(s.to)};
                           },
                           [&](const ReceiveReduce& s) -> Step {
-                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own)};
+                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own), s.first};
                           },
                           [&](const Copy& s) -> Step {
                             return Copy{range(s.to), range(s.from)};
                           },
                           [&](const Reduce& s) -> Step {
-                            return Reduce{range(s.to), range(s.from)};
+                            return Reduce{range(s.to), range(s.from), s.first};
                           },
                           [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
                           [&](Combine s) -> Step {

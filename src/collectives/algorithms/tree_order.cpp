@@ -50,9 +50,10 @@ Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
   for (int distance = 1; distance < at.own.size; distance *= 2) {
     halves.emplace_back(halves.empty() ? whole : halves.back().kept, (position & distance) != 0);
     plan.send(at.own.first + (position ^ distance), halves.back().given);
-    plan.receive_reduce(at.own.first + (position ^ distance), halves.back().kept);
+    plan.receive_reduce(at.own.first + (position ^ distance), halves.back().kept,
+                        (position & distance) == 0 ? FirstOperand::own : FirstOperand::other);
   }
-  if (at.smaller.size > 0) plan.receive_reduce(at.smaller.rank_above(position), share);
+  if (at.smaller.size > 0) plan.receive_reduce(at.smaller.rank_above(position), share, FirstOperand::own);
   for (int member = position; member < at.larger.size; member += at.own.size)
     plan.send(at.larger.first + member, share_of(member, at.larger.size, whole));
 

@@ -25,8 +25,9 @@ struct Expression {
 
 /// The order in which operands are added: binary trees over numbered leaves, each distinct one stored once.
 ///
-/// a ⊕ b and b ⊕ a are the same tree, as they are the same bits in IEEE arithmetic; (a ⊕ b) ⊕ c and a ⊕ (b ⊕ c) are
-/// not. The neutral element vanishes: x ⊕ neutral is x (for sums to the last bit, an executor fills −0.0).
+/// a ⊕ b and b ⊕ a are different trees, because a processor returns the first of two NaNs, and a maximum or minimum the
+/// first of two zeros. So are (a ⊕ b) ⊕ c and a ⊕ (b ⊕ c). The neutral element vanishes: x ⊕ neutral is x (for sums to
+/// the last bit, an executor fills −0.0).
 class Expressions {
  public:
   Expressions();
@@ -45,7 +46,7 @@ class Expressions {
   [[nodiscard]] std::int64_t size(Expression e) const { return node(e).size; }
   /// Returns the leaves in ascending order, with every occurrence. @cost O(size(e))
   [[nodiscard]] std::vector<int> leaves(Expression e) const;
-  /// Returns text such as "((0+1)+2)+3"; the smaller leaf comes first. The neutral element prints as "neutral".
+  /// Returns text such as "((0+1)+2)+3", the first operand first. The neutral element prints as "neutral".
   [[nodiscard]] std::string to_string(Expression e) const;
 
   /// Evaluates the tree on data.
@@ -55,7 +56,7 @@ class Expressions {
   [[nodiscard]] T fold(Expression e, const T& neutral, const ValueOf& value_of, const Combine& combine) const {
     const Node& n = node(e);
     if (n.size == 0) return neutral;
-    if (n.size == 1) return value_of(n.first_leaf);
+    if (n.size == 1) return value_of(n.leaf);
     return combine(fold<T>({n.left}, neutral, value_of, combine), fold<T>({n.right}, neutral, value_of, combine));
   }
 
@@ -63,7 +64,7 @@ class Expressions {
   struct Node {
     std::int32_t left;
     std::int32_t right;
-    int first_leaf;
+    int leaf;  ///< its number; −1 unless the node is one
     std::int64_t size;
   };
   [[nodiscard]] const Node& node(Expression e) const { return nodes_[static_cast<std::size_t>(e.id)]; }

@@ -40,21 +40,30 @@ struct Receive {
   int peer;
   Range to;
 };
-/// to = (received from `peer`) ⊕ own; `own` may equal `to`.
+/// Which operand of a ⊕ b comes first. It decides the bits of the result if both are NaNs, or both zeros of a maximum
+/// or minimum. Ranks that compute the same sum must name the operands in the same order.
+enum class FirstOperand : std::uint8_t {
+  own,    ///< what the rank has where the result goes, or its `own` operand
+  other,  ///< what it receives, or `from`
+};
+
+/// to = (received from `peer`) ⊕ own, or own ⊕ (received); `own` may equal `to`.
 struct ReceiveReduce {
   int peer;
   Range to;
   Range own;
+  FirstOperand first = FirstOperand::other;
 };
 /// to = from.
 struct Copy {
   Range to;
   Range from;
 };
-/// to = to ⊕ from.
+/// to = to ⊕ from, or from ⊕ to.
 struct Reduce {
   Range to;
   Range from;
+  FirstOperand first = FirstOperand::own;
 };
 /// to = the operation's neutral element, the contribution of a rank without leaves.
 struct Fill {

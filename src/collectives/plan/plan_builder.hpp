@@ -16,12 +16,19 @@ class PlanBuilder {
  public:
   void send(int peer, const Range& from) { append(from, Send{peer, from}); }
   void receive(int peer, const Range& to) { append(to, Receive{peer, to}); }
-  /// to = received ⊕ to
-  void receive_reduce(int peer, const Range& to) { receive_reduce(peer, to, to); }
-  /// to = received ⊕ own
-  void receive_reduce(int peer, const Range& to, const Range& own) { append(to, ReceiveReduce{peer, to, own}); }
+  /// to = received ⊕ to, or to ⊕ received
+  void receive_reduce(int peer, const Range& to, FirstOperand first = FirstOperand::other) {
+    receive_reduce(peer, to, to, first);
+  }
+  /// to = received ⊕ own, or own ⊕ received
+  void receive_reduce(int peer, const Range& to, const Range& own, FirstOperand first = FirstOperand::other) {
+    append(to, ReceiveReduce{peer, to, own, first});
+  }
   void copy(const Range& to, const Range& from) { append(to, Copy{to, from}); }
-  void reduce(const Range& to, const Range& from) { append(to, Reduce{to, from}); }
+  /// to = to ⊕ from, or from ⊕ to
+  void reduce(const Range& to, const Range& from, FirstOperand first = FirstOperand::own) {
+    append(to, Reduce{to, from, first});
+  }
   void fill(const Range& to) { append(to, Fill{to}); }
   void scratch(Count count) { plan_.scratch = count; }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -57,10 +58,21 @@ bool is_stopped_neighbor(const std::filesystem::path& process) {
   return parent == getppid() && (state == 'T' || state == 't');
 }
 
-std::string explain(const std::string& variable, int value, bool slurm) {
-  std::string text = "the launcher started several processes (" + variable + "=" + std::to_string(value) +
-                     "), but MPI reports each of them as rank 0 of 1, so every one would run the whole job alone: the "
-                     "launcher and the MPI library this program is linked with do not speak the same protocol. ";
+/// Whether torchrun, or `python -m torch.distributed.launch`, started this process or an ancestor of it.
+bool is_from_torchrun(const Environment& environment) { return environment.contains("TORCHELASTIC_RUN_ID"); }
+
+/// Says what the launcher and MPI disagree about, and what follows.
+std::string disagreement(const std::string& launcher, const std::string& variable, int value, int mpi_size) {
+  return launcher + " started several processes (" + variable + "=" + std::to_string(value) +
+         "), but MPI reports each of them as " +
+         (mpi_size == 1
+              ? "rank 0 of 1, so every one would run the whole job alone"
+              : "one of " + std::to_string(mpi_size) + " ranks, so several groups would each run the whole job");
+}
+
+std::string explain(const std::string& variable, int value, int mpi_size, bool slurm) {
+  std::string text = disagreement("the launcher", variable, value, mpi_size) +
+                     ": the launcher and the MPI library this program is linked with do not speak the same protocol. ";
   if (slurm) {
     text +=
         "Try `srun --mpi=pmix` (`srun --mpi=list` shows what this Slurm offers), or start the program with the "
@@ -74,6 +86,15 @@ std::string explain(const std::string& variable, int value, bool slurm) {
   return text;
 }
 
+std::string explain_torchrun(const Environment& environment, int value, int mpi_size) {
+  const int on_each_host = number(environment, "LOCAL_WORLD_SIZE").value_or(value);
+  const std::string each = ':' + std::to_string(on_each_host);
+  const std::string hosts = on_each_host < value ? " -H HOST1" + each + ",HOST2" + each + ",…" : "";
+  return disagreement("torchrun", "WORLD_SIZE", value, mpi_size) +
+         ": torchrun does not connect the ranks of MPI. Start the program with `mpirun -np " + std::to_string(value) +
+         hosts + ' ' + program_invocation_name + " …`";
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -85,16 +106,22 @@ Environment read_environment() {
 }
 
 std::optional<std::string> launch_mistake(const Environment& environment, int mpi_size) {
-  if (mpi_size != 1) return std::nullopt;
-  const bool slurm = environment.contains("SLURM_STEP_NUM_TASKS");
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+  constexpr const char* mpirun = "OMPI_COMM_WORLD_SIZE";
+  constexpr const char* pmi = "PMI_SIZE";
+  constexpr const char* step = "SLURM_STEP_NUM_TASKS";
+  if (mpi_size > 1 && (number(environment, mpirun) == mpi_size || number(environment, pmi) == mpi_size))
+    return std::nullopt;
+  if (const auto size = number(environment, "WORLD_SIZE"); size && *size > mpi_size && is_from_torchrun(environment))
+    return explain_torchrun(environment, *size, mpi_size);
+  const bool slurm = environment.contains(step);
+  for (const char* variable : {mpirun, pmi, step}) {
     const auto size = number(environment, variable);
     if (!size) continue;
-    if (*size > 1) return explain(variable, *size, slurm);
+    if (*size > mpi_size) return explain(variable, *size, mpi_size, slurm);
     return std::nullopt;
   }
   const auto rank = number(environment, "PMIX_RANK");
-  if (rank && *rank > 0) return explain("PMIX_RANK", *rank, slurm);
+  if (rank && *rank >= mpi_size) return explain("PMIX_RANK", *rank, mpi_size, slurm);
   return std::nullopt;
 }
 
@@ -116,10 +143,17 @@ std::optional<int> process_number(const Environment& environment) {
   for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const auto rank = number(environment, variable)) return rank;
   }
-  return std::nullopt;
+  return is_from_torchrun(environment) ? number(environment, "RANK") : std::nullopt;
 }
 
 bool first_process(const Environment& environment) { return process_number(environment).value_or(0) == 0; }
+
+bool all_on_this_host(const Environment& environment) {
+  const auto are_equal = [&](const char* all, const char* here) {
+    return number(environment, all) && number(environment, all) == number(environment, here);
+  };
+  return are_equal("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") || are_equal("PMI_SIZE", "MPI_LOCALNRANKS");
+}
 
 std::string stopped_neighbors() {
   std::string list;

@@ -12,13 +12,18 @@ using Environment = std::map<std::string, std::string>;
 /// The environment of this process.
 Environment read_environment();
 
-/// Detects processes that were launched together although MPI reports each of them as rank 0 of 1. This happens if the
-/// MPI library does not speak the launcher's protocol; each process would then train the whole model by itself.
+/// Detects processes that were launched together although MPI_COMM_WORLD has fewer ranks, usually each process as rank
+/// 0 of 1. This happens if the MPI library does not speak the launcher's protocol; each process would then train the
+/// whole model by itself.
 ///
 /// The first of OMPI_COMM_WORLD_SIZE, PMI_SIZE and SLURM_STEP_NUM_TASKS that is set decides, because the launcher
-/// nearest to this process has set it. A positive PMIX_RANK is evidence too. Variables of an allocation (SLURM_JOB_ID,
-/// SLURM_NTASKS) prove nothing, because a program that is started in an allocation without a launcher is one process.
-/// @param mpi_size  the number of processes that MPI reports
+/// nearest to this process has set it. Before these, torchrun's WORLD_SIZE decides (with TORCHELASTIC_RUN_ID, because
+/// others set WORLD_SIZE, too), since `srun torchrun` starts one task on each node; but a variable of mpirun or PMI
+/// that says what MPI says of several ranks shows that an mpirun inside torchrun has connected them. A PMIX_RANK
+/// outside MPI_COMM_WORLD is evidence too. Variables of an allocation (SLURM_JOB_ID, SLURM_NTASKS) prove nothing,
+/// because a program that is started in an allocation without a launcher is one process.
+/// @param mpi_size  the number of ranks in MPI_COMM_WORLD after MPI_Init; the size of no other communicator, which may
+///        rightly be smaller
 /// @return an explanation that names the variable, its value and the remedy; nothing if there is no mistake
 std::optional<std::string> launch_mistake(const Environment& environment, int mpi_size);
 
@@ -30,8 +35,13 @@ std::optional<std::string> launch_mistake(const Environment& environment, int mp
 std::optional<std::string> missing_pmi(const Environment& environment, bool needs_pmix);
 
 /// The rank of this process according to the launcher's environment, before MPI is initialized: the first variable that
-/// is set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK and SLURM_PROCID; nothing without a launcher. For messages only.
+/// is set of OMPI_COMM_WORLD_RANK, PMIX_RANK, PMI_RANK, SLURM_PROCID and, under torchrun, RANK; nothing without a
+/// launcher. For messages only.
 std::optional<int> process_number(const Environment& environment);
+
+/// Whether the launcher says that all ranks of the job are on this host, before MPI is initialized: by the numbers of
+/// ranks in the variables of Open MPI or MPICH. False without them.
+bool all_on_this_host(const Environment& environment);
 
 /// Lists the other processes that the launcher started on this host and that are stopped (SIGSTOP, a debugger):
 /// "process 4711 (rank 2) on this host is stopped". Empty if there is none.

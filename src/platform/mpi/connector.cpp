@@ -113,15 +113,26 @@ class Round {
       if (entries[i + 1].revents != 0 && advance(attempts_[i]))
         attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(attempts_, [&](const Attempt& attempt) { return attempt.rank >= 0 && !is_missing(attempt.rank); });
-    if (entries.front().revents == 0) return;
-    for (;;) {
-      Descriptor accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (!accepted.open()) return;
-      attempts_.push_back({.socket = std::move(accepted)});
-    }
+    if (entries.front().revents != 0) accept_some(listener);
   }
 
  private:
+  /// Accepts connections, also of strangers, who are silent: if there are many more than partners, the oldest are
+  /// closed.
+  void accept_some(int listener) {
+    constexpr std::size_t at_a_time = 64;
+    const auto is_of_partner = [](const Attempt& attempt) { return attempt.rank >= 0; };
+    for (std::size_t accepted = 0; accepted < at_a_time; ++accepted) {
+      Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const bool has_too_many_files = !connection.open() && (errno == EMFILE || errno == ENFILE);
+      if (!connection.open() && !has_too_many_files) return;
+      if (connection.open()) attempts_.push_back({.socket = std::move(connection)});
+      if (!has_too_many_files && attempts_.size() <= 4 * at_a_time + 2 * secrets_.size()) continue;
+      const auto oldest = std::find_if_not(attempts_.begin(), attempts_.end(), is_of_partner);
+      if (oldest == attempts_.end()) return;
+      attempts_.erase(oldest);
+    }
+  }
   [[nodiscard]] bool is_missing(int rank) const {
     return std::find(missing_.begin(), missing_.end(), rank) != missing_.end();
   }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 
@@ -33,6 +34,7 @@ struct MpiGroup::Handle {
   std::chrono::duration<double> deadline{};             // how long each collective step waits for its ranks
   mutable std::int64_t descendants = 0;                 // groups that have been made from this one
   mutable std::optional<Error> failure = std::nullopt;  // a step has failed: the ranks are no longer in step
+  OriginProcess origin = {};                            // the process that made the group
 };
 
 struct MpiGroup::Members {

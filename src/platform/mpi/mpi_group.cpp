@@ -10,6 +10,7 @@
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
+#include "base/origin_process.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -77,7 +78,7 @@ std::string processor_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> text{};
   int length = 0;
   LOCKSTEP_MPI(MPI_Get_processor_name(text.data(), &length));
-  return {text.data(), static_cast<std::size_t>(length)};
+  return echo({text.data(), static_cast<std::size_t>(length)}, text.size());
 }
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
@@ -128,9 +129,18 @@ MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members
 
 MpiGroup::MpiGroup(MpiGroup&&) noexcept = default;
 
-MpiGroup& MpiGroup::operator=(MpiGroup&& other) noexcept = default;
+MpiGroup& MpiGroup::operator=(MpiGroup&& other) noexcept {
+  const MpiGroup before(std::move(*this));
+  handle_ = std::move(other.handle_);
+  members_ = std::move(other.members_);
+  rank_ = other.rank_;
+  size_ = other.size_;
+  return *this;
+}
 
-MpiGroup::~MpiGroup() = default;
+MpiGroup::~MpiGroup() {
+  if (handle_ != nullptr && !handle_->origin.is_here()) keep_in_child(std::move(handle_));
+}
 
 const std::vector<std::string>& MpiGroup::hosts() const { return members_->hosts; }
 
@@ -172,6 +182,7 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
 /// A communicator whose ranks are no longer in step is not freed, because calls may still be under way in it.
 void MpiGroup::close() {
   if (handle_ == nullptr) return;
+  (void)this->handle();  // refuses a child of fork()
   const std::unique_ptr<Handle> handle = std::move(handle_);
   if (handle->failure) return;
   if (handle->rendezvous != nullptr) handle->rendezvous->remove(handle->communicator);
@@ -181,6 +192,7 @@ void MpiGroup::close() {
 
 const MpiGroup::Handle& MpiGroup::handle() const {
   if (handle_ == nullptr) throw Error(ErrorCode::invalid_argument, "the MPI group is closed");
+  if (!handle_->origin.is_here()) handle_->origin.require_here("the group", {.rank = rank_.value, .host = host()});
   return *handle_;
 }
 

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/origin_process.hpp"
+
 namespace lockstep {
 
 /// An open group that was made from a World's ranks. It is used on the thread that made it.
@@ -21,6 +23,9 @@ class OpenGroup {
 /// The open groups of a World, in the order in which they were made. The World closes them before MPI ends.
 class OpenGroups {
  public:
+  /// The process that made the World.
+  [[nodiscard]] const OriginProcess& origin() const { return origin_; }
+
   void add(OpenGroup& group) { groups_.push_back(&group); }
   void remove(const OpenGroup& group) { std::erase(groups_, &group); }
 
@@ -44,6 +49,7 @@ class OpenGroups {
   }
 
  private:
+  OriginProcess origin_;
   std::vector<OpenGroup*> groups_;
   std::exception_ptr failure_;
 };

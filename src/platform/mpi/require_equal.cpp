@@ -21,6 +21,8 @@ constexpr char after_name = '\x1f';
 constexpr char after_harmless_name = '\x1d';
 constexpr char after_value = '\x1e';
 
+constexpr std::size_t longest_value = 400;  // in a message
+
 /// The settings of a rank, by name.
 using Settings = std::map<std::string, Setting>;
 
@@ -61,7 +63,7 @@ std::vector<Party> parties(const std::vector<Settings>& all, const std::string& 
 /// Names the ranks and their value: "rank 3 on host2 has --lr 0.2".
 std::string who_has(const MpiGroup& group, const Party& party, const std::string& name) {
   const std::string who = rank_names(party.ranks, [&](int rank) { return group.host_of(Rank{rank}); });
-  return who + (party.ranks.size() == 1 ? " has " : " have ") + name + " " + party.value;
+  return who + (party.ranks.size() == 1 ? " has " : " have ") + echo(name) + " " + echo(party.value, longest_value);
 }
 
 /// @param odd  the ranks that are named are added to it
@@ -73,7 +75,7 @@ std::string complaint(const MpiGroup& group, std::vector<Party> all, const std::
   if (majority != all.end()) {
     const std::size_t others = majority->ranks.size();
     ending = others == 1 ? ", the other one has " : ", the other " + std::to_string(others) + " have ";
-    ending += majority->value;
+    ending += echo(majority->value, longest_value);
     all.erase(majority);
   }
   std::string text;

@@ -3,11 +3,10 @@
 // code.
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
+#include <functional>
 #include <new>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/mpi/time_limit.hpp"
 
 namespace lockstep {
 namespace {
@@ -34,34 +34,11 @@ constexpr std::chrono::milliseconds time_to_forward{100};
 /// How long the whole shutdown may take after an error.
 constexpr std::chrono::seconds time_to_end{6};
 
-/// Ends this process unless it is destroyed in time: after a failure, MPI_Finalize may wait for messages that no rank
-/// sends any more.
-class EndsInTime {
- public:
-  explicit EndsInTime(int exit_code)
-      : thread_([this, exit_code] {
-          std::unique_lock lock(mutex_);
-          if (changed_.wait_for(lock, time_to_end, [this] { return is_over_; })) return;
-          std::fflush(nullptr);
-          std::_Exit(exit_code);
-        }) {}
-  EndsInTime(const EndsInTime&) = delete;
-  EndsInTime& operator=(const EndsInTime&) = delete;
-  ~EndsInTime() {
-    {
-      const std::scoped_lock lock(mutex_);
-      is_over_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_over_ = false;
-  std::thread thread_;  // last, because it uses the others
-};
+/// Ends this process after `time_to_end`, without another word: after a failure, MPI_Finalize may wait for messages
+/// that no rank sends any more, and what hangs may be standard output.
+std::function<void()> ending_with(int exit_code) {
+  return [exit_code] { std::_Exit(exit_code); };
+}
 
 /// One run of a program's function, on this rank.
 class Run {
@@ -71,9 +48,10 @@ class Run {
     const auto print = [program = options_.program](std::string_view text) { print_error(program, text); };
     if (!options_.notice) options_.notice = print;
     if (!options_.on_stuck) {
-      options_.on_stuck = [print](std::string_view text) {
+      options_.on_stuck = [program = options_.program](std::string_view text) {
+        const TimeLimit limit(time_to_end, ending_with(exit_timeout));
         const std::size_t end = std::min(text.find('\n'), text.size());
-        print(text.substr(0, end));
+        print_line(program, text.substr(0, end));
         print_details(text.substr(end));
         World::abort(exit_timeout);
       };
@@ -88,6 +66,7 @@ class Run {
     }
     try {
       const int code = with_output(body(*world_));  // before any rank ends: the launcher may then end the others
+      if (is_child()) return code;
       world_->close();
       return code;
     } catch (const UsageError& error) {
@@ -118,6 +97,8 @@ class Run {
     report(what);
   }
   static ExitCode code_of(const Error& error) { return error.code() == ErrorCode::timeout ? exit_timeout : exit_error; }
+  /// Whether this process is not the rank, but a child that the program has forked. It ends by itself.
+  [[nodiscard]] bool is_child() const { return !world_->open_groups()->origin().is_here(); }
   [[nodiscard]] std::string here() const {
     return "rank " + std::to_string(world_->rank().value) + " on " + world_->host() + ": ";
   }
@@ -162,10 +143,11 @@ class Run {
   ///         reported
   int end_together(const std::string& what, ExitCode code, const std::string& to_report = {}) {
     (void)flush_output();
+    if (is_child()) return code;
     world_->open_groups()->abandon_all(what);
     world_->set_deadline(time_to_come);
     try {
-      const EndsInTime in_time(code);
+      const TimeLimit limit(time_to_end, ending_with(code));
       world_->close();
       return code;
     } catch (const Error&) {
@@ -184,6 +166,7 @@ class Run {
 }  // namespace
 
 int run_in_world(const WorldOptions& options, const std::function<int(World&)>& body) {
+  open_standard_streams();
   return Run(options).in_world(body);
 }
 

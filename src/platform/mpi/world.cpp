@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -80,8 +81,15 @@ void initialize_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdo
   LOCKSTEP_MPI(MPI_Init_thread(nullptr, nullptr, levels[static_cast<std::size_t>(wanted)], &provided));
 }
 
+/// Returns the process that called this first. A World's constructor does.
+const OriginProcess& process_of_mpi() {
+  static const OriginProcess process;
+  return process;
+}
+
 /// @return whether MPI was initialized here, and therefore has to be finalized here
 bool start_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
+  (void)process_of_mpi();
   int already = 0;
   LOCKSTEP_MPI(MPI_Initialized(&already));
   if (already == 0) initialize_mpi(wanted, watchdog);
@@ -155,6 +163,10 @@ World::World(const WorldOptions& options)
       records_(watch_job(group_, node_group_, watchdog_.get())) {}
 
 World::~World() {
+  if (open_groups_ && !open_groups_->origin().is_here()) {
+    keep_in_child(std::move(*this));
+    return;
+  }
   if (group_.closed() || std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
   try {
     try {
@@ -268,6 +280,7 @@ void World::run_elastic(const std::function<void(const std::vector<LostRank>&)>&
 // mpirun of Open MPI 4.1.4 does not end if one rank aborts while another is in MPI_Finalize, so all ranks meet first.
 void World::close() {
   if (group_.closed()) return;
+  open_groups_->origin().require_here("the World", {.rank = rank().value, .host = host()});
   open_groups_->close_all();
   try {
     const Phase phase(group_, "closing the World");
@@ -293,7 +306,7 @@ void World::abort(int exit_code) {
   int is_finalized = 0;
   MPI_Initialized(&is_initialized);
   MPI_Finalized(&is_finalized);
-  if (is_initialized != 0 && is_finalized == 0) {
+  if (is_initialized != 0 && is_finalized == 0 && process_of_mpi().is_here()) {
     // When a job is aborted, MPICH's launcher drops output that it has not read, such as the reason.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     MPI_Abort(MPI_COMM_WORLD, exit_code);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <string>
@@ -122,6 +123,7 @@ Mapping Mapping::of_file(int descriptor, Bytes bytes) {
 }
 
 Mapping Mapping::untouched(Bytes bytes) {
+  if (bytes > std::numeric_limits<std::int64_t>::max() - huge_page_bytes) throw std::bad_alloc();
   const auto size = static_cast<std::size_t>((bytes.value + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes);
   Mapping mapping(reserve(size), size);
   if (mapping.data_ == nullptr || !fill(mapping.data_, size, MAP_PRIVATE | MAP_ANONYMOUS, -1)) throw std::bad_alloc();

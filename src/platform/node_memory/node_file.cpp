@@ -15,7 +15,7 @@ std::optional<std::int64_t> Extents::take(Bytes bytes, std::int64_t alignment) {
   for (auto at = extents_.begin(); at != extents_.end(); ++at) {
     const std::int64_t begin = (at->first + alignment - 1) / alignment * alignment;
     const std::int64_t end = at->first + at->second.bytes;
-    if (at->second.taken || begin + bytes.value > end) continue;
+    if (at->second.taken || bytes.value > end - begin) continue;
     // The remainder is inserted first: if that throws, the extents still have no gaps.
     if (begin + bytes.value < end) {
       extents_.emplace(begin + bytes.value, Extent{end - begin - bytes.value, false});
@@ -63,6 +63,7 @@ NodeFile::NodeFile(SharedFile file, const NodeLayout& layout, int member, std::u
 
 /// For groups that some ranks have not left yet, this process publishes that it accesses nothing of theirs any more.
 NodeFile::~NodeFile() {
+  if (!origin_.is_here()) return;
   for (const Parting& left : partings_) {
     left.members[left.rank].departure.store(Departure::released, std::memory_order_release);
   }
@@ -102,13 +103,15 @@ std::int64_t NodeFile::reserve(Bytes length) {
 }
 
 void NodeFile::release(std::int64_t offset, Bytes length) noexcept {
+  if (!origin_.is_here()) return;  // a child of fork() must not discard the memory of its parent
   file_.discard(offset, length);
   const std::lock_guard lock(mutex_);
   heap_.give_back(offset - layout_.heap_of(member_));
 }
 
 Allocation NodeFile::allocate(Bytes bytes) {
-  const Bytes length = whole_pages(bytes);
+  // A number that is refused anyway is not rounded up, which might overflow.
+  const Bytes length = bytes > layout_.heap ? bytes : whole_pages(bytes);
   const std::int64_t offset = reserve(length);
   // The Allocation owns the range from here on, so that the range is released if provide() throws.
   Allocation memory(at(offset), bytes, MemoryKind::shared,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/origin_process.hpp"
 #include "lockstep/base/types.hpp"
 #include "platform/node_memory/mapping.hpp"
 #include "platform/node_memory/node_memory_layout.hpp"
@@ -96,6 +97,7 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   NodeLayout layout_;
   int member_;
   std::uint64_t nonce_;
+  OriginProcess origin_;
   std::mutex mutex_;  // guards the heap
   Extents heap_;
   std::mutex partings_mutex_;

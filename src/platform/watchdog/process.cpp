@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -41,6 +43,19 @@ std::uint64_t bytes_moved(const std::filesystem::path& task) {
   return bytes;
 }
 
+std::string this_thread() { return std::to_string(syscall(SYS_gettid)); }
+
+/// The threads that are onlookers, which lives until the process ends.
+struct Onlookers {
+  std::mutex mutex;
+  std::set<std::string> threads;
+};
+
+Onlookers& onlookers() {
+  static Onlookers all;
+  return all;
+}
+
 }  // namespace
 
 int parent_of(int process) {
@@ -65,12 +80,26 @@ std::string process_state(int process) {
 }
 
 std::uint64_t work_of_other_threads() {
-  const std::string mine = std::to_string(syscall(SYS_gettid));
+  std::set<std::string> left_out = {this_thread()};
+  {
+    const std::lock_guard lock(onlookers().mutex);
+    left_out.insert(onlookers().threads.begin(), onlookers().threads.end());
+  }
   std::uint64_t work = 0;
   std::error_code none;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", none))
-    if (task.path().filename() != mine) work += processor_time(task) + bytes_moved(task);
+    if (!left_out.contains(task.path().filename())) work += processor_time(task) + bytes_moved(task);
   return work;
+}
+
+Onlooker::Onlooker() {
+  const std::lock_guard lock(onlookers().mutex);
+  onlookers().threads.insert(this_thread());
+}
+
+Onlooker::~Onlooker() {
+  const std::lock_guard lock(onlookers().mutex);
+  onlookers().threads.erase(this_thread());
 }
 
 }  // namespace lockstep

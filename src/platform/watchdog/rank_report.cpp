@@ -20,6 +20,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankReport, rank, host, process, state, step,
 
 namespace {
 
+// What a report may have that another process has sent.
+constexpr std::size_t longest_text = 1000;  // names of functions are long
+constexpr std::size_t most_threads = 1000;
+constexpr std::size_t most_frames = 100;
+
 std::string text_of(const FlightRecorder::Operation& operation) {
   std::string text(name(operation.kind));
   if (!operation.label.empty()) text += " '" + operation.label + "'";
@@ -105,6 +110,23 @@ std::string other_threads(const RankReport& report) {
   return text;
 }
 
+/// Cuts a list of texts, and makes them fit to print.
+void make_printable(std::vector<std::string>& texts, std::size_t most) {
+  if (texts.size() > most) texts.resize(most);
+  for (std::string& text : texts) text = echo(text, longest_text);
+}
+
+void make_printable(RankReport& report) {
+  for (std::string* const text : {&report.host, &report.state, &report.task, &report.operation, &report.source})
+    *text = echo(*text, longest_text);
+  make_printable(report.history, FlightRecorder::remembered);
+  if (report.stacks.size() > most_threads) report.stacks.resize(most_threads);
+  for (ThreadStack& stack : report.stacks) {
+    stack.name = echo(stack.name);
+    make_printable(stack.frames, most_frames);
+  }
+}
+
 }  // namespace
 
 RankReport report_from(const FlightRecorder& record, int rank, const std::string& host) {
@@ -131,9 +153,12 @@ std::string to_json(const std::vector<RankReport>& reports) {
   return nlohmann::json(reports).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::optional<std::vector<RankReport>> reports_from_json(const std::string& text) {
+std::optional<std::vector<RankReport>> reports_from_json(const std::string& text, std::size_t ranks) {
   try {
-    return nlohmann::json::parse(text).get<std::vector<RankReport>>();
+    auto reports = nlohmann::json::parse(text).get<std::vector<RankReport>>();
+    std::erase_if(reports, [&](const RankReport& r) { return r.rank < 0 || std::cmp_greater_equal(r.rank, ranks); });
+    for (RankReport& report : reports) make_printable(report);
+    return reports;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -33,8 +33,10 @@ struct RankReport {
 RankReport report_from(const FlightRecorder& record, int rank, const std::string& host);
 
 std::string to_json(const std::vector<RankReport>& reports);
+/// Reads reports, whoever sent them: texts are shortened and fit to print (see `echo`), and lists are cut.
+/// @param ranks  number of ranks of the job; reports of other ranks are left out
 /// @return nothing if the text is no list of reports
-std::optional<std::vector<RankReport>> reports_from_json(const std::string& text);
+std::optional<std::vector<RankReport>> reports_from_json(const std::string& text, std::size_t ranks);
 
 /// Explains what all ranks of a job do: ranks that do the same are one line, and ranks whose first threads wait at the
 /// same place are one stack. What the fewest ranks do comes first.

@@ -20,7 +20,10 @@
 #include <random>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <utility>
+
+#include "platform/machine/launch.hpp"
 
 namespace lockstep {
 namespace {
@@ -29,8 +32,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::string_view unix_name = "lockstep-watchdog.";
-constexpr milliseconds longest_question{200};
+constexpr std::size_t longest_question = 256;  // in bytes
 constexpr std::size_t longest_answer = std::size_t{4} << 20;
+constexpr milliseconds time_to_ask{2000};
+constexpr milliseconds time_to_take_an_answer{200};
+constexpr std::size_t most_askers = 256;
 
 struct Address {
   std::string secret;
@@ -62,10 +68,17 @@ sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
   return address;
 }
 
-/// Opens a socket on any port. @param port  set to the port
-Descriptor open_socket(int type, std::uint16_t& port) {
+std::string random_word() {
+  std::random_device random;
+  std::ostringstream word;
+  word << std::hex << random() << random();
+  return word.str();
+}
+
+/// Opens a socket on any port. @param host  whose address it gets @param port  set to the port
+Descriptor open_socket(int type, const std::string& host, std::uint16_t& port) {
   Descriptor opened(socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address = socket_address("0.0.0.0", 0);
+  sockaddr_in address = socket_address(host, 0);
   socklen_t length = sizeof address;
   auto* const plain = reinterpret_cast<sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || getsockname(opened.get(), plain, &length) != 0)
@@ -76,22 +89,25 @@ Descriptor open_socket(int type, std::uint16_t& port) {
 }
 
 /// The name has no file: it ends with its process.
-std::pair<sockaddr_un, socklen_t> unix_address(int process) {
+std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  const std::string text = std::string(unix_name) + std::to_string(process);
-  std::memcpy(address.sun_path + 1, text.data(), text.size());
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size())};
+  name = name.substr(0, sizeof address.sun_path - 1);
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
+/// Nobody else can take the name before, because it has a random word.
 Descriptor open_unix_socket() {
   Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto [address, length] = unix_address(getpid());
+  const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + random_word();
+  const auto [address, length] = unix_address(name);
   const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0) return {};
   return opened;
 }
 
+/// Whether a Unix socket belongs to a process of the same user, at the other end of a connection or of a listener.
 bool is_of_this_user(int connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -124,24 +140,6 @@ bool send_all(int connection, std::string_view text, Clock::time_point end) {
   return true;
 }
 
-/// Reads up to the end of the line, or of the connection.
-std::optional<std::string> receive_until(int connection, bool whole, Clock::time_point end) {
-  std::string text;
-  while (whole || text.empty() || text.back() != '\n') {
-    std::array<char, 4096> bytes{};
-    const ssize_t received = recv(connection, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (received == 0) return whole ? std::optional(text) : std::nullopt;
-    if (received > 0) {
-      text.append(bytes.data(), static_cast<std::size_t>(received));
-      if (text.size() > longest_answer) return std::nullopt;
-    } else if ((errno != EAGAIN && errno != EINTR) || !wait_for(connection, POLLIN, end)) {
-      return std::nullopt;
-    }
-  }
-  text.pop_back();
-  return text;
-}
-
 /// A question under way to one process, by one of its addresses.
 struct Attempt {
   std::size_t whom = 0;
@@ -149,6 +147,13 @@ struct Attempt {
   bool is_asked = false;
   std::string answer;
 };
+
+/// Connects to a process. @return an attempt without connection if that fails at once
+Attempt attempt_to(std::size_t whom, int family, const sockaddr* address, socklen_t length) {
+  Descriptor opened(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const bool is_begun = opened.open() && (connect(opened.get(), address, length) == 0 || errno == EINPROGRESS);
+  return {whom, is_begun ? std::move(opened) : Descriptor(), false, {}};
+}
 
 /// @return whether the attempt has ended
 bool advance(Attempt& attempt, const std::string& question, std::optional<std::string>& answer, Clock::time_point end) {
@@ -163,6 +168,26 @@ bool advance(Attempt& attempt, const std::string& question, std::optional<std::s
   if (received > 0) return attempt.answer.size() > longest_answer;
   if (!attempt.answer.empty() && !answer) answer = std::move(attempt.answer);
   return true;
+}
+
+/// Asks by all attempts at once. @param questions  by `Attempt::whom` @return the answers that came in time
+std::vector<std::optional<std::string>> ask(std::vector<Attempt> attempts, const std::vector<std::string>& questions,
+                                            Clock::time_point end) {
+  std::vector<std::optional<std::string>> answers(questions.size());
+  while (!attempts.empty() && Clock::now() < end) {
+    std::vector<pollfd> entries;
+    for (const Attempt& attempt : attempts)
+      entries.push_back({attempt.connection.get(), static_cast<short>(attempt.is_asked ? POLLIN : POLLOUT), 0});
+    if (poll(entries.data(), entries.size(), milliseconds_until(end)) <= 0) continue;
+    for (std::size_t i = attempts.size(); i-- > 0;) {
+      Attempt& attempt = attempts[i];
+      const bool is_over =
+          entries[i].revents != 0 && advance(attempt, questions[attempt.whom], answers[attempt.whom], end);
+      if (is_over) attempts.erase(attempts.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    std::erase_if(attempts, [&](const Attempt& attempt) { return answers[attempt.whom].has_value(); });
+  }
+  return answers;
 }
 
 }  // namespace
@@ -185,16 +210,14 @@ std::vector<std::string> own_addresses() {
   return found;
 }
 
-SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  Address address;
-  std::random_device random;
-  std::ostringstream secret;
-  secret << std::hex << random() << random();
-  address.secret = secret_ = secret.str();
-  tcp_ = open_socket(SOCK_STREAM, address.tcp);
-  udp_ = open_socket(SOCK_DGRAM, address.udp);
+SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(random_word()) {
+  Address address{.secret = secret_};
+  const bool is_local = all_on_this_host(read_environment());
+  const std::string host = is_local ? "127.0.0.1" : "0.0.0.0";
+  tcp_ = open_socket(SOCK_STREAM, host, address.tcp);
+  udp_ = open_socket(SOCK_DGRAM, host, address.udp);
   unix_ = open_unix_socket();
-  address.hosts = own_addresses();
+  address.hosts = is_local ? std::vector{host} : own_addresses();
   if (tcp_.open()) address_ = to_text(address);
 }
 
@@ -203,31 +226,72 @@ void SideChannel::wake() const {
   (void)!write(wake_.get(), &one, sizeof one);
 }
 
-void SideChannel::serve(milliseconds time, const std::function<std::string(const std::string&, bool)>& answer) {
+void SideChannel::serve(milliseconds time, const Answer& answer) {
   const Clock::time_point end = Clock::now() + time;
+  std::vector<pollfd> entries;
   do {
-    std::array<pollfd, 4> entries = {pollfd{wake_.get(), POLLIN, 0}, pollfd{tcp_.get(), POLLIN, 0},
-                                     pollfd{unix_.get(), POLLIN, 0}, pollfd{udp_.get(), POLLIN, 0}};
-    if (poll(entries.data(), entries.size(), milliseconds_until(end)) <= 0) continue;
+    entries = {pollfd{wake_.get(), POLLIN, 0}, pollfd{udp_.get(), POLLIN, 0}, pollfd{tcp_.get(), POLLIN, 0},
+               pollfd{unix_.get(), POLLIN, 0}};
+    Clock::time_point until = end;
+    for (const Asker& asker : askers_) {
+      entries.push_back({asker.connection.get(), POLLIN, 0});
+      until = std::min(until, asker.end);
+    }
+    if (poll(entries.data(), entries.size(), milliseconds_until(until)) < 0) continue;
     if (entries[0].revents != 0) {
       std::uint64_t count = 0;
       (void)!read(wake_.get(), &count, sizeof count);
       return;
     }
-    if (entries[3].revents != 0) receive_heartbeats();
-    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
-      if (entries[i].revents == 0) continue;
-      const Descriptor connection(accept4(entries[i].fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      const bool is_local = i == 2;
-      if (!connection.open() || (is_local && !is_of_this_user(connection.get()))) continue;
-      const auto question = receive_until(connection.get(), false, Clock::now() + longest_question);
-      if (!question) continue;
-      const std::size_t space = question->find(' ');
-      if (!is_local && question->substr(0, space) != secret_) continue;
-      const std::string plain = is_local ? *question : question->substr(std::min(space, question->size() - 1) + 1);
-      (void)send_all(connection.get(), answer(plain, is_local), Clock::now() + longest_question);
-    }
+    if (entries[1].revents != 0) receive_heartbeats();
+    hear_askers(answer);
+    for (const bool is_local : {false, true})
+      if (entries[is_local ? 3 : 2].revents != 0) accept_some(is_local, answer);
   } while (Clock::now() < end);
+}
+
+void SideChannel::hear_askers(const Answer& answer) {
+  std::erase_if(askers_, [&](Asker& asker) { return has_ended(asker, answer); });
+}
+
+/// Accepts connections, also of strangers, so that theirs do not fill the queue. One who knows the secret asks at once,
+/// so if many connections are silent, the oldest are closed.
+void SideChannel::accept_some(bool is_local, const Answer& answer) {
+  constexpr std::size_t at_a_time = 64;
+  if (askers_.size() >= most_askers) {
+    hear_askers(answer);
+    const std::size_t too_many = std::min(askers_.size(), at_a_time);
+    askers_.erase(askers_.begin(), askers_.begin() + static_cast<std::ptrdiff_t>(too_many));
+  }
+  for (std::size_t accepted = 0; accepted < at_a_time; ++accepted) {
+    const int listener = (is_local ? unix_ : tcp_).get();
+    Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!connection.open()) {
+      if (errno != EMFILE && errno != ENFILE) return;
+      askers_.clear();  // the listener stays ready, so this would be tried again at once
+      std::this_thread::sleep_for(milliseconds(1));
+      return;
+    }
+    if (is_local && !is_of_this_user(connection.get())) continue;
+    askers_.push_back({std::move(connection), is_local, Clock::now() + time_to_ask, {}});
+  }
+}
+
+/// Hears what an asker has said so far, and answers its question. @return whether the connection is done with
+bool SideChannel::has_ended(Asker& asker, const Answer& answer) const {
+  std::array<char, longest_question> bytes{};
+  const ssize_t received = recv(asker.connection.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (received < 0) return (errno != EAGAIN && errno != EINTR) || Clock::now() > asker.end;
+  asker.text.append(bytes.data(), static_cast<std::size_t>(received));
+  const std::size_t length = asker.text.find('\n');
+  if (length == std::string::npos) return received == 0 || asker.text.size() >= longest_question;
+  std::string question = asker.text.substr(0, length);
+  if (!asker.is_local) {
+    if (!question.starts_with(secret_ + ' ')) return true;
+    question.erase(0, secret_.size() + 1);
+  }
+  (void)send_all(asker.connection.get(), answer(question, asker.is_local), Clock::now() + time_to_take_an_answer);
+  return true;
 }
 
 void SideChannel::receive_heartbeats() {
@@ -255,7 +319,6 @@ void SideChannel::send_heartbeat(const std::string& to, const std::string& text)
 
 std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, const std::string& question,
                                                 milliseconds time) {
-  std::vector<std::optional<std::string>> answers(addresses.size());
   std::vector<std::string> questions(addresses.size());
   std::vector<Attempt> attempts;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -263,53 +326,38 @@ std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& 
     const Address address = address_from(addresses[i]);
     questions[i] = address.secret + ' ' + question + '\n';
     for (const std::string& host : address.hosts) {
-      Attempt attempt{i, Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), false, {}};
       const sockaddr_in place = socket_address(host, address.tcp);
-      if (!attempt.connection.open()) continue;
-      const int connected = connect(attempt.connection.get(), reinterpret_cast<const sockaddr*>(&place), sizeof place);
-      if (connected == 0 || errno == EINPROGRESS) attempts.push_back(std::move(attempt));
+      attempts.push_back(attempt_to(i, AF_INET, reinterpret_cast<const sockaddr*>(&place), sizeof place));
     }
   }
-  const Clock::time_point end = Clock::now() + time;
-  while (!attempts.empty() && Clock::now() < end) {
-    std::vector<pollfd> entries;
-    for (const Attempt& attempt : attempts)
-      entries.push_back({attempt.connection.get(), static_cast<short>(attempt.is_asked ? POLLIN : POLLOUT), 0});
-    if (poll(entries.data(), entries.size(), milliseconds_until(end)) <= 0) continue;
-    for (std::size_t i = attempts.size(); i-- > 0;) {
-      Attempt& attempt = attempts[i];
-      const bool is_over =
-          entries[i].revents != 0 && advance(attempt, questions[attempt.whom], answers[attempt.whom], end);
-      if (is_over) attempts.erase(attempts.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    std::erase_if(attempts, [&](const Attempt& attempt) { return answers[attempt.whom].has_value(); });
-  }
-  return answers;
+  std::erase_if(attempts, [](const Attempt& attempt) { return !attempt.connection.open(); });
+  return ask(std::move(attempts), questions, Clock::now() + time);
 }
 
-std::vector<int> processes_with_side_channel() {
+std::vector<LocalAnswer> ask_this_host(const std::string& question, milliseconds time) {
+  const Clock::time_point end = Clock::now() + time;
   std::vector<int> processes;
+  std::vector<Attempt> attempts;
   std::ifstream sockets("/proc/net/unix");
-  for (std::string line; std::getline(sockets, line);) {
+  for (std::string line; std::getline(sockets, line) && Clock::now() < end;) {
     const std::size_t at = line.find(std::string("@") += unix_name);
     if (at == std::string::npos) continue;
+    const std::string_view name = std::string_view(line).substr(at + 1);
     int process = 0;
-    const char* const digits = line.data() + at + 1 + unix_name.size();
-    if (std::from_chars(digits, line.data() + line.size(), process).ec == std::errc()) processes.push_back(process);
+    const char* const digits = name.data() + unix_name.size();
+    if (std::from_chars(digits, name.data() + name.size(), process).ec != std::errc()) continue;
+    const auto [address, length] = unix_address(name);
+    Attempt attempt = attempt_to(processes.size(), AF_UNIX, reinterpret_cast<const sockaddr*>(&address), length);
+    if (!attempt.connection.open() || !is_of_this_user(attempt.connection.get())) continue;
+    processes.push_back(process);
+    attempts.push_back(std::move(attempt));
   }
-  std::sort(processes.begin(), processes.end());
-  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
-  return processes;
-}
-
-std::optional<std::string> ask_process(int process, const std::string& question, milliseconds time) {
-  const Clock::time_point end = Clock::now() + time;
-  const Descriptor connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto [address, length] = unix_address(process);
-  if (!connection.open() || connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
-    return {};
-  if (!send_all(connection.get(), question + '\n', end)) return {};
-  return receive_until(connection.get(), true, end);
+  const auto answers = ask(std::move(attempts), std::vector(processes.size(), question + '\n'), end);
+  std::vector<LocalAnswer> found;
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (answers[i]) found.push_back({processes[i], *answers[i]});
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.process < b.process; });
+  return found;
 }
 
 }  // namespace lockstep

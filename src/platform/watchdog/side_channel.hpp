@@ -14,7 +14,10 @@
 namespace lockstep {
 
 /// Answers questions of other processes of the job over TCP, and of processes of this host over a Unix socket, while
-/// MPI may be stuck. A connection carries one question, a line, and its answer, up to the end of the connection.
+/// MPI may be stuck. A connection carries one question, a line, and its answer, up to the end of the connection. Anyone
+/// who reaches the port can connect, so connections wait for their questions side by side, each for a short time, and
+/// nothing is answered without the secret word. If the launcher says that all ranks are on this host, only processes of
+/// this host reach the port. What is sent is not encrypted.
 ///
 /// It also sends heartbeats: short UDP datagrams to one other rank, which keeps the last one of each sender.
 class SideChannel {
@@ -25,9 +28,10 @@ class SideChannel {
   /// Where others reach this one, and the secret word that their questions begin with; one line of text.
   [[nodiscard]] const std::string& address() const { return address_; }
 
-  /// Serves for at most `time`; returns earlier after wake(). @param answer  is given a question, and whether it came
-  /// over the Unix socket, from a process of the same user
-  void serve(std::chrono::milliseconds time, const std::function<std::string(const std::string&, bool)>& answer);
+  /// Is given a question, and whether it came over the Unix socket, from a process of the same user.
+  using Answer = std::function<std::string(const std::string&, bool)>;
+  /// Serves for at most `time`; returns earlier after wake().
+  void serve(std::chrono::milliseconds time, const Answer& answer);
   /// Makes serve() return. Any thread may call it.
   void wake() const;
 
@@ -41,7 +45,18 @@ class SideChannel {
   [[nodiscard]] const std::map<std::string, Heartbeat>& heartbeats() const { return heartbeats_; }
 
  private:
+  /// A connection whose question has not come whole.
+  struct Asker {
+    Descriptor connection;
+    bool is_local;
+    std::chrono::steady_clock::time_point end;
+    std::string text;
+  };
+
   void receive_heartbeats();
+  void hear_askers(const Answer& answer);
+  void accept_some(bool is_local, const Answer& answer);
+  [[nodiscard]] bool has_ended(Asker& asker, const Answer& answer) const;
 
   Descriptor tcp_;
   Descriptor udp_;
@@ -49,6 +64,7 @@ class SideChannel {
   Descriptor wake_;
   std::string secret_;
   std::string address_;
+  std::vector<Asker> askers_;
   std::map<std::string, Heartbeat> heartbeats_;
 };
 
@@ -61,9 +77,14 @@ std::vector<std::string> own_addresses();
 std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, const std::string& question,
                                                 std::chrono::milliseconds time);
 
-/// The processes of this host that have a side channel, by their ids.
-std::vector<int> processes_with_side_channel();
-/// Asks one of them over its Unix socket. @return nothing if it does not answer within `time`
-std::optional<std::string> ask_process(int process, const std::string& question, std::chrono::milliseconds time);
+/// What a process of this host has answered.
+struct LocalAnswer {
+  int process;
+  std::string answer;
+};
+
+/// Asks the processes of this host and this user that have a side channel, all at once, over their Unix sockets.
+/// @return the answers that came within `time`, by process
+std::vector<LocalAnswer> ask_this_host(const std::string& question, std::chrono::milliseconds time);
 
 }  // namespace lockstep

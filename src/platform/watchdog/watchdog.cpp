@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/nearest.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/watchdog/process.hpp"
 
@@ -34,7 +35,7 @@ std::chrono::duration<double> turn_of_this_rank() {
 
 std::string host_name() {
   std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+  return gethostname(name.data(), name.size() - 1) == 0 ? echo(name.data(), name.size()) : "this host";
 }
 
 std::string this_process() {
@@ -58,11 +59,16 @@ void add(std::vector<RankReport>& reports, RankReport report) {
 
 }  // namespace
 
-std::string to_json(const JobTable& job) { return nlohmann::json(job).dump(); }
+std::string to_json(const JobTable& job) {
+  return nlohmann::json(job).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::optional<JobTable> job_from_json(const std::string& text) {
   try {
-    return nlohmann::json::parse(text).get<JobTable>();
+    auto job = nlohmann::json::parse(text).get<JobTable>();
+    if (job.hosts.empty() || job.addresses.size() != job.hosts.size()) return std::nullopt;
+    for (std::string& host : job.hosts) host = echo(host);
+    return job;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
@@ -75,7 +81,7 @@ std::string explain_job(const JobTable& job, std::vector<RankReport> known, std:
   const auto answers = ask_all(addresses, "rank", time_to_answer);
   for (const auto& answer : answers) {
     if (!answer) continue;
-    for (RankReport& report : reports_from_json(*answer).value_or(std::vector<RankReport>()))
+    for (RankReport& report : reports_from_json(*answer, job.hosts.size()).value_or(std::vector<RankReport>()))
       add(known, std::move(report));
   }
   std::sort(known.begin(), known.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
@@ -204,6 +210,7 @@ bool Watchdog::notices_a_hang(Clock::time_point now) {
     return false;
   }
   if (membership_) {
+    if (advanced_at_ > suspected_at_) suspicion_.reset();  // it was of another place, which the rank has left
     constexpr std::size_t history = 3;
     text += '\n' + lockstep::explain_job(membership_->job, reports(), history);
   }
@@ -267,7 +274,7 @@ std::vector<RankReport> Watchdog::reports() const {
     all.back().source = me + ", which shares its node";
   }
   for (const auto& [rank, heartbeat] : channel_.heartbeats()) {
-    auto sent = reports_from_json(heartbeat.text.substr(heartbeat.text.find(' ') + 1));
+    auto sent = reports_from_json(heartbeat.text.substr(heartbeat.text.find(' ') + 1), job.hosts.size());
     if (!sent || sent->size() != 1) continue;
     const Seconds age = Clock::now() - heartbeat.received;
     sent->front().state = silent;

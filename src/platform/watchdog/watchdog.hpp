@@ -31,7 +31,7 @@ struct JobTable {
 std::string explain_job(const JobTable& job, std::vector<RankReport> known, std::size_t history);
 
 std::string to_json(const JobTable& job);
-/// @return nothing if the text is no table of a job
+/// Reads a table, whoever sent it: names of hosts are made fit to print. @return nothing if it is no table of a job
 std::optional<JobTable> job_from_json(const std::string& text);
 
 /// A thread that watches the process from the start of MPI on. It does not call MPI.

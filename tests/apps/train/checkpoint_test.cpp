@@ -269,6 +269,15 @@ TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
     std::vector<std::string> paths;
     for (const auto& line : read_metrics(metrics))
       if (line.at("event") == "checkpoint") paths.push_back(line.at("path").is_null() ? "" : line.at("path"));
+    for (const std::string step : {"8", "16"}) {
+      const std::string name = (step == "8" ? "step-0000000" : "step-000000") + step;
+      EXPECT_EQ(occurrences(result.output, "train: no checkpoint of step " + step + " in --save-dir: cannot write"), 1);
+      EXPECT_EQ(occurrences(result.output, "train: the checkpoint of step " + step + " is in " + fallback +
+                                               "/checkpoints/" + name + " (--save-fallback)\n"),
+                1)
+          << result.output;
+    }
+    EXPECT_EQ(occurrences(result.output, "model: " + fallback + "/checkpoints/step-00000016\n"), 1) << result.output;
     EXPECT_EQ(paths, (std::vector<std::string>{"", fallback + "/checkpoints/step-00000008", "",
                                                fallback + "/checkpoints/step-00000016"}));
     const auto resumed = run_train(3, arguments + " --resume " + fallback + "/checkpoints/step-00000008");
@@ -280,6 +289,36 @@ TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
         << by_itself.output;
     EXPECT_EQ(result_of(by_itself.output), whole);
   }
+}
+
+/// Returns the last line that the ranks print, without those of the MPI launcher.
+std::string last_line_of_ranks(const std::string& output) {
+  std::smatch found;
+  EXPECT_TRUE(std::regex_search(output, found, std::regex("weights sha256 [0-9a-f]+\n([^\n]*)\n"))) << output;
+  return found[1].str();
+}
+
+TEST_F(Checkpoint, ARunWhoseEndIsSavedNowhereSaysSoInItsLastLineAndByItsExitCode) {
+  (void)run(2, options("sgd", 1) + " --save-dir " + folder());
+  const auto kib = static_cast<std::int64_t>(fs::file_size(checkpoints() / "last/model.safetensors") / 1024);
+  const auto full = run_on_small(digits_.file(""), kib,
+                                 train_command(2, options("sgd", 1) + " --save-dir " + digits_.path("small/run")));
+  if (full.exit_code == 77) LOCKSTEP_SKIP(namespaces) << "no file system can be mounted here: " << full.output;
+  EXPECT_EQ(full.exit_code, exit_not_saved) << full.output;
+  EXPECT_EQ(occurrences(full.output, "model: "), 0) << full.output;
+  EXPECT_TRUE(last_line_of_ranks(full.output)
+                  .starts_with("not saved: no checkpoint has the state after step 8: cannot write '" +
+                               digits_.path("small/run") + "/checkpoints/.new-step-00000008/"))
+      << full.output;
+  // The folder is removed while the run goes on, which is then stopped.
+  const std::string endless = options("sgd", 10'000'000) + " --eval-interval never --save-interval never --max-time 2s";
+  const auto removed = testing_support::run_program(
+      "(until grep -qs '\"epoch\"' " + folder() + "2/metrics.jsonl; do sleep 0.1; done; mv " + folder() + "2 " +
+      folder() + "3) & " + train_command(2, endless + " --save-dir " + folder() + "2") + " 2>&1");
+  EXPECT_EQ(removed.exit_code, exit_not_saved) << removed.output;
+  EXPECT_EQ(occurrences(removed.output, "\nstopped by --max-time after "), 1) << removed.output;
+  EXPECT_NE(last_line_of_ranks(removed.output).find(": No such file or directory; "), std::string::npos)
+      << removed.output;
 }
 
 /// Each rank has a working folder of its own, as on hosts without a common file system.

@@ -2,15 +2,21 @@
 // --comm-timeout applies from the start of MPI to its end. A rank that does not answer ends the run and is named,
 // together with the operation that waited for it, and with what all ranks do. lockstep-stacks shows this of a running
 // job.
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "apps/train/train_program.hpp"
+#include "base/text_file.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "support/background_job.hpp"
 
@@ -60,6 +66,52 @@ TEST(Deadline, RanksThatAllBlockInAFileEndTheRun) {
   for (const char* part : {"no thread has computed, read or written for ", " while loading the data set 'mnist'",
                            "3 of 3 ranks (ranks 0 on ", "lockstep::data::read_idx"})
     EXPECT_GE(occurrences(result.output, part), 1) << part << '\n' << result.output;
+}
+
+/// Returns a new named pipe, in the place of what has this name.
+std::string pipe_at(const std::string& path) {
+  std::filesystem::remove(path);
+  EXPECT_EQ(mkfifo(path.c_str(), 0600), 0);
+  return path;
+}
+
+/// A rank without others, to which nobody but its own watchdog pays attention, and whose display goes on meanwhile. The
+/// jobs run at the same time, each until it has waited for its file.
+TEST(Deadline, ARankAloneDoesNotWaitForAFileForEver) {
+  const SmallDigits digits;
+  const SmallDigits blocked;
+  pipe_at(blocked.path("train-images-idx3-ubyte"));
+  const std::string full = pipe_at(digits.path("full"));
+  const Descriptor reader(open(full.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(fcntl(reader.get(), F_SETPIPE_SZ, 4096), 4096);
+  ASSERT_TRUE(write_all(reader.get(), std::string(4096, '-')));
+  const std::string rest = " --batch 16 --save-dir none --comm-timeout 1";
+  const auto alone = [&](const std::string& arguments) { return LOCKSTEP_TRAIN + arguments + rest; };
+  struct Case {
+    std::string command;
+    std::vector<std::string> parts;
+  };
+  const std::string idle = "no thread has computed, read or written for ";
+  const std::vector<Case> cases = {
+      // On a terminal, something is written each second.
+      {"script -qec '" + alone(blocked.arguments()) + "' /dev/null", {idle, "loading the data set", "read_idx"}},
+      {alone(digits.arguments() + " --metrics " + pipe_at(digits.path("metrics"))), {idle, "opening the files"}},
+      {alone(digits.arguments()) + " >" + full, {idle, "showing the cluster"}},
+      {alone(digits.arguments() + " --config " + pipe_at(digits.path("config"))),
+       {"config: the file has not been read within 1 s"}}};
+  std::vector<std::unique_ptr<testing_support::BackgroundJob>> jobs;
+  const auto output_of = [&](std::size_t i) { return digits.path("output" + std::to_string(i)); };
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    jobs.push_back(std::make_unique<testing_support::BackgroundJob>(cases[i].command, output_of(i)));
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const bool has_ended = testing_support::becomes_true(30s, [&] { return jobs[i]->has_ended(); });
+    std::ostringstream text;
+    text << std::ifstream(output_of(i)).rdbuf();
+    ASSERT_TRUE(has_ended) << cases[i].command << '\n' << text.str();
+    EXPECT_EQ(jobs[i]->exit_code(), exit_timeout) << cases[i].command << '\n' << text.str();
+    for (const std::string& part : cases[i].parts)
+      EXPECT_GE(occurrences(text.str(), part), 1) << part << '\n' << cases[i].command << '\n' << text.str();
+  }
 }
 
 TEST(Deadline, TheStacksOfARunningJobAreShown) {

@@ -27,7 +27,7 @@ TEST(Failure, GradientsThatAreNotFiniteNameTheStepAndEveryRankWhoseOwnTheyWere) 
   // How many tensors have such gradients depends on the processor.
   expect_refused(result, 1,
                  {": diverged: gradients are not finite: 'fc2.bias' and ", " more on rank 0 (", "), 'fc2.bias' and ",
-                  " more on rank 1 (", "step 2", "peer ranks 0 1", "A lower learning rate may help"});
+                  " more on rank 1 (", "step 2", "on ranks 0 1)", "A lower learning rate may help"});
   EXPECT_EQ(occurrences(result.output, "steps in"), 0) << "no summary\n" << result.output;
 }
 

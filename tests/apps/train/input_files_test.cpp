@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/train_program.hpp"
+#include "base/nearest.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -196,6 +197,66 @@ TEST(InputFiles, LabelThatCifarHasNot) {
   bytes[3073] = 11;
   data::write_plain(images.file("data_batch_1.bin"), bytes);
   images.expect_bad({images.file("data_batch_1.bin").string() + " has a label 11 at byte 3073"});
+}
+
+/// A file of one tensor of this name, which is JSON.
+std::string safetensors_bytes(const std::string& name) {
+  const std::string header = "{" + name + R"(: {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}})";
+  std::string bytes(8, '\0');
+  for (std::size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(header.size() >> 8 * i & 0xff);
+  return bytes + header + std::string(4, '\0');
+}
+
+/// Names and contents that would command a terminal, end a line early, or fill the screen if a message quoted them as
+/// they are.
+TEST(Messages, ArePlainAndShortWhateverNamesAndFilesContain) {
+  const std::string evil = "\x1b]0;x\a\x1b[2J\r\x7f\xc2\x9b\xff\xe2\x80\xae" + std::string(150, 'y');
+  const std::string evil_json = R"("\u001b]0;x\u0007\u001b[2J\r\n\u009b\u202e)" + std::string(50'000, 'y') + '"';
+  const SmallDigits digits;
+  const auto file = [&](const std::string& name, const std::string& bytes) {
+    std::filesystem::create_directories(digits.file(name).parent_path());
+    data::write_plain(digits.file(name), bytes);
+    return " '" + digits.path(name) + "'";
+  };
+  const std::string evil_file = file(evil, evil);
+  const std::string weights = file("weights", safetensors_bytes(evil_json));
+  file("run/checkpoints/step-1/state.json",
+       R"({"format": "lockstep checkpoint", "version": 1, "revision": 0, "sections": {)" + evil_json + ": {}}, " +
+           evil_json + ": 1}");
+  const std::string train = digits.arguments() + " --steps 1 --batch 8";
+  const std::vector<std::string> cases = {
+      " --dataset mnist --steps 1 --data-dir" + evil_file,
+      " --dataset mnist --steps 1 --data-dir '/" + evil + "'",
+      " --dataset '" + evil + "'",
+      " --model '" + evil + "'",
+      " '--" + evil + "' 1",
+      " '" + evil + std::string(100'000, 'y') + "'",
+      " --config" + evil_file,
+      " --config" +
+          file("config", "lr = \x1b[2J" + std::string(10'000, 'y') + "\n" + evil + " = 1\nmodel: " + evil + '\n'),
+      train + " --metrics '/" + evil + "/x'",
+      train + " --kernels" + evil_file,
+      train + " --kernels" + file("kernels", "lockstep kernel choices, version 2\non x\n" + evil + " a b c d e\n"),
+      train + " --weights" + evil_file,
+      train + " --weights" + weights,
+      train + " --weights" + weights + " --partial-weights",
+      train + " --weights" + file("other_weights", safetensors_bytes("\"c1.weight\": 0, " + evil_json)),
+      train + " --resume" + evil_file,
+      train + " --resume '" + digits.path("run/checkpoints/step-1") + "'",
+  };
+  for (const std::string& arguments : cases) {
+    const auto result = testing_support::run_program(std::string(LOCKSTEP_TRAIN) + arguments + " --save-dir none 2>&1");
+    const std::string start = echo(arguments, 200);
+    EXPECT_NE(result.exit_code, 0) << start;
+    EXPECT_EQ(echo_lines(result.output), result.output) << start;
+    EXPECT_LT(result.output.size(), 15'000U) << start;
+    EXPECT_EQ(occurrences(result.output, "train: "), 1) << start << '\n' << result.output;
+  }
+  const auto differ =
+      testing_support::run_program(train_command(1, train + " --metrics '/" + evil + "1'") + " : -np 1 " +
+                                   LOCKSTEP_TRAIN + train + " --save-dir none --metrics '/" + evil + "2' 2>&1");
+  EXPECT_EQ(echo_lines(differ.output), differ.output);
+  EXPECT_EQ(occurrences(differ.output, "rank 0 writes one file for all ranks"), 1) << differ.output;
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ const Mistake mistakes[] = {
     {"FirstOfTwoMistakes", "--batch many --bacth 3", {"--batch many: it must be "}},
     {"OptionBehindTwoDashes", "-- --check", {"'--check' belongs to no option"}},
     {"OneDash", "-lr 1", {"no option '-lr'"}},
-    {"OneDashBehindASwitch", "--sync-bn -np 2", {"-np: processes are started by mpirun or srun"}},
+    {"OneDashBehindASwitch", "--sync-bn -np 2", {"-np: processes are started by mpirun, srun or lockstep-launch"}},
     {"OneDashBehindAnOption", "--metrics -np 2", {"--metrics needs a value: the name of a file"}},
     {"WordBehindAValue", "--epochs=3 5", {"'5' belongs to no option"}},
 };
@@ -308,6 +308,21 @@ TEST(Resume, TakesTheOptionsOfTheRunUnlessTheUserSaysOtherwise) {
   } catch (const UsageError& error) {
     EXPECT_EQ(occurrences(error.what(), "--batch many in run/options.conf, line 2: "), 1) << error.what();
   }
+}
+
+TEST(Configuration, NestingIsWhatIsSaidToBeWrong) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.yml";
+  for (const auto& [text, heading] :
+       {std::pair("metric: COCO\nGlobal:  # all\n  epoch_num: 3\n", "'Global:' before line 3"),
+        {"Train:\n\n- Resize\n", "'Train:' before line 3"},
+        {"_BASE_: [\n  'base.yml',\n]\n", "'_BASE_: [' before line 2"},
+        {"[train]\r\nlr = 1\r\n", "'[train]' before line 2"}}) {
+    data::write_plain(file, text);
+    expect_mistake("-c " + file, {"--config " + file + ": options cannot be nested", heading});
+  }
+  data::write_plain(file, "seed:\nlr: 1\n");
+  expect_mistake("-c " + file, {"invalid line 'seed:'"});
 }
 
 TEST(Configuration, OfAnyBytesIsTakenOrRefusedBriefly) {
@@ -531,8 +546,8 @@ TEST(Foreign, OptionsAreEachThereOnceAndTheirAnswersNameOptionsThatThereAre) {
   std::set<std::string_view> spellings;
   for (const ForeignOption& foreign : program.foreign) {
     EXPECT_TRUE(spellings.insert(foreign.spelling).second) << foreign.spelling << " is there twice";
-    EXPECT_EQ(foreign.spelling.find('_'), std::string_view::npos) << foreign.spelling;
-    EXPECT_NE(foreign.alias.empty(), foreign.answer.empty()) << foreign.spelling;
+    EXPECT_FALSE(foreign.alias.empty() && foreign.answer.empty()) << foreign.spelling;
+    EXPECT_FALSE(foreign.is_needless && !foreign.alias.empty()) << foreign.spelling;
     if (!foreign.alias.empty()) {
       EXPECT_NE(find_option(program, foreign.alias), nullptr) << foreign.spelling;
     }
@@ -562,9 +577,48 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   expect_mistake("--pretrained", {"--pretrained: use --weights FILE"});
   EXPECT_EQ(parse("--save_dir out").options.save_dir, "out");
   expect_mistake("--batch-size 64", {"use --batch N, the global batch"});
-  expect_mistake("--do_eval", {"--do_eval: leave it out: train evaluates"});
-  expect_mistake("-np 2", {"-np: processes are started by mpirun or srun"});
+  expect_mistake("--val", {"--val: leave it out: train evaluates"});
+  expect_mistake("--log_dir log", {"--log_dir: lockstep-launch writes a file for each rank"});
+  expect_mistake("-np 2", {"-np: processes are started by mpirun, srun or lockstep-launch"});
   EXPECT_EQ(parse("-o Global.save_model_dir=x").options.save_dir, "x");
+}
+
+TEST(Foreign, WhatIsNotNeededOrMeansSomethingElseIsTakenWithANote) {
+  const CommandLine line = parse("--do_eval --use_vdl true --save_interval 7 --learning_rate 0.5 --epochs 3");
+  EXPECT_EQ(line.options.trainer.epochs, 3);
+  EXPECT_EQ(line.options.checkpoints.steps, 7);
+  ASSERT_EQ(line.notes.size(), 3U);
+  EXPECT_EQ(line.notes[0].rfind("--do_eval is not needed: train evaluates", 0), 0U) << line.notes[0];
+  EXPECT_EQ(line.notes[1].rfind("--use_vdl is not needed: ", 0), 0U) << line.notes[1];
+  EXPECT_EQ(line.notes[2].rfind("--save_interval is --save-steps: ", 0), 0U) << line.notes[2];
+  const data::TemporaryDirectory directory;
+  data::write_plain(directory.path() / "run.yml", "use_vdl: true\nGlobal.save_interval: 7\n");
+  const CommandLine in_file = parse("-c " + (directory.path() / "run.yml").string());
+  EXPECT_EQ(in_file.options.checkpoints.steps, 7);
+  EXPECT_EQ(in_file.notes.size(), 2U);
+  EXPECT_EQ(parse("-o save_interval=7").options.checkpoints.steps, 7);
+  EXPECT_EQ(parse("--save-interval 7").options.checkpoints.steps, 0);
+  EXPECT_TRUE(parse("--save-interval 7 --save_dir out").notes.empty());
+}
+
+TEST(Foreign, TheLauncherGetsWordsUnderOurNamesValuesAndNotes) {
+  const data::TemporaryDirectory directory;
+  const std::string file = directory.path() / "run.conf";
+  data::write_plain(file, "\xef\xbb\xbfthreads: 3 # each\ndata_dir = \"a # b\"\ndataset: mnist\n");
+  const std::string asked = "--eval -c " + file + " -o seed=4 epoch=2 --learning_rate 0.5 --weights= --sync-bn";
+  std::string answer = parse(asked + " --help=launcher").to_print;
+  std::replace(answer.begin(), answer.end(), '\0', '\n');
+  EXPECT_EQ(
+      answer,
+      "lockstep-launch may ask this program for its options\nword --config\nword " + file +
+          "\nword --seed\nword 4\nword --epochs\nword 2\nword --lr\nword 0.5\nword --weights=\nword --sync-bn\n"
+          "value config=" +
+          file +
+          "\nvalue data-dir=a # b\nvalue dataset=mnist\nvalue epochs=2\nvalue help=launcher\nvalue lr=0.5\n"
+          "value seed=4\nvalue sync-bn=yes\nvalue threads=3\nvalue weights=\n"
+          "note --eval is not needed: train evaluates on the test set by itself; --eval-interval never switches that "
+          "off\nnote epoch is --epochs\nnote --learning_rate is --lr\n");
+  expect_mistake("--help=launcher --accumulate 65 --batch 64", {"--accumulate 65 cuts a --batch"});
 }
 
 TEST(Version, NamesTheCommitAndEveryLibraryOnce) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests runs that begin with the weights of a file, and evaluations of weights without training.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <regex>
 #include <string>
 #include <vector>
@@ -226,6 +228,28 @@ TEST_F(Weights, FromAnotherModelOrNoFileOfTensorsAreRefused) {
                  {"'" + digits_.path("none") + "'", "No such file"});
   expect_refused(run_train(2, options() + " --weights " + digits_.path("t10k-labels-idx1-ubyte")), exit_error,
                  {digits_.path("t10k-labels-idx1-ubyte")});
+}
+
+/// oneDNN's ReLU turns a NaN into 0, so that neither a loss nor an accuracy shows it.
+TEST_F(Weights, ThatAreNotFiniteAreRefusedByNameAndNeverSaved) {
+  train();
+  std::vector<NamedFloats> tensors = tensors_of(model());
+  const auto bias = std::find_if(tensors.begin(), tensors.end(),
+                                 [](const NamedFloats& tensor) { return tensor.name == "layer1.0.bn1.bias"; });
+  ASSERT_NE(bias, tensors.end());
+  bias->values[3] = std::numeric_limits<float>::quiet_NaN();
+  const std::string path = digits_.path("nan.safetensors");
+  write_tensors(path, tensors);
+  for (const std::string& arguments : {options(), evaluation()})
+    expect_refused(run_train(2, arguments + " --weights " + path), exit_error,
+                   {"in '" + path + "', element 3 of the tensor 'layer1.0.bn1.bias' is not finite in float32"});
+  fs::remove_all(digits_.file("run"));
+  expect_refused(
+      run_train(2, options() +
+                       " --steps 1 --lr 1e38 --weight-decay 1000 --lr-schedule constant --warmup 0 --save-dir " +
+                       folder()),
+      exit_error, {"after step 1, the run has numbers that are not finite: '", "It saves no such state"});
+  EXPECT_TRUE(fs::is_empty(digits_.file("run") / "checkpoints")) << "neither the best nor the last";
 }
 
 TEST_F(Weights, AreForTheFreshStartOfARunThatResumesByItself) {

@@ -36,6 +36,12 @@ void check_refusals_of_counts(Communicator& c, const Memory& memory);
 // These are defined in leaves.cpp.
 void check_leaves(Communicator& c, const Memory& memory);
 
+// This is defined in bits.cpp.
+void check_equal_bits(Communicator& c, const Memory& memory);
+
+// This is defined in borders.cpp.
+void check_refusals_at_borders(Communicator& c, const Memory& memory);
+
 // These are defined in messages.cpp.
 /// Sends several messages from every rank to every rank, itself included, between collectives, in a different order on
 /// each rank.

@@ -265,6 +265,7 @@ void check_all(Communicator& c, const Memory& memory) {
   check_unaligned(c, memory);
   check_averages(c, memory);
   check_leaves(c, memory);
+  check_equal_bits(c, memory);
   check_spans(c);
   check_nothing(c);
   check_a_rank_that_stalls(c, memory);
@@ -283,6 +284,7 @@ void check_all(Communicator& c, const Memory& memory) {
   check_refusals_of_reduce_and_all_to_all(c, memory);
   check_refusals_of_gather_and_scatter(c, memory);
   check_refusals_of_counts(c, memory);
+  check_refusals_at_borders(c, memory);
   check_close(c);
 }
 

@@ -28,7 +28,7 @@ class Replay {
     if (event.peer < 0) {
       std::visit(Overloaded{
                      [&](const Copy& s) { write(s.to, read(s.from)); },
-                     [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from))); },
+                     [&](const Reduce& s) { write(s.to, sum(read(s.to), read(s.from), s.first)); },
                      [&](const Combine& s) { combine(s); },
                      [&](const Fill& s) {
                        const Expression own = expressions_.leaf(filler(all_leaves_, at_.rank));
@@ -41,7 +41,8 @@ class Replay {
     }
     const std::vector<Piece> sent = read(std::get<Send>(step()).from);
     at_ = {event.peer, event.peer_step};
-    if (const auto* add = std::get_if<ReceiveReduce>(&step())) overwrite(add->to, sum(sent, read(add->own)));
+    if (const auto* add = std::get_if<ReceiveReduce>(&step()))
+      overwrite(add->to, sum(read(add->own), sent, add->first));
     if (const auto* receive = std::get_if<Receive>(&step())) overwrite(receive->to, sent);
   }
 
@@ -109,6 +110,9 @@ class Replay {
     memory(owner).write(range, pieces);
   }
 
+  std::vector<Piece> sum(const std::vector<Piece>& own, const std::vector<Piece>& other, FirstOperand first) {
+    return first == FirstOperand::own ? sum(own, other) : sum(other, own);
+  }
   /// Adds two lists of pieces element by element; both cover the same length.
   std::vector<Piece> sum(const std::vector<Piece>& a, const std::vector<Piece>& b) {
     std::vector<Piece> result;

@@ -151,6 +151,14 @@ TEST(Mapping, RefusesTwoRanksOnOneGpu) {
                  {"ranks 0 and 1 have instances of one GPU, 0000:1b:00.0, and NCCL 2."});
 }
 
+/// So operations of several ranks can be tried on a machine with one GPU.
+TEST(Mapping, LetsRanksOfTestsShareAGpuThatNcclTakesForTwo) {
+  Job shared{.ranks = 2, .machine = "one_gpu", .environment = "LOCKSTEP_TEST_SHARED_GPU=1", .places = "eight_gpus"};
+  expect_refusal(shared, {"Duplicate GPU"});
+  shared.shell = "export NCCL_HOSTID=r${OMPI_COMM_WORLD_RANK:-$PMI_RANK};";
+  EXPECT_EQ(mapping(shared), (Gpus{"0 1b", "0 1b"}));
+}
+
 TEST(Mapping, RefusesWhereARankSeesNone) {
   expect_refusal({.ranks = 2, .arguments = "--show 0:-1"}, {"no group on GPUs"});
 }

@@ -34,13 +34,19 @@ std::size_t draw_size_of_trees() {
   return sizes[Random(seed_of_ranks()).below(sizes.size())];
 }
 
-/// Returns a rank's contribution to the meeting.
-std::string introduce(const Communicator& communicator) {
+/// Returns the name by which NCCL tells hosts apart.
+std::string host_id() {
+  if (const char* given = std::getenv("NCCL_HOSTID")) return given;
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+/// Returns a rank's contribution to the meeting.
+std::string introduce(const Communicator& communicator) {
   const sockaddr_in address = address_for_peers();
   std::ostringstream text;
-  text << address.sin_addr.s_addr << ' ' << address.sin_port << ' ' << host.data() << '/' << address.sin_addr.s_addr
+  text << address.sin_addr.s_addr << ' ' << address.sin_port << ' ' << host_id() << '/' << address.sin_addr.s_addr
        << ' ' << communicator.device.uuid << ' ' << communicator.device.pci_bus_id << ' ' << communicator.device.number
        << ' ' << draw_size_of_trees();
   return text.str();

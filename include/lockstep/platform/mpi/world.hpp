@@ -158,10 +158,11 @@ class World {
 /// number of the signal instead.
 enum ExitCode : int {
   exit_success = 0,
-  exit_error = 1,    ///< something failed; one line on standard error says what, and on which rank
-  exit_usage = 2,    ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
-  exit_stopped = 3,  ///< a signal or a time limit ended the run in good order, before it was completed
-  exit_timeout = 4,  ///< a rank did not answer in time; standard error says which, and what all ranks were doing
+  exit_error = 1,      ///< something failed; one line on standard error says what, and on which rank
+  exit_usage = 2,      ///< the command line or a configuration file is wrong (`UsageError`); nothing was started
+  exit_stopped = 3,    ///< a signal or a time limit ended the run in good order, before it was completed
+  exit_timeout = 4,    ///< a rank did not answer in time; standard error says which, and what all ranks were doing
+  exit_not_saved = 5,  ///< the run has ended, but no checkpoint has its final state; the last line says why
 };
 
 /// A wrong command line. It is wrong in the same way on every rank, since all ranks have the same one.
