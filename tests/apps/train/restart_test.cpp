@@ -112,7 +112,7 @@ class Restart : public testing::Test {
   }
   int next_ranks() { return 1 + starts_++ % 4; }
   BackgroundJob start(const std::string& saving) {
-    return {train_command(next_ranks(), options() + saving + (draw(2) == 0 ? " --zero" : "") +
+    return {train_command(next_ranks(), options() + saving + (draw(2) == 0 ? " --zero" : " --zero=no") +
                                             " --keep 2 --resume auto --save-dir " + folder()),
             digits_.file("output")};
   }
