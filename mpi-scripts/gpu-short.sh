@@ -19,7 +19,7 @@ source mpi-scripts/gpu-common.sh
 
 began=$(date +%s)
 case " $* " in
-  *" --device cpu "*) ;;
+  *" --device cpu "* | *" --small "*) ;;  # emulated GPUs have an emulated NCCL
   *)
     use_wheels
     use_built_nccl

@@ -295,7 +295,7 @@ def speed(short, text, program, kernels="kernels.txt", steps=None):
     windows = [round(rate, 1) for rate in compare_gpu.lockstep_windows(metrics)]
     figures = {"case": f"{case.model}:{case.batch}", "program": program.name,
                "images_per_second": round(compare_gpu.rate(windows), 1), "windows": windows, "whole_seconds": round(time.time() - begin, 1)}
-    for name, pattern in (("gpu_memory", r"^.*GPU memory *(.*)$"), ("kernels", r"kernels by \S+: (.*\))")):
+    for name, pattern in (("gpu_memory", r"GPU memory:? *(.*)$"), ("kernels", r"kernels by \S+: (.*\))")):
         if found := re.search(pattern, output, re.MULTILINE):
             figures[name] = found[1].strip()
     return figures
