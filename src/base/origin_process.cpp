@@ -31,7 +31,7 @@ void OriginProcess::refuse(std::string_view what, const ErrorContext& context) c
               context);
 }
 
-void keep_for_ever(std::shared_ptr<void> object) noexcept {
+void keep_for_ever(std::shared_ptr<void> object) {
   static std::mutex mutex;
   static auto* const kept = new std::vector<std::shared_ptr<void>>;
   const std::scoped_lock lock(mutex);

@@ -40,7 +40,7 @@ class OriginProcess {
 };
 
 /// Holds the object until the process ends. @pre the process is a child of fork(), and has inherited the object
-void keep_for_ever(std::shared_ptr<void> object) noexcept;
+void keep_for_ever(std::shared_ptr<void> object);
 
 /// Takes an object over, and holds it until the process ends, so that its destructor does not run.
 template <typename T>

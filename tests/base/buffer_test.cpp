@@ -71,8 +71,10 @@ TEST(Buffer, IsMadeOfOneVariable) {
   static_assert(!std::is_convertible_v<float*&, Buffer>, "of how many elements?");
 }
 
-TEST(Rank, ComparesWithIntegers) {
+TEST(Rank, ComparesWithIntegersAndConvertsFromAndToThem) {
   constexpr Rank rank{3};
+  constexpr Rank next = (rank + 1) % 4;
+  static_assert(next == 0 && std::array{7, 8, 9, 10}[rank] == 10);
   static_assert(rank == 3 && 3 == rank && rank != 2L && rank < std::size_t{4} && -1 < rank && rank >= 3U);
   static_assert(rank == Rank{3} && rank < Rank{4});
   static_assert(Rank{-1} < 0U, "by value, whatever the signs of the types are");
@@ -95,7 +97,7 @@ TEST(Quantity, HasArithmeticOfItsOwnUnit) {
   Count sum;
   for (const std::int64_t count : {1, 2, 3}) sum += Count{count};
   EXPECT_EQ(sum, 6);
-  static_assert(add_up<Count, Count> && !add_up<Count, Bytes> && !add_up<Count, int> && !add_up<Rank, Rank>);
+  static_assert(add_up<Count, Count> && !add_up<Count, Bytes> && !add_up<Count, int>);
   static_assert(compare<Bytes, Bytes> && !compare<Count, Bytes> && !compare<Rank, Count>);
 }
 

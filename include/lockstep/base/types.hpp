@@ -40,7 +40,7 @@ struct Bytes {
   friend constexpr auto operator<=>(const Bytes&, const Bytes&) = default;
 };
 
-/// The types of integers that do not mix. They compare with integers, as in `group.rank() == 0`, and with their own
+/// The types of integers with a meaning. They compare with integers, as in `group.rank() == 0`, and with their own
 /// kind.
 template <typename T>
 concept StrongInteger = std::same_as<T, Rank> || std::same_as<T, Count> || std::same_as<T, Bytes>;
