@@ -126,7 +126,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "words (crnn); top5_accuracy counts labels among the 5 likeliest classes. There is no mAP yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
-          "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must have "
+          "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must "
+          "have "
           "the same options; they compare them before they start.\n\n"
           "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM, "
           "SIGHUP and SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these "
@@ -155,7 +156,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
   if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
   const std::vector<OptionValues::Conflict> conflicts = store_in(options, values, registry);
   options.settings = settings_to_compare(values);
-  if (run == nullptr && values.has("resume")) return line;
+  if (run == nullptr && takes_options_of_run(options)) return line;
   OptionValues::refuse(conflicts);
   if (run != nullptr) options.options_file = run->path;
   require_data_to_evaluate(options, values);
