@@ -55,7 +55,7 @@ std::vector<OptionValues::Conflict> store_in(Options& options, OptionValues& val
 }
 
 /// Options of which a run has one or the other.
-constexpr std::array<std::array<std::string_view, 2>, 2> alternatives = {
+constexpr std::array<std::array<std::string_view, 2>, 2> one_or_the_other = {
     {{"batch", "batch-per-rank"}, {"warmup", "warmup-steps"}}};
 
 /// Adds the options of the run that is resumed to those of the user. What belongs to the machine or to one start of the
@@ -64,7 +64,7 @@ OptionValues with_options_of_run(const OptionValues& given, const OptionsOfRun& 
                                  const Registry& registry, Options& options) {
   OptionValues of_run = read_configuration(run.text, run.path, program);
   for (const char* other : {"device", "ops", "max-time", "weights", "partial-weights"}) of_run.remove(other);
-  for (const auto& names : alternatives)
+  for (const auto& names : one_or_the_other)
     if (given.has(names[0]) || given.has(names[1]))
       for (const std::string_view name : names) of_run.remove(std::string(name));
   for (;;) {

@@ -59,11 +59,12 @@ void write_options(const World& world, const Options& options) {
   if (options.save_dir == no_save_dir || is_there) return;
   const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
-    const std::string text = "# Repeats the run: " + options.program +
-                             " --config FILE\n# Continues it, by these options: " + options.program +
-                             " --save-dir DIR --resume\n" + options.configuration;
     // A file that a crash or a full disk cuts would resume the run with other options.
-    SharedTextFile((options.checkpoints.folder / "options.conf").string()).update([&](const auto&) { return text; });
+    SharedTextFile((options.checkpoints.folder / "options.conf").string()).update([&](const auto&) {
+      return "# Repeats the run: " + options.program +
+             " --config FILE\n# Continues it, by these options: " + options.program + " --save-dir DIR --resume\n" +
+             options.configuration;
+    });
   });
 }
 
