@@ -6,6 +6,7 @@ if(LOCKSTEP_SHARED)
   set(lockstep_train_target lockstep_train_shared)
   add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_app_common>)
   target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>)
+  target_link_options(lockstep_train_shared PRIVATE -Wl,--version-script=${lockstep_symbols})
   # $ORIGIN: a program that calls nothing else may name this library only, and whoever loads it must find the other one.
   set_target_properties(lockstep_train_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
     SOVERSION ${lockstep_soversion} OUTPUT_NAME lockstep_train EXPORT_NAME train INSTALL_RPATH "$ORIGIN")

@@ -90,6 +90,9 @@ package() {
   expect "lockstep $version" stranger found "$from" "$no_boost" -DLOCKSTEP_COMPONENTS=train
   trains found
   needs_no_cuda found "$out/shared/lib/liblockstep.so"
+  local foreign
+  foreign=$(nm -D --defined-only "$out"/shared/lib/liblockstep{,_train}.so | awk 'NF == 3 && $3 !~ /^_Z[A-Z]*[hn]*[0-9_]*N[KRO]*8lockstep/ { print $3 }')
+  [ -z "$foreign" ] || fail "the shared libraries export symbols of others: $(head -n 3 <<<"$foreign" | tr '\n' ' ')"
   expect "[liblockstep.so.$soname]" readelf -d "$out/found/stranger"
   expect "[liblockstep_train.so.$soname]" readelf -d "$out/found/stranger_train"
   LD_LIBRARY_PATH=$out/shared/lib expect "lockstep $version" stranger pkg-config -DLOCKSTEP_BY=pkg-config "$from"

@@ -128,6 +128,9 @@ class Cases {
   int run();
 
  private:
+  [[nodiscard]] std::filesystem::path scratch_folder() const;
+  template <typename Optimizer, typename Options>
+  void resume(const Options& options);
   void expect(bool holds, const std::string& what) {
     if (holds) return;
     failed_ = true;
@@ -354,6 +357,45 @@ void Cases::divergence() {
   });
 }
 
+std::filesystem::path Cases::scratch_folder() const {
+  return std::filesystem::temp_directory_path() /
+         ("lockstep-torch-" + std::to_string(group_.broadcast(static_cast<std::int64_t>(getpid()))));
+}
+
+/// A run that is resumed after three of six steps ends with the same bits.
+template <typename Optimizer, typename Options>
+void Cases::resume(const Options& options) {
+  const auto folder = scratch_folder();
+  const auto run = [&](int steps, bool resumes) {
+    Linear net(LinearOptions(4, 3));
+    DistributedDataParallel model(group_, net);
+    Optimizer optimizer(net->parameters(), options);
+    lockstep::Checkpoint checkpoint(group_, folder);
+    model.add_to(checkpoint);
+    model.add_to(checkpoint, optimizer);
+    torch::NoGradGuard no_grad;
+    for (const auto& parameter : net->parameters()) parameter.fill_(0.5);
+    torch::AutoGradMode grad(true);
+    std::int64_t step = resumes ? checkpoint.restore().value_or(0) : 0;
+    expect(step == (resumes ? 3 : 0), "it was not restored");
+    for (; step < steps; ++step) {
+      optimizer.zero_grad();
+      model.forward(input(static_cast<int>(step))).square().sum().backward();
+      model.finish();
+      optimizer.step();
+      auto& rate = static_cast<Options&>(optimizer.param_groups()[0].options());
+      rate.lr(rate.lr() * 0.5);
+    }
+    if (!resumes && steps == 3) checkpoint.save(step);
+    return torch::cat({net->weight.detach().flatten(), net->bias.detach()});
+  };
+  const auto whole = run(6, false);
+  (void)run(3, false);
+  expect(run(6, true).equal(whole), "a resumed run ends with other weights");
+  if (rank() == 0) std::filesystem::remove_all(folder);
+  (void)group_.sum(0);
+}
+
 void Cases::memory() {
   check("a checkpoint that is loaded into the module gives parameters other memory", [&] {
     Linear net(LinearOptions(4, 1).bias(false));
@@ -367,9 +409,15 @@ void Cases::memory() {
       expect(net->weight[0][0].item<float>() == (step == 2 && rank() == 1 ? 7.5F : 7.0F), "the weight is another");
     }
   });
+  check("a checkpoint brings the state of optimizers back", [&] {
+    resume<torch::optim::Adam>(torch::optim::AdamOptions(0.01).amsgrad(true));
+    resume<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01));
+    resume<torch::optim::SGD>(torch::optim::SGDOptions(0.01).momentum(0.9));
+    resume<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.01).momentum(0.9).centered(true));
+    resume<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.01));
+  });
   check("a checkpoint brings parameters and buffers back", [&] {
-    const auto folder = std::filesystem::temp_directory_path() /
-                        ("lockstep-torch-" + std::to_string(group_.broadcast(static_cast<std::int64_t>(getpid()))));
+    const auto folder = scratch_folder();
     std::vector<torch::Tensor> before;
     {
       Sequential net = make_model("cnn");
@@ -485,7 +533,7 @@ void Cases::modules() {
     DistributedDataParallel model(group_, sparse);
     const auto lookup = torch::tensor({1, 2}, torch::kLong);
     expect_message(message_of([&] { model.forward(lookup).sum().backward(); }), {"'weight' is sparse"});
-    expect_message(message_of([&] { model.finish(); }), {"no rank has come to a gradient of 'weight'"});
+    expect_message(message_of([&] { model.finish(); }), {"no rank made the gradient of 'weight' ready"});
   });
 }
 

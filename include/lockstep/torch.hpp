@@ -75,6 +75,102 @@ inline DType stored_dtype_of(const std::string& name, ::at::ScalarType type) {
   }
 }
 
+/// What an optimizer of libtorch keeps for a parameter: how it begins, as the first step would make it, and its parts.
+template <typename Optimizer>
+struct OptimizerState;
+
+/// What Adam and its relatives keep.
+template <typename OptionsType, typename StateType>
+struct AdamState {
+  using Options = OptionsType;
+  using State = StateType;
+  /// Begins the state.
+  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
+    state.step(0);
+    state.exp_avg(::torch::zeros_like(parameter));
+    state.exp_avg_sq(::torch::zeros_like(parameter));
+    if (options.amsgrad()) state.max_exp_avg_sq(::torch::zeros_like(parameter));
+  }
+  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
+  template <typename Tensors, typename Steps>
+  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
+    steps(state.step());
+    tensor("exp_avg", state.exp_avg());
+    tensor("exp_avg_sq", state.exp_avg_sq());
+    tensor("max_exp_avg_sq", state.max_exp_avg_sq());
+  }
+};
+template <>
+struct OptimizerState<::torch::optim::Adam> : AdamState<::torch::optim::AdamOptions, ::torch::optim::AdamParamState> {};
+template <>
+struct OptimizerState<::torch::optim::AdamW>
+    : AdamState<::torch::optim::AdamWOptions, ::torch::optim::AdamWParamState> {};
+
+/// What SGD keeps: its momentum.
+template <>
+struct OptimizerState<::torch::optim::SGD> {
+  using Options = ::torch::optim::SGDOptions;
+  using State = ::torch::optim::SGDParamState;
+  /// Begins the state.
+  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
+    if (options.momentum() == 0) return;
+    if (options.dampening() != 0)
+      throw Error(
+          ErrorCode::unsupported,
+          "with dampening, the momentum of SGD has no value before the first step: take a step first, or add it "
+          "without dampening");
+    state.momentum_buffer(::torch::zeros_like(parameter));
+  }
+  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
+  template <typename Tensors, typename Steps>
+  static void visit(State& state, const Tensors& tensor, const Steps& /*steps*/) {
+    tensor("momentum_buffer", state.momentum_buffer());
+  }
+};
+
+/// What RMSprop keeps.
+template <>
+struct OptimizerState<::torch::optim::RMSprop> {
+  using Options = ::torch::optim::RMSpropOptions;
+  using State = ::torch::optim::RMSpropParamState;
+  /// Begins the state.
+  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
+    state.step(0);
+    state.square_avg(::torch::zeros_like(parameter));
+    if (options.momentum() > 0) state.momentum_buffer(::torch::zeros_like(parameter));
+    if (options.centered()) state.grad_avg(::torch::zeros_like(parameter));
+  }
+  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
+  template <typename Tensors, typename Steps>
+  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
+    steps(state.step());
+    tensor("square_avg", state.square_avg());
+    tensor("momentum_buffer", state.momentum_buffer());
+    tensor("grad_avg", state.grad_avg());
+  }
+};
+
+/// What Adagrad keeps; its constructor has begun it.
+template <>
+struct OptimizerState<::torch::optim::Adagrad> {
+  using Options = ::torch::optim::AdagradOptions;
+  using State = ::torch::optim::AdagradParamState;
+  /// Begins the state.
+  static void begin(State& /*state*/, const Options& /*options*/, const ::at::Tensor& /*parameter*/) {}
+  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
+  template <typename Tensors, typename Steps>
+  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
+    steps(state.step());
+    tensor("sum", state.sum());
+  }
+};
+
+/// An optimizer whose state a checkpoint takes.
+template <typename Optimizer>
+concept KnownOptimizer = requires {
+  typename OptimizerState<Optimizer>::State;
+};
+
 /// A tensor with the name that identifies it on all ranks.
 struct NamedTensor {
   std::string name;
@@ -153,15 +249,39 @@ class Replica {
   /// Does what DistributedDataParallel::add_to does.
   void add_to(Checkpoint& checkpoint) {
     const auto add = [&](const std::string& name, const ::at::Tensor& tensor) {
-      if (!tensor.is_contiguous())
-        throw refusal(ErrorCode::unsupported, "'" + name + "' is not row-major, as files of tensors are", name);
-      const auto sizes = tensor.sizes();
-      checkpoint.add_to_model(name, {tensor.data_ptr(), {tensor.numel()}, stored_dtype_of(name, tensor.scalar_type())},
-                              std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+      checkpoint.add_to_model(name, buffer_of(name, tensor), tensor.sizes().vec());
     };
     for (const Slot& slot : slots_) add(slot.name, slot.home);
     for (const NamedTensor& item : frozen_) add(item.name, item.tensor);
     for (const NamedTensor& item : buffers_) add(item.name, item.tensor);
+  }
+
+  /// Does the same with an optimizer.
+  template <typename Optimizer>
+  void add_to(Checkpoint& checkpoint, Optimizer& optimizer) {
+    using Known = OptimizerState<Optimizer>;
+    int index = 0;
+    for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
+      auto& group = optimizer.param_groups()[g];
+      auto& options = static_cast<typename Known::Options&>(group.options());
+      checkpoint.add("optimizer.lr." + std::to_string(g), options.lr());
+      for (const ::at::Tensor& parameter : group.params()) {
+        const std::string prefix = "optimizer." + name_of(parameter, index++) + '.';
+        auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
+        if (!state) {
+          auto fresh = std::make_unique<typename Known::State>();
+          Known::begin(*fresh, options, parameter.detach());
+          state = std::move(fresh);
+        }
+        Known::visit(
+            static_cast<typename Known::State&>(*state),
+            [&](const char* what, const ::at::Tensor& tensor) {
+              if (tensor.defined())
+                checkpoint.add(prefix + what, buffer_of(prefix + what, tensor), tensor.sizes().vec());
+            },
+            [&](std::int64_t& steps) { checkpoint.add(prefix + "step", steps); });
+      }
+    }
   }
 
   /// While a NoSync exists, gradients are accumulated locally and not reduced.
@@ -214,6 +334,22 @@ class Replica {
     context.rank = group_->rank().value;
     context.host = group_->host();
     return {code, why, context};
+  }
+
+  /// Returns the memory of a tensor for a checkpoint.
+  [[nodiscard]] Buffer buffer_of(const std::string& name, const ::at::Tensor& tensor) const {
+    if (!tensor.is_contiguous())
+      throw refusal(ErrorCode::unsupported, "'" + name + "' is not row-major, as files of tensors are", name);
+    return {tensor.data_ptr(), {tensor.numel()}, stored_dtype_of(name, tensor.scalar_type())};
+  }
+
+  /// Returns the parameter's name in the module, or its place in the optimizer if it is not of the module.
+  [[nodiscard]] std::string name_of(const ::at::Tensor& parameter, int place) const {
+    for (const Slot& slot : slots_)
+      if (slot.parameter.is_same(parameter)) return slot.name;
+    for (const NamedTensor& item : frozen_)
+      if (item.tensor.is_same(parameter)) return item.name;
+    return std::to_string(place);
   }
 
   void check(const std::string& name, const ::at::Tensor& tensor) const {
@@ -432,6 +568,16 @@ class DistributedDataParallel {
   /// @throws Error{unsupported} that names a tensor that is not contiguous, or whose type checkpoints do not have; as
   ///         Checkpoint::add
   void add_to(Checkpoint& checkpoint) { replica_->add_to(checkpoint); }
+  /// Lets a checkpoint save and restore the state of an optimizer of this module's parameters, and its learning rates,
+  /// as tensors and numbers of the program's own: `optimizer.NAME.exp_avg` and so on. Call it once, and load nothing
+  /// else into the optimizer afterwards, which must outlive the checkpoint's use. State that the first step would make
+  /// is made here.
+  /// @param optimizer  an Adam, AdamW, SGD, RMSprop or Adagrad of torch::optim
+  /// @throws Error{unsupported} for SGD with dampening that has taken no step; as add_to
+  template <detail::KnownOptimizer Optimizer>
+  void add_to(Checkpoint& checkpoint, Optimizer& optimizer) {
+    replica_->add_to(checkpoint, optimizer);
+  }
 
   /// The module that was passed to the constructor.
   [[nodiscard]] Module& module() { return module_; }

@@ -60,28 +60,32 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
   return false;
 }
 
-/// Returns what is wrong with the enumerators, or an empty string: each selects a table's entry or a width.
+/// Returns whether no number was cast to an enumeration that does not have it. Each selects a table's entry or a width.
+bool has_enumerators(const Collective& c) {
+  return is_valid(c.kind) && is_valid(c.op) && is_valid(c.in.dtype) && is_valid(c.out.dtype) && is_valid(c.in.kind) &&
+         is_valid(c.out.kind);
+}
+
+/// @pre !has_enumerators(c)
 std::string complaint_about_enumerators(const Collective& c) {
   if (!is_valid(c.kind)) return no_enumerator("CollectiveKind", c.kind);
   if (!is_valid(c.op)) return no_enumerator("ReduceOp", c.op);
   for (const DType dtype : {c.in.dtype, c.out.dtype})
     if (!is_valid(dtype)) return no_enumerator("DType", dtype);
-  for (const MemoryKind kind : {c.in.kind, c.out.kind})
-    if (!is_valid(kind)) return no_enumerator("MemoryKind", kind);
-  return {};
+  return no_enumerator("MemoryKind", is_valid(c.in.kind) ? c.out.kind : c.in.kind);
 }
 
-/// Returns what is wrong with the sizes, or an empty string: bytes of all parts are counted in 63 bits.
-std::string complaint_about_sizes(const Collective& c, int size) {
-  if (c.in.count < 0 || c.out.count < 0)
-    return "the count is negative: in " + text(c.in.count.value) + ", out " + text(c.out.count.value);
-  // The whole of a gather or scatter is known to its root only, and all ranks have to refuse it.
-  const bool gathers = c.kind == CollectiveKind::gather;
-  const bool knows_part = gathers || c.kind == CollectiveKind::scatter;
-  const Count count = !knows_part ? std::max(c.in.count, c.out.count) : gathers ? c.in.count : c.out.count;
-  const auto elements = product(count.value, knows_part ? size : 1);
-  if (elements && product(*elements, size_of(c.out.dtype))) return {};
-  return text(count.value) + " elements of " + std::string(name(c.out.dtype)) + " are more than memory can hold";
+/// The elements whose bytes have to be counted in 63 bits: those of the larger buffer. The whole of a gather or scatter
+/// is known to its root only, and all ranks have to refuse it.
+Count largest_count(const Collective& c) {
+  if (c.kind == CollectiveKind::gather) return c.in.count;
+  return c.kind == CollectiveKind::scatter ? c.out.count : std::max(c.in.count, c.out.count);
+}
+
+bool sizes_fit(const Collective& c, int size) {
+  const bool is_part = c.kind == CollectiveKind::gather || c.kind == CollectiveKind::scatter;
+  const auto elements = product(largest_count(c).value, is_part ? size : 1);
+  return elements && product(*elements, size_of(c.out.dtype));
 }
 
 /// Returns what is wrong with the per-rank counts of a buffer, or an empty string.
@@ -162,8 +166,12 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
 
 std::string complaint(const Collective& c, Rank rank, int size) {
   const auto n = [](const ConstBuffer& b) { return std::to_string(b.count.value); };
-  if (std::string wrong = complaint_about_enumerators(c); !wrong.empty()) return wrong;
-  if (std::string wrong = complaint_about_sizes(c, size); !wrong.empty()) return wrong;
+  if (!has_enumerators(c)) return complaint_about_enumerators(c);
+  if (c.in.count < 0 || c.out.count < 0) return "the count is negative: in " + n(c.in) + ", out " + n(c.out);
+  if (!sizes_fit(c, size)) {
+    return text(largest_count(c).value) + " elements of " + std::string(name(c.out.dtype)) +
+           " are more than memory can hold";
+  }
   if (c.in.dtype != c.out.dtype)
     return "dtypes differ: in " + std::string(name(c.in.dtype)) + ", out " + std::string(name(c.out.dtype));
   if ((c.in.data == nullptr && c.in.count > 0) || (c.out.data == nullptr && c.out.count > 0)) return "a buffer is null";

@@ -36,6 +36,12 @@ class Preparation {
 /// Returns the Preparation of a prepared operation, for a back end that wraps another one.
 std::unique_ptr<Preparation> preparation_of(Prepared prepared);
 
+/// The error of a thread that uses a group which belongs to another one.
+constexpr std::string_view on_another_thread =
+    "submitted on another thread than the one that uses this rank's communicators: all of them, and the groups split "
+    "from each other, are for one thread. Another one uses them while it has the turn (const auto turn = "
+    "group.take_turn();), or has a group of its own";
+
 /// What runs the operations of a communicator. The Communicator checks the arguments, and calls this.
 class BackEnd {
  public:

@@ -2,8 +2,10 @@
 #include "lockstep/comm/communicator.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/origin_process.hpp"
 #include "comm/back_end.hpp"
@@ -160,6 +162,14 @@ Work Communicator::send(ConstBuffer in, Rank to, Queue queue, std::string_view l
 
 Work Communicator::recv(Buffer out, Rank from, Queue queue, std::string_view label) {
   return submit_checked(*back_end_, {CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
+}
+
+void Communicator::send_recv(ConstBuffer in, std::optional<Rank> to, Buffer out, std::optional<Rank> from, Queue queue,
+                             std::string_view label) {
+  std::vector<Collective> messages;
+  if (from) messages.push_back({CollectiveKind::recv, {}, out, ReduceOp::sum, *from, queue, label});
+  if (to) messages.push_back({CollectiveKind::send, in, {}, ReduceOp::sum, *to, queue, label});
+  for (Work& work : group(messages)) work.wait();
 }
 
 Work Communicator::start(Collective collective) {

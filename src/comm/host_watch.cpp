@@ -45,11 +45,8 @@ void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
 void HostCommunicator::check_thread(std::string_view operation) const {
   check_process(operation);
   if (progress_->is_of_this_thread()) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      "submitted on another thread than the one that uses this rank's communicators: all of them, and the groups "
-      "split from each other, are for one thread",
-      {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
+  throw Error(ErrorCode::invalid_argument, std::string(on_another_thread),
+              {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
 }
 
 /// Checks, before anything is sent, whether this rank can go on, as far as it knows. It always looks at the node's

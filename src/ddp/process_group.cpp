@@ -243,6 +243,8 @@ std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> si
 Communicator& ProcessGroup::control() {
   if (!state_->control) {
     state_->check_process();
+    if (!progress().is_of_this_thread())  // first, because making the communicator is collective
+      throw Error(ErrorCode::invalid_argument, std::string(on_another_thread), {.rank = rank().value, .host = host()});
     state_->control = state_->make_plain();
     state_->reach->add(*state_->control);
   }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -98,6 +99,25 @@ void fork_child(const World& world) {
   another->close();
 }
 
+/// Uses a group on each of two threads, at the same time.
+void use_threads(const World& world) {
+  lockstep::ProcessGroup first(world, {.wait = {.spins_before_yield = 0}});
+  lockstep::ProcessGroup second(world, {.wait = {.spins_before_yield = 0}});
+  std::atomic<int> wrong = 0;
+  const auto work = [&wrong](lockstep::ProcessGroup& group, int count) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    for (int round = 0; round < 50; ++round) {
+      values.assign(values.size(), 1);
+      group.communicator().all_reduce(values, values, ReduceOp::sum).wait();
+      if (values.back() != static_cast<float>(group.size()) || group.sum(round) != round * group.size()) ++wrong;
+    }
+  };
+  std::thread another([&] { work(second, 10'000); });
+  work(first, 7);
+  another.join();
+  if (wrong != 0) throw std::logic_error("wrong sums");
+}
+
 std::optional<lockstep::ProcessGroup> outside;
 std::optional<lockstep::Work> pending;
 
@@ -109,6 +129,7 @@ void behave(World& world, const std::string& manner) {
   }
   if (manner == "open") train(world);
   if (manner == "fork") fork_child(world);
+  if (manner == "threads") use_threads(world);
   if (manner == "outside" || manner == "pending")
     outside.emplace(world, lockstep::GroupOptions{.progress_thread = true});
   if (manner == "pending_inside") {

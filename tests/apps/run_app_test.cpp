@@ -38,6 +38,8 @@ TEST(Run, ClosesWhatTheBodyLeavesOpen) {
   expect_silent_success(probe("outside"), "a group that outlives the body");
 }
 
+TEST(Run, ThreadsWorkAtTheSameTimeWithAGroupEach) { expect_silent_success(probe("threads"), "two threads"); }
+
 TEST(Run, MayBeDoneWithoutAtTheNormalEndOfMain) {
   for (int ranks : {1, 2, 3}) expect_silent_success(probe("plain", ranks), std::to_string(ranks) + " ranks");
   expect_silent_success(probe("mpi"), "destructors after MPI_Finalize");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -162,6 +163,13 @@ TEST(LeafShares, AreConsecutiveInTheOrderOfRanks) {
     EXPECT_EQ(shares.ranks(), shares == LeafShares(6) ? 0 : 3);
   });
   EXPECT_EQ(divisions, 10);
+}
+
+TEST(LeafShares, OfMoreThanAnIntCountsAreRefused) {
+  const int most = std::numeric_limits<int>::max();
+  EXPECT_EQ(LeafShares(std::vector<int>{most - 1, 1}).total(), most);
+  EXPECT_THROW(LeafShares(std::vector<int>{most, 1}), Error);
+  EXPECT_THROW(LeafShares(std::vector<int>{1, 0}), Error);
 }
 
 TEST(LeafShares, CompareByTheLeavesOfEachRank) {

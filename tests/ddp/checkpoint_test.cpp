@@ -143,8 +143,8 @@ TEST(Checkpoint, OfAnotherProgramIsRefusedWithAllNamesThatDiffer) {
     const std::string message = message_of([&] { checkpoint.restore(); });
     for (const char* part :
          {"its tensor 'fc.weight' is float32 [3], the program's float32 [2]", "its tensor 'fc.bias' was not added",
-          "it lacks the tensor 'other'", "its tensor 'velocity' was not added", "it lacks the number 'extra'",
-          "its number 'epoch' was not added", "Nothing was changed"})
+          "it lacks the tensor 'other'", "its tensor 'velocity' was not added", "it lacks the number or text 'extra'",
+          "its number or text 'epoch' was not added", "Nothing was changed"})
       EXPECT_NE(message.find(part), std::string::npos) << part << '\n' << message;
     EXPECT_EQ(weight[0] + other[0] + static_cast<float>(best), 24);
   });
@@ -185,6 +185,81 @@ TEST(Checkpoint, WhatDiffersBetweenRanksIsRefusedOnAll) {
   });
 }
 
+TEST(Checkpoint, RestoresNumbersOfEveryTypeAndTexts) {
+  on_every_rank([](ProcessGroup& group) {
+    const SharedFolder folder(group);
+    bool flag = true;
+    std::int8_t tiny = -128;
+    std::uint16_t port = 65535;
+    unsigned natural = 4'000'000'000U;
+    long long wide = std::numeric_limits<long long>::min();
+    std::uint64_t widest = std::numeric_limits<std::uint64_t>::max();
+    float small = 0.1F;
+    double endless = -std::numeric_limits<double>::infinity();
+    std::string text = "a \"text\",\nof Zürich";
+    const auto add_all = [&](Checkpoint& checkpoint) {
+      checkpoint.add("flag", flag).add("tiny", tiny).add("port", port).add("natural", natural).add("wide", wide);
+      checkpoint.add("widest", widest).add("small", small).add("endless", endless).add("text", text);
+    };
+    {
+      Checkpoint checkpoint(group, folder / "run");
+      add_all(checkpoint);
+      (void)checkpoint.save(1);
+    }
+    flag = false;
+    tiny = 0;
+    port = 0;
+    natural = 0;
+    wide = 0;
+    widest = 0;
+    small = 0;
+    endless = 0;
+    text = "";
+    Checkpoint checkpoint(group, folder / "run");
+    add_all(checkpoint);
+    EXPECT_EQ(checkpoint.restore(), 1);
+    EXPECT_TRUE(flag);
+    EXPECT_EQ(tiny, -128);
+    EXPECT_EQ(port, 65535);
+    EXPECT_EQ(natural, 4'000'000'000U);
+    EXPECT_EQ(wide, std::numeric_limits<long long>::min());
+    EXPECT_EQ(widest, std::numeric_limits<std::uint64_t>::max());
+    EXPECT_EQ(small, 0.1F);
+    EXPECT_EQ(endless, -std::numeric_limits<double>::infinity());
+    EXPECT_EQ(text, "a \"text\",\nof Zürich");
+    text = "\xff";
+    EXPECT_NE(message_of([&] { (void)checkpoint.save(2); }).find("the text 'text' is not UTF-8"), std::string::npos);
+  });
+}
+
+TEST(Checkpoint, RefusesNumbersThatDoNotFitBeforeItChangesAnything) {
+  on_every_rank([](ProcessGroup& group) {
+    const SharedFolder folder(group);
+    std::int64_t first = 7;
+    std::int64_t second = std::int64_t{1} << 31;
+    double third = 0.5;
+    {
+      Checkpoint checkpoint(group, folder / "run");
+      checkpoint.add("first", first).add("second", second).add("third", third);
+      (void)checkpoint.save(1);
+    }
+    int one = 1;
+    int two = 2;
+    bool three = true;
+    Checkpoint checkpoint(group, folder / "run");
+    checkpoint.add("first", one).add("second", two).add("third", three);
+    const std::string message = message_of([&] { (void)checkpoint.restore("last"); });
+    EXPECT_NE(message.find("its 'second' is 2147483648, which does not fit the program's int32"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("its 'third' is the real number 0.500000, which does not fit the program's bool"),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(message.find("'first'"), std::string::npos) << message;
+    EXPECT_EQ(one, 1);
+    EXPECT_EQ(two, 2);
+  });
+}
+
 TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorOnAllRanksAndOlderOnesStay) {
   on_every_rank([](ProcessGroup& group) {
     const SharedFolder folder(group);
@@ -201,7 +276,8 @@ TEST(Checkpoint, ThatCannotBeWrittenIsAnErrorOnAllRanksAndOlderOnesStay) {
     EXPECT_EQ(number, 4);
     EXPECT_NE(message_of([&] { (void)checkpoint.save(-1); }).find("-1"), std::string::npos);
     std::vector<float> pair(2);
-    EXPECT_NE(message_of([&] { checkpoint.add("number", number); }).find("a number 'number'"), std::string::npos);
+    EXPECT_NE(message_of([&] { checkpoint.add("number", number); }).find("a number or text 'number'"),
+              std::string::npos);
     EXPECT_NE(message_of([&] { checkpoint.add("pair", pair, std::vector<std::int64_t>{3}); }).find("float32 [3]"),
               std::string::npos);
   });

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,6 +46,28 @@ TEST(ProcessGroup, HasCommunicatorsWithOrdersOfTheirOwn) {
     for (Work& work : under_way) work.wait();
     EXPECT_EQ(values, std::vector<double>(4, group.size()));
     another->close();
+  });
+}
+
+TEST(ProcessGroup, ShiftsValuesAlongALineAndARing) {
+  on_every_rank([](ProcessGroup& group) {
+    const int rank = group.rank();
+    const int ranks = group.size();
+    std::vector<int> seen(static_cast<std::size_t>(ranks));
+    seen[group.rank()] = rank;  // a rank is an index, and counts on from here as a number
+    const int next = (group.rank() + 1) % ranks;
+    const int previous = (group.rank() + ranks - 1) % ranks;
+    int got = -1;
+    group.communicator().send_recv(seen[group.rank()], next, got, previous);
+    EXPECT_EQ(got, previous);
+    // At the ends of a line there is nobody.
+    got = -1;
+    group.communicator().send_recv(rank, rank + 1 < ranks ? std::optional<Rank>(rank + 1) : std::nullopt, got,
+                                   rank > 0 ? std::optional<Rank>(rank - 1) : std::nullopt);
+    EXPECT_EQ(got, rank - 1);
+    int all = rank;
+    group.communicator().broadcast(all, ranks - 1).wait();
+    EXPECT_EQ(all, ranks - 1);
   });
 }
 

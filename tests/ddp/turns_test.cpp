@@ -76,7 +76,12 @@ TEST(Turns, LeaveTheGroupToItsThreadAlone) {
     on_another([&] {
       (void)model.finish(1);
       EXPECT_NE(message_of([&] { (void)group.communicator().barrier(); }).find("another thread"), std::string::npos);
+      EXPECT_NE(message_of([&] { (void)group.sum(1); }).find("group.take_turn()"), std::string::npos);
+      const auto turn = group.take_turn();
+      EXPECT_EQ(group.sum(1), group.size());
     });
+    auto fresh = group.split(0, 0);  // its second communicator, which sum() uses, is made on its thread only
+    on_another([&] { EXPECT_NE(message_of([&] { (void)fresh->sum(1); }).find("take_turn"), std::string::npos); });
   });
 }
 

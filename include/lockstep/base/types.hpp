@@ -15,9 +15,16 @@
 
 namespace lockstep {
 
-/// A process's number in a communicator, 0 ≤ value < size.
+/// A process's number in a communicator, 0 ≤ value < size. It converts from and to int, as in `values[group.rank()]`
+/// and `communicator.send(values, (group.rank() + 1) % group.size())`.
 struct Rank {
   int value = 0;
+
+  constexpr Rank() = default;
+  // NOLINTNEXTLINE(google-explicit-constructor): a rank is written as a number
+  constexpr Rank(int number) : value(number) {}  ///< the rank of this number
+  // NOLINTNEXTLINE(google-explicit-constructor): and used as one
+  constexpr operator int() const { return value; }  ///< its number
   friend constexpr auto operator<=>(const Rank&, const Rank&) = default;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,8 @@ class BackEnd;
 /// must live until its ranks have ended or agreed to continue, because other ranks may still read them, and messages
 /// that are under way may be written to them.
 ///
-/// Every operation @throws Error{invalid_argument} for negative counts, null data, unequal dtypes, partial overlap or a
+/// Every operation @throws Error{invalid_argument} for counts that are negative or more than memory can hold, numbers
+/// that are none of an enumeration's, null data, unequal dtypes, partial overlap or a
 /// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue if the back end
 /// takes no device memory; Error{invalid_argument} on another thread than the one that uses the `Progress`;
 /// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
@@ -137,6 +139,13 @@ class Communicator final {
   /// Overwrites `out` with the data that `from` sends to this rank. @throws and @cost as send
   Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});
 
+  /// Sends `in` to one rank and overwrites `out` with the data that another one sends to this rank, both at once, and
+  /// waits for both, as MPI_Sendrecv does. Without a rank (std::nullopt, as at the end of a line of ranks) nothing is
+  /// sent, or nothing received.
+  /// @throws as send and recv, and as Work::wait. @cost  the cost of a send and a recv, which overlap
+  void send_recv(ConstBuffer in, std::optional<Rank> to, Buffer out, std::optional<Rank> from,
+                 Queue queue = Queue::host(), std::string_view label = {});
+
   /// Starts any of these operations, described by its arguments.
   Work start(Collective collective);
   /// Submits several operations as one, in this order: the arguments of all are checked before the first begins, and no
@@ -159,7 +168,8 @@ class Communicator final {
   Prepared prepare(Collective collective);
 
   /// Allocates zeroed memory in which this back end's operations are fastest.
-  /// @throws std::bad_alloc; Error{device}
+  /// @throws std::bad_alloc; Error{invalid_argument} for a negative size; Error{unsupported} if the memory that the
+  ///         ranks of a node share has no room; Error{device | out_of_memory}
   Allocation allocate(Bytes bytes);
 
   /// Makes all operations of all ranks on this communicator fail, current and later ones, with this reason and this

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
@@ -14,9 +17,9 @@
 
 namespace lockstep {
 
-/// Saves and restores what a training loop of the program's own must not lose: parameters, tensors and numbers, by
-/// name. All ranks save and restore together; rank 0's values are saved, and all ranks get them, so the number of ranks
-/// may change. Checkpoints are folders `step-00000100` in the folder `checkpoints` of the run, of the form that
+/// Saves and restores what a training loop of the program's own must not lose: parameters, tensors, numbers and texts,
+/// by name. All ranks save and restore together; rank 0's values are saved, and all ranks get them, so the number of
+/// ranks may change. Checkpoints are folders `step-00000100` in the folder `checkpoints` of the run, of the form that
 /// docs/checkpoints.md describes: checksummed, and whole under their names after a crash at any instant.
 ///
 ///   lockstep::Checkpoint checkpoint(group, "runs/mine");
@@ -49,12 +52,24 @@ class Checkpoint {
   /// Adds a tensor of the program's own, such as a state of its optimizer. @throws as add_to_model
   Checkpoint& add(const std::string& name, const Buffer& tensor,
                   const std::optional<std::vector<std::int64_t>>& extents = std::nullopt);
-  /// Adds a number. @throws Error{invalid_argument} if another one has its name
-  Checkpoint& add(const std::string& name, std::int64_t& number);
-  /// The same.
-  Checkpoint& add(const std::string& name, int& number);
-  /// The same.
-  Checkpoint& add(const std::string& name, double& number);
+  /// Adds a whole number of any type, or a bool. A checkpoint does not keep the type: a number is restored if it fits
+  /// the program's type. @throws Error{invalid_argument} if another number or text has its name
+  template <std::integral T>
+  requires(!std::is_const_v<T>) Checkpoint& add(const std::string& name, T& number) {
+    return add_number(name, {&number,
+                             std::same_as<T, bool> ? Number::boolean
+                             : std::is_signed_v<T> ? Number::whole
+                                                   : Number::natural,
+                             sizeof number});
+  }
+  /// Adds a real number, a float or a double. @throws as for whole numbers
+  template <std::floating_point T>
+  requires(!std::is_const_v<T> && sizeof(T) <= sizeof(double)) Checkpoint& add(const std::string& name, T& number) {
+    return add_number(name, {&number, Number::real, sizeof number});
+  }
+  /// Adds a text in UTF-8, for instance the state of a generator of random numbers, which `operator<<` writes.
+  /// @throws as for numbers; `save` throws Error{invalid_argument} on every rank if the text is not UTF-8
+  Checkpoint& add(const std::string& name, std::string& text);
 
   /// Saves everything that was added, and returns when it is on disk. An older checkpoint of the same step is replaced.
   /// Collective. @param step  not negative
@@ -72,11 +87,20 @@ class Checkpoint {
   /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read it, with the file; Error{mismatch} on
   /// every
   ///         rank, before anything is changed, that names the tensors and numbers that were saved and not added, or
-  ///         added and not saved, or have other extents; Error{mismatch} as `save`
+  ///         added and not saved, have other extents, or do not fit the program's type; Error{mismatch} as `save`
   std::optional<std::int64_t> restore(const std::string& which = "auto");
 
  private:
   struct State;
+  /// A number of the program.
+  struct Number {
+    enum Kind { boolean, whole, natural, real };
+    void* memory;
+    Kind kind;
+    std::size_t bytes;
+  };
+  Checkpoint& add_number(const std::string& name, const Number& number);
+
   std::unique_ptr<State> state_;
 };
 

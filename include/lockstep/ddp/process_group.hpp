@@ -40,7 +40,8 @@ struct GroupOptions {
   /// processors.
   std::vector<int> gpus = {};
   /// The algorithm of the operations, one of `algorithm_names()`: "auto" takes the fastest one at each size, "mpi"
-  /// leaves the choice to the MPI library, and any other name is used at every size. In memory of a GPU, "auto" is
+  /// leaves the choice to the MPI library, also of what becomes of a NaN in a maximum or minimum and of integers that
+  /// overflow in a sum, and any other name is used at every size. In memory of a GPU, "auto" is
   /// NCCL's own choice, "ring", "tree" and "tree-order" can be asked for, and other names are refused.
   std::string algorithm = "auto";
   /// The file of a selection table for "auto". Rank 0 reads it. Empty: a cost model chooses.
@@ -88,7 +89,11 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// One thread uses a group, with all its communicators and all groups that were split from it; they share one
 /// `Progress`. It is the first thread that submits an operation; operations of another one are refused, unless it has
 /// the turn (`take_turn`), as a thread has in the calls of a `DataParallel`. Only `abort` may be called from any
-/// thread.
+/// thread. Threads that use groups at the same time have a group each, made on one thread in the same order on all
+/// ranks, and MPI is initialized with MPI_THREAD_MULTIPLE, as `World` does.
+///
+/// A group, its communicators and the `World` work in the process that made them. In a child of fork() their calls
+/// throw an Error{invalid_argument}, and their destructors do nothing.
 ///
 /// Move-only. The destructor closes the group at the normal end of a scope, if no operation is under way. Otherwise,
 /// and during stack unwinding, it does not wait for other ranks, and their operations fail.
@@ -188,7 +193,8 @@ class ProcessGroup {
   std::optional<ProcessGroup> split(std::optional<int> color, int key, const GroupOptions& options);
 
   /// Allocates zeroed memory where the group's operations are fastest, on its device.
-  /// @throws std::bad_alloc; Error{device}
+  /// @throws std::bad_alloc; Error{invalid_argument} for a negative size; Error{unsupported} if the memory that the
+  ///         ranks of a node share has no room; Error{device | out_of_memory}
   [[nodiscard]] Allocation allocate(Bytes bytes) const { return communicator().allocate(bytes); }
 
   /// The right of a thread to use the group.

@@ -55,9 +55,7 @@ Error NcclCommunicator::misuse(std::string_view operation, const std::string& wh
 /// while it changes.
 void NcclCommunicator::check_thread(std::string_view operation) const {
   check_process(operation);
-  if (!progress_->is_of_this_thread()) {
-    throw misuse(operation, "submitted on another thread than the one that uses this rank's communicators");
-  }
+  if (!progress_->is_of_this_thread()) throw misuse(operation, std::string(on_another_thread));
 }
 
 void NcclCommunicator::check_usable(std::string_view operation) {
