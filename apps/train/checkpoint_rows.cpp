@@ -78,9 +78,8 @@ std::vector<Option> weights_options(Options& o) {
            }},
       {.name = "eval-only",
        .domain = Switch{},
-       .help =
-           "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. With "
-           "--resume, the data set and all other options are those of the run",
+       .help = "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. "
+               "The data set and all other options are those of the run whose checkpoint it is",
        .otherwise = "no",
        .store = into(o.eval_only),
        .conflict = [&o](const OptionValues& given) { return conflict_of_eval_only(o, given); }}};

@@ -55,7 +55,7 @@ std::vector<OptionValues::Conflict> store_in(Options& options, OptionValues& val
 }
 
 /// Options of which a run has one or the other.
-constexpr std::array<std::array<std::string_view, 2>, 2> alternatives = {
+constexpr std::array<std::array<std::string_view, 2>, 2> one_or_the_other = {
     {{"batch", "batch-per-rank"}, {"warmup", "warmup-steps"}}};
 
 /// Adds the options of the run that is resumed to those of the user. What belongs to the machine or to one start of the
@@ -64,7 +64,7 @@ OptionValues with_options_of_run(const OptionValues& given, const OptionsOfRun& 
                                  const Registry& registry, Options& options) {
   OptionValues of_run = read_configuration(run.text, run.path, program);
   for (const char* other : {"device", "ops", "max-time", "weights", "partial-weights"}) of_run.remove(other);
-  for (const auto& names : alternatives)
+  for (const auto& names : one_or_the_other)
     if (given.has(names[0]) || given.has(names[1]))
       for (const std::string_view name : names) of_run.remove(std::string(name));
   for (;;) {
@@ -126,7 +126,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "words (crnn); top5_accuracy counts labels among the 5 likeliest classes. There is no mAP yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
-          "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must have "
+          "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must "
+          "have "
           "the same options; they compare them before they start.\n\n"
           "SIGUSR1 to any rank saves a checkpoint at the end of a step, and training goes on. SIGINT, SIGTERM, "
           "SIGHUP and SIGUSR2, and --max-time, save one and stop the run, with exit code 3. A second one of these "
@@ -155,7 +156,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
   if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
   const std::vector<OptionValues::Conflict> conflicts = store_in(options, values, registry);
   options.settings = settings_to_compare(values);
-  if (run == nullptr && values.has("resume")) return line;
+  if (run == nullptr && takes_options_of_run(options)) return line;
   OptionValues::refuse(conflicts);
   if (run != nullptr) options.options_file = run->path;
   require_data_to_evaluate(options, values);

@@ -84,21 +84,25 @@ inline bool continues_in_folder(const Options& o) {
   return o.resume == "last" || o.resume == "best" || o.resume == "auto";
 }
 
+/// Whether options that are not given are those of a run: of the one to resume, or of the one whose checkpoint has the
+/// weights to evaluate.
+inline bool takes_options_of_run(const Options& o) { return !o.resume.empty() || (o.eval_only && !o.weights.empty()); }
+
 struct CommandLine {
   Options options;
   std::string to_print;            ///< text for --help or --version instead of a run; otherwise empty
   std::vector<std::string> notes;  ///< about options that have no effect, or mean something else than they seem to
 };
 
-/// The file with the options of the run that --resume means.
+/// The file with the options of the run that --resume, or --weights beside --eval-only, means.
 struct OptionsOfRun {
   std::string path;  ///< empty: there is none
   std::string text;
 };
 
-/// Parses the command line. Options of the run that --resume means count where neither the command line nor --config
+/// Parses the command line. Options of a run (`takes_options_of_run`) count where neither the command line nor --config
 /// has them, except those of the machine (--device, --ops) and of one start (--max-time, --weights).
-/// @param run  null: not read yet; then it is not checked how options go together if there is --resume
+/// @param run  null: not read yet; then it is not checked how options go together if they are needed
 /// @throws UsageError that names the option, its value and the possible values
 CommandLine parse_options(int argc, char** argv, const Registry& registry = {}, const OptionsOfRun* run = nullptr);
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -60,11 +59,12 @@ void write_options(const World& world, const Options& options) {
   if (options.save_dir == no_save_dir || is_there) return;
   const Phase phase(world.group(), "writing the options of the run", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
-    std::ofstream file(options.checkpoints.folder / "options.conf");
-    file << "# Repeats the run: " << options.program
-         << " --config FILE\n# Continues it, by these options: " << options.program << " --save-dir DIR --resume\n"
-         << options.configuration;
-    if (!file.flush()) throw Error(ErrorCode::io, "cannot write options.conf in '" + options.save_dir + "'");
+    // A file that a crash or a full disk cuts would resume the run with other options.
+    SharedTextFile((options.checkpoints.folder / "options.conf").string()).update([&](const auto&) {
+      return "# Repeats the run: " + options.program +
+             " --config FILE\n# Continues it, by these options: " + options.program + " --save-dir DIR --resume\n" +
+             options.configuration;
+    });
   });
 }
 
@@ -145,9 +145,21 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
   return text;
 }
 
-/// Returns the folder of the run that --resume means, or nothing if --resume auto finds no checkpoint.
+/// Returns the folder of the run that a checkpoint belongs to, as far as its place says.
+std::filesystem::path run_of_checkpoint(const std::filesystem::path& checkpoint) {
+  return checkpoint.parent_path().parent_path();
+}
+
+/// Returns the folder of the run that --resume or --weights means, or nothing if --resume auto finds no checkpoint, or
+/// --weights names no file of one.
 /// @throws Error{io} if there is no such run or checkpoint
-std::filesystem::path folder_of_resumed(const Options& options) {
+std::filesystem::path folder_of_run(const Options& options) {
+  std::error_code ignored;
+  if (options.resume.empty()) {
+    const auto checkpoint = std::filesystem::absolute(options.weights).lexically_normal().parent_path();
+    const bool is_one = std::filesystem::exists(checkpoint / state::state_file_name, ignored);
+    return is_one ? run_of_checkpoint(checkpoint) : std::filesystem::path();
+  }
   if (options.resume == "auto") {
     const auto has_some = [](const std::filesystem::path& run) {
       return !run.empty() && !state::list_checkpoints(run).empty();
@@ -162,11 +174,9 @@ std::filesystem::path folder_of_resumed(const Options& options) {
                                    "--resume auto");
   }
   (void)state::locate_checkpoint(options.resume, options.save_dir);
-  std::error_code ignored;
   std::filesystem::path path = std::filesystem::absolute(options.resume).lexically_normal();
   if (std::filesystem::is_directory(state::checkpoints_of(path), ignored)) return path;
-  const std::filesystem::path checkpoint = path.has_filename() ? path : path.parent_path();  // without the last '/'
-  return checkpoint.parent_path().parent_path();
+  return run_of_checkpoint(path.has_filename() ? path : path.parent_path());  // without the last '/'
 }
 
 /// Resumes; if the run differs from that of the checkpoint, the error also names the file with the options of that run.
@@ -207,7 +217,7 @@ OptionsOfRun read_options_of_run(const World& world, const Options& options) {
   if (options.save_dir == no_save_dir && continues_in_folder(options)) return run;  // which is refused
   const Phase phase(world.group(), "reading the options of the run to resume", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
-    const std::filesystem::path folder = folder_of_resumed(options);
+    const std::filesystem::path folder = folder_of_run(options);
     const std::filesystem::path file = folder / "options.conf";
     std::error_code ignored;
     if (folder.empty() || std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found)

@@ -27,8 +27,10 @@ struct RunFiles {
 /// @throws Error{mismatch} on every rank if ranks have different paths
 std::string agreed_path(const World& world, const std::string& option, const std::string& mine);
 
-/// Reads the options of the run that --resume means. Rank 0 reads the file. Collective.
-/// @return on every rank, nothing if there is no such file, or if --resume auto finds no checkpoint
+/// Reads the options of the run that --resume, or --weights beside --eval-only, means. Rank 0 reads the file.
+/// Collective.
+/// @return on every rank, nothing if there is no such file, if --resume auto finds no checkpoint, or if --weights names
+///         no file of a checkpoint
 /// @throws Error{io} on every rank, also if there is no such run or checkpoint
 OptionsOfRun read_options_of_run(const World& world, const Options& options);
 

@@ -52,7 +52,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
   if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
   return run_app(program_name(argc, argv), world_options, [&](World& world) {
-    if (!command_line.options.resume.empty()) {
+    if (train::takes_options_of_run(command_line.options)) {
       require_same_start(world, program_name(argc, argv), mistake, command_line.options.settings);
       const train::OptionsOfRun run = train::read_options_of_run(world, command_line.options);
       try {

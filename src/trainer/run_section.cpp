@@ -73,6 +73,7 @@ RunState run_state_of(const state::StateFile& file) {
   // Older files lack it.
   if (file.sections.at(run_section).contains(evaluated_step_key))
     run.evaluated_step = file.integer(run_section, evaluated_step_key);
+  require_in_range(run.evaluated_step >= 0 && run.evaluated_step <= run.global_step, evaluated_step_key);
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}}) {
     const auto section = file.sections.find(name);
     if (section == file.sections.end()) continue;

@@ -106,9 +106,10 @@ TEST_F(Weights, AreEvaluatedOnAnyNumberOfRanksAsTheRunEvaluatedThem) {
       EXPECT_EQ(read_metrics(digits_.path("evaluation.jsonl")).back().at("steps"), 0);
     }
   }
+  fs::copy_file(model(), digits_.file("copy.safetensors"));
   for (const std::string& arguments :
-       {"--eval-only --resume " + folder() + "/checkpoints/last/",
-        digits_.arguments() + " --model resnet20 --eval-only --weights " + model().string()}) {
+       {"--eval-only --resume " + folder() + "/checkpoints/last/", "--eval-only --weights " + model().string(),
+        digits_.arguments() + " --model resnet20 --eval-only --weights " + digits_.path("copy.safetensors")}) {
     const auto result = run_train(2, arguments);
     EXPECT_EQ(result.exit_code, exit_success) << result.output;
     EXPECT_EQ(line_with(result.output, "test accuracy .*"), results.front())
