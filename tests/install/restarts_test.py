@@ -297,7 +297,7 @@ class Batch(unittest.TestCase):
         """@return the finished script, and whether the job was queued again"""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            for program, text in (("srun", SRUN), ("scancel", "#!/bin/sh\n"), ("scontrol", "#!/bin/sh\necho $1 >requeued\n")):
+            for program, text in (("srun", SRUN), ("train", "#!/bin/sh\n"), ("scancel", "#!/bin/sh\n"), ("scontrol", "#!/bin/sh\necho $1 >requeued\n")):
                 (folder / program).write_text(text)
                 (folder / program).chmod(0o755)
             slurm = {"SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "1",
