@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT TRAIN
+"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT READER
 
-The launcher and train are scripts, which note how they were started, and end as they are told. TRAIN reads the options for them.
+The launcher and train are scripts, which note how they were started, and end as they are told. READER is the train that reads the options for them.
 """
 import os
 import pathlib
@@ -14,7 +14,7 @@ import tempfile
 import time
 import unittest
 
-ROOT, TRAIN = pathlib.Path(sys.argv[1]), sys.argv[2]
+ROOT, READER = pathlib.Path(sys.argv[1]), sys.argv[2]
 HOST = os.uname().nodename
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "mpi-scripts"))
@@ -72,7 +72,7 @@ class Restarts(unittest.TestCase):
 
     def environment(self, **variables):
         return os.environ | {"MPIEXEC": str(self.folder / "mpirun"), "OMP_NUM_THREADS": "1",
-                             "PATH": f"{os.path.dirname(TRAIN)}:{os.environ['PATH']}"} | variables
+                             "PATH": f"{os.path.dirname(READER)}:{os.environ['PATH']}"} | variables
 
     def start(self, line, *plan, **variables):
         """@return the result, and the arguments of train at each start"""
@@ -297,7 +297,7 @@ class Batch(unittest.TestCase):
         """@return the finished script, and whether the job was queued again"""
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            for program, text in (("srun", SRUN), ("scancel", "#!/bin/sh\n"), ("scontrol", "#!/bin/sh\necho $1 >requeued\n")):
+            for program, text in (("srun", SRUN), ("train", "#!/bin/sh\n"), ("scancel", "#!/bin/sh\n"), ("scontrol", "#!/bin/sh\necho $1 >requeued\n")):
                 (folder / program).write_text(text)
                 (folder / program).chmod(0o755)
             slurm = {"SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1", "SLURM_CPUS_ON_NODE": "1",
