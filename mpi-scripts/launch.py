@@ -63,6 +63,7 @@ sys.path[0] = str(HERE if (HERE / "launch").is_dir() else HERE.parent / "share/l
 # pylint: disable=wrong-import-position
 from launch import command, job, restarts, session, slurm  # noqa: E402
 from launch.options import NAME, UsageError, hosts_of, parse, port_of, positive, spread  # noqa: E402
+from launch.printable import Printable  # noqa: E402
 from launch.reader import Refused, program_of, read  # noqa: E402
 
 OF_GIVEN_COMMANDS = {"max_restart", "min_ranks", "dry_run"}
@@ -132,6 +133,7 @@ def main():
 
 def guarded():
     """What main() returns; of an error that nobody expected, a line says what it is, and where."""
+    sys.stderr = Printable(sys.stderr)
     try:
         try:
             os.getcwd()

@@ -13,6 +13,7 @@ import time
 
 from launch import agents, checks
 from launch.options import UsageError
+from launch.printable import printable
 
 SECONDS_FOR_FACTS = 3  # for what may block on a host, such as a file system; a sound host answers within one
 SECONDS_PER_LINK = 0.05
@@ -172,7 +173,7 @@ class Report:
 
     def print(self, name, with_table):
         if with_table:
-            print(table(self.answers, self.plan))
+            print(printable(table(self.answers, self.plan)))
         hosts_of = {}
         for finding in self.findings:
             hosts_of.setdefault((finding.fails, finding.what), []).append(finding.host)

@@ -195,6 +195,7 @@ class Launch(unittest.TestCase):
 
     def test_mistakes(self):
         for line, message in (("--frob 3 train", "there is no option '--frob'"),
+                              ("--fr\x1b]0;x\a\u202e 3 train", "there is no option '--fr?]0;x??'"),
                               ("-np 0 train", "-np 0: give a number from 1 on"),
                               ("-np", "-np needs a value"),
                               ("-np 2", "which program?"),
