@@ -68,7 +68,7 @@ sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
   return address;
 }
 
-std::string random_word() {
+std::string secret_word() {
   std::random_device random;
   std::ostringstream word;
   word << std::hex << random() << random();
@@ -100,7 +100,7 @@ std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
 /// Nobody else can take the name before, because it has a random word.
 Descriptor open_unix_socket() {
   Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + random_word();
+  const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + secret_word();
   const auto [address, length] = unix_address(name);
   const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0) return {};
@@ -210,7 +210,7 @@ std::vector<std::string> own_addresses() {
   return found;
 }
 
-SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(random_word()) {
+SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(secret_word()) {
   Address address{.secret = secret_};
   const bool is_local = all_on_this_host(read_environment());
   const std::string host = is_local ? "127.0.0.1" : "0.0.0.0";
