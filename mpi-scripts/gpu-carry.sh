@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fills carry (ignored by git) with what a machine with a GPU needs on which nothing can be installed: in carry/packages the
-# Debian packages that lockstep is built with, which gpu-check.sh and gpu-short.sh unpack there, into carry/usr; packed they are
+# Fills build/carry with what a machine with a GPU needs on which nothing can be installed: in build/carry/packages the
+# Debian packages that lockstep is built with, which gpu-check.sh and gpu-short.sh unpack there, into build/carry/usr; packed they are
 # a seventh of the size. Run it on the same Debian release.
 #   gpu-carry.sh [--run] [--programs [--old COMMIT] [--no-build]]
 #     --run          only the packages that programs need that were built elsewhere (gpu-check.sh --no-build, gpu-short.sh)
-#     --programs     also carry/programs.tar.xz: what gpu-short.sh runs, built by the preset cuda for an H100 (sm_90), stripped
+#     --programs     also build/carry/programs.tar.xz: what gpu-short.sh runs, built by the preset cuda for an H100 (sm_90), stripped
 #     --old COMMIT   also train of that commit, which train is compared with (the one that docs/gpu-results.md measured last)
 #     --no-build     take the programs as they are in build/cuda and in build/older
 # NOW and BEFORE name other folders of built programs than these two, for instance the same one twice. KERNELS names the choices
@@ -43,8 +43,8 @@ carry_packages() {
       libboost-program-options1.74-dev libboost1.74-dev libboost-context-dev libboost-context1.74-dev libdnnl-dev libssl-dev
       libgtest-dev googletest zlib1g-dev nlohmann-json3-dev)
   fi
-  mkdir -p carry/packages
-  (cd carry/packages && apt-get -q download "${wanted[@]}")
+  mkdir -p build/carry/packages
+  (cd build/carry/packages && apt-get -q download "${wanted[@]}")
 }
 
 # build_in FOLDER TARGET...   programs of the sources there
@@ -96,15 +96,15 @@ carry_programs() {
   else
     echo "No kernel choices of an earlier run are here: the first one there measures its own."
   fi
-  tar -C "$packed" -c . | xz -T0 -9 >carry/programs.tar.xz
+  tar -C "$packed" -c . | xz -T0 -9 >build/carry/programs.tar.xz
   local bytes
-  bytes=$({ files '*' && find carry -type f -print0; } | du -bc --files0-from=- | tail -n1 | cut -f1)
-  echo "The repository's files and carry have $((bytes >> 20)) MiB."
-  [ "$bytes" -le $((most_mib << 20)) ] || fail "that is more than $most_mib MiB; $(du -sh carry/* | tr '\n\t' ', ')"
+  bytes=$({ files '*' && find build/carry -type f -print0; } | du -bc --files0-from=- | tail -n1 | cut -f1)
+  echo "The repository's files and build/carry have $((bytes >> 20)) MiB."
+  [ "$bytes" -le $((most_mib << 20)) ] || fail "that is more than $most_mib MiB; $(du -sh build/carry/* | tr '\n\t' ', ')"
 }
 
-rm -rf carry
-mkdir -p carry
+rm -rf build/carry
+mkdir -p build/carry
 carry_packages
 [ -z "$programs" ] || carry_programs
-du -sh carry
+du -sh build/carry

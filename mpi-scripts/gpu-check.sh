@@ -7,7 +7,7 @@
 # stages are tests, comm, train, speed, which needs a python3 that imports torch, and sanitizer; all unless some are named.
 # It takes an hour; gpu-short.sh does in two times five minutes what is worth most.
 # Nothing is installed. Where the packages of install-deps.sh are not, a folder made by gpu-carry.sh takes their place:
-#   LOCKSTEP_PREFIX=carry/usr mpi-scripts/gpu-check.sh
+#   LOCKSTEP_PREFIX=build/carry/usr mpi-scripts/gpu-check.sh
 # Where the loader finds no NCCL or cuDNN, those of the python3 that imports torch are taken.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source mpi-scripts/gpu-common.sh

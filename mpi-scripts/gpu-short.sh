@@ -7,7 +7,7 @@
 #     --reserve N    no step is begun when fewer seconds than this are left (90)
 #     --device cpu   a rehearsal where there is no GPU: small models; steps that need a GPU or its tools say so
 #     --small        small models on cuda, too, for a rehearsal on emulated GPUs (tests/emulated_gpu)
-#     --programs DIR what to run (the programs in carry/programs.tar.xz, else build/cuda)
+#     --programs DIR what to run (the programs in build/carry/programs.tar.xz, else build/cuda)
 #     --list         print the steps, with the seconds that each may take, and end
 # A step that fails or takes too long does not keep the others from running. Steps that are named run, whatever ran before;
 # without names, those that have no result yet, so a second call goes on where the first one ended. Results are in
@@ -25,6 +25,6 @@ case " $* " in
     use_built_nccl
     ;;
 esac
-if [ -d carry/packages ] && ! command -v mpirun >/dev/null; then LOCKSTEP_PREFIX=${LOCKSTEP_PREFIX:-carry/usr}; fi
+if [ -d build/carry/packages ] && ! command -v mpirun >/dev/null; then LOCKSTEP_PREFIX=${LOCKSTEP_PREFIX:-build/carry/usr}; fi
 [ -z "${LOCKSTEP_PREFIX:-}" ] || use_prefix "$LOCKSTEP_PREFIX"
 exec python3 mpi-scripts/gpu_short.py --began "$began" "$@"

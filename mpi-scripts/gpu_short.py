@@ -18,7 +18,7 @@ import compare_gpu
 import kernel_budget
 
 STATE = pathlib.Path("build/gpu-short")
-PACKED = pathlib.Path("carry/programs.tar.xz")
+PACKED = pathlib.Path("build/carry/programs.tar.xz")
 RESULTS = ["steps.jsonl", "log.txt", "kernels.txt", "kernels-old.txt", "kernels-contest.txt", "ncu.csv", "budget.txt"]  # at most 8
 MOST_BYTES = 16 << 20  # of a file of results
 MOST_OF_A_LOG = 200_000  # characters of one program

@@ -113,10 +113,10 @@ class Short(unittest.TestCase):
         self.assertEqual(len(self.starts()), 2)
 
     def test_takes_along_what_was_packed(self):
-        (self.folder / "carry").mkdir()
+        (self.folder / "build/carry").mkdir(parents=True, exist_ok=True)
         shutil.copy(self.programs / "train", self.programs / "capture_test")
         (self.programs / "kernels.txt").write_text("of the last run\n")
-        subprocess.run(["tar", "-C", self.programs, "-cJf", self.folder / "carry/programs.tar.xz", "."], check=True)
+        subprocess.run(["tar", "-C", self.programs, "-cJf", self.folder / "build/carry/programs.tar.xz", "."], check=True)
         (self.folder / "plan").write_text("")
         command = [self.folder / "mpi-scripts/gpu-short.sh", "--device", "cpu", "sha"]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
