@@ -242,6 +242,17 @@ int evaluate_only(trainer::Trainer& trainer, ProcessGroup& group, std::int64_t s
   return exit_success;
 }
 
+/// Sets the options that follow from the data, and returns the length of the run.
+observe::RunLength fit_to_data(Options& options, const LoadedData& loaded) {
+  const data::Dataset& train = *loaded.data.train;
+  options.trainer.data_fingerprint = loaded.fingerprint;
+  if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm
+    options.trainer.batch.value = std::min(options.trainer.batch.value, train.size());
+  const observe::RunLength run = length_of(options.trainer, train);
+  if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);
+  return run;
+}
+
 }  // namespace
 
 int run_session(World& world, const Options& given, const Registry& registry) {
@@ -257,12 +268,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   voice.phase("loading " + options.dataset);
   const LoadedData loaded = load_data(world, options, registry.datasets);
   const data::DatasetPair& data = loaded.data;
-  options.trainer.data_fingerprint = loaded.fingerprint;
-  if (options.eval_only)  // which takes no step, so that any batch will do
-    options.trainer.batch.value = std::min(options.trainer.batch.value, data.train->size());
+  const observe::RunLength run = fit_to_data(options, loaded);
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
-  const observe::RunLength run = length_of(options.trainer, *data.train);
-  if (!options.eval_only) options.trainer.schedule.warmup_steps = warmup_of(options, run);
   const int threads = threads_of_this_rank(options, world, node);
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const bool by_shards = options.trainer.shards > 0;

@@ -150,27 +150,6 @@ TEST(Checkpoint, OfAnotherProgramIsRefusedWithAllNamesThatDiffer) {
   });
 }
 
-TEST(Checkpoint, ANumberThatDoesNotFitIsRefused) {
-  on_every_rank([](ProcessGroup& group) {
-    const SharedFolder folder(group);
-    {
-      std::int64_t largest = std::numeric_limits<int>::max();
-      std::int64_t larger = largest + 1;
-      Checkpoint checkpoint(group, folder / "run");
-      checkpoint.add("fits", largest).add("seen", larger);
-      (void)checkpoint.save(5);
-    }
-    int fits = 3;
-    int seen = 4;
-    Checkpoint checkpoint(group, folder / "run");
-    checkpoint.add("fits", fits).add("seen", seen);
-    const std::string message = message_of([&] { checkpoint.restore(); });
-    EXPECT_NE(message.find("its number 'seen' is 2147483648"), std::string::npos) << message;
-    EXPECT_EQ(message.find("'fits'"), std::string::npos) << message;
-    EXPECT_EQ(fits + seen, 7);
-  });
-}
-
 TEST(Checkpoint, WhatDiffersBetweenRanksIsRefusedOnAll) {
   on_every_rank([](ProcessGroup& group) {
     if (group.size() == 1) return;
