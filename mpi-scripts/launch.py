@@ -39,8 +39,7 @@ Standard error passes through, line by line. A line that the program has written
 job has ended, or for 5 seconds, so that it stands below the boxes that mpirun prints; the root cause comes first among these.
 The command has a session of its own, so that it does not end with the terminal, and /dev/null as its input. SIGTERM, SIGINT, SIGTSTP,
 SIGUSR1 and SIGUSR2 are passed on, SIGHUP as SIGTERM, unless they are ignored, as nohup does with SIGHUP. The exit code is the command's.
-A command line that cannot be understood ends
-with 2, before anything is started, and a failed check with 1.
+A command line that cannot be understood ends with 2, before anything is started, and a failed check with 1.
 """
 import os
 import pathlib
@@ -106,7 +105,7 @@ def own_run(options, words, signals):
 def main():
     words = sys.argv[1:]
     if not words or words[0] in ("-h", "--help"):
-        print(__doc__)
+        print(__doc__.replace("launch.sh", NAME) if os.path.basename(sys.argv[0]) == NAME else __doc__)
         return 0 if words else 2
     try:
         options, rest = parse(words) if not is_launcher(words[0]) else ({}, words)

@@ -25,6 +25,12 @@ PROGRAMS = {
         --amp_level O1 | --profiler_options x | --data_format NCHW | --repeats 2 | --opts lr=0.2 | --use_multilabel |
         --to_static_training | --output_op argmax | --input_shape 1 | --for_fd | --model_path m | --aug_eval |
         --scales 1.0 | --flip_horizontal | --flip_vertical | --is_slide | --crop_size 512 | --stride 4 | --auc_roc""",
+    "PaddleClas tools/train.py": """
+        -c CONF | -o Global.epochs=2 | -o Global.device=cpu | -o Global.output_dir=x | -o Global.pretrained_model=x |
+        -o Global.save_interval=1 | -o Global.checkpoints=x | -o Global.print_batch_step=10 | -o Global.eval_during_train=True |
+        -o Arch.name=lenet | -o Optimizer.name=Momentum | -o Optimizer.lr.learning_rate=0.01 |
+        -o DataLoader.Train.dataset.name=ImageNetDataset | -o DataLoader.Train.sampler.batch_size=8 |
+        -o DataLoader.Train.loader.num_workers=4 | -p x""",
     "PaddleOCR tools/program.py": """
         -c CONF | -o Global.epoch_num=2 | -o Global.save_model_dir=x | -o Global.pretrained_model=x |
         -o Global.checkpoints=x | -o Global.print_batch_step=10 | -o Optimizer.lr.learning_rate=0.01 |

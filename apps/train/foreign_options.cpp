@@ -30,7 +30,8 @@ constexpr Row rows[] = {
     {"weight-decay", {}, "decay wd l2-decay"},
     {"seed", {}, "random-seed manual-seed"},
     {"data-dir", {}, "data-path data-root dataset-root dataset-dir data-folder"},
-    {"model", {}, "arch architecture model-name"},
+    {"model", {}, "arch architecture model-name Arch.name Architecture.name"},
+    {"optimizer", {}, "Optimizer.name"},
     {"accumulate",
      {},
      "gradient-accumulation-steps accum-iter accumulation-steps accumulate-grad-batches backward-passes-per-step "
@@ -52,7 +53,7 @@ constexpr Row rows[] = {
     {{}, "use --resume auto, which takes the newest good checkpoint of --save-dir", "resume-training auto-resume"},
     {"save-dir", {}, "save-model-dir output-dir output checkpoint-dir ckpt-dir save-path"},
     {"save-steps", "in PaddleSeg it counts steps; --save-interval N counts epochs", "save_interval"},
-    {"save-interval", {}, "save-epoch-step snapshot-epoch save-period save-freq"},
+    {"save-interval", {}, "Global.save_interval save-epoch-step snapshot-epoch save-period save-freq"},
     {{},
      "use --save-steps N for steps, or --save-interval N for epochs",
      "snapshot-iter save-every checkpoint-interval ckpt-interval"},
@@ -135,7 +136,8 @@ constexpr Row rows[] = {
      "use --dataset NAME and, where it is read from files, --data-dir DIR; lockstep reads the formats of MNIST and "
      "CIFAR-10. A data set of your own is added in C++ (examples/own_model.cpp)",
      "data -d data-cfg train-dataset val-dataset dataset-type train-path val-path train-root val-root annotations "
-     "data-config train-dir val-dir train-data anno-path image-dir"},
+     "data-config train-dir val-dir train-data anno-path image-dir dataset.name Train.dataset.name Eval.dataset.name "
+     "DataLoader.Train.dataset.name DataLoader.Eval.dataset.name"},
     {{},
      "lockstep has no model files; use --model NAME, and --config FILE for a file of options. A model of your own is "
      "added in C++ (examples/own_model.cpp)",

@@ -255,6 +255,17 @@ trainer::CheckpointOptions checkpoint_options(const Options& options, const ops:
   return checkpoints;
 }
 
+/// Says how a run that is complete may go on; nothing of another one.
+std::string complete_text(const trainer::Trainer& trainer, const Options& options) {
+  if (trainer.state().global_step < trainer.total_steps()) return {};
+  const std::int64_t steps = options.trainer.steps;
+  const bool by_steps = steps != 0 && steps == trainer.total_steps();
+  return "nothing is left to train: to train on, give a larger " +
+         (by_steps ? "--steps than " + std::to_string(steps)
+                   : "--epochs than " + std::to_string(options.trainer.epochs)) +
+         '\n';
+}
+
 std::string resume(trainer::Trainer& trainer, const Options& options) {
   if (options.resume.empty()) return {};
   const trainer::Trainer::Resumed resumed = resume_or_say_how(trainer, options);
@@ -271,7 +282,7 @@ std::string resume(trainer::Trainer& trainer, const Options& options) {
   return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
          std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
          std::to_string(trainer.total_steps()) + " steps done\n" + others + changes_since(resumed.notes, options) +
-         '\n';
+         complete_text(trainer, options) + '\n';
 }
 
 std::string load_weights(const World& world, trainer::Trainer& trainer, const Options& options) {

@@ -24,6 +24,8 @@ PR_SET_PDEATHSIG = 1  # of prctl
 SCREEN = 10  # lines: what stands above more is not seen
 DETAIL = b"  | "  # begins the lines that explain a line of the program above them
 FURTHER = b"  "  # begins further mistakes of a command line
+GOES_ON = b"; training goes on"  # of a warning, which is late and wrong below the last lines of the run
+NOT_SAVED = 5  # exit code of train
 
 
 @dataclasses.dataclass
@@ -156,9 +158,10 @@ class Errors:
     def take(self, line):
         explains = line.startswith(DETAIL) or (self.was_own and line.startswith(FURTHER))
         self.was_own = line.split(b": ")[0] in self.names or (explains and self.held != [])
-        if not self.was_own:
+        if not self.was_own or GOES_ON in line:
             self.others.append(line)
             show([line])
+            self.was_own = False
             return
         self.said.add(line)
         if explains:
@@ -219,6 +222,8 @@ def run(command, signals, log_dir=None, listed=lambda name: name):
     signals.job = None
     code = code if code >= 0 else 128 - code
     found = errors.why() if code != 0 else None
+    if found and not found.line and code == NOT_SAVED and b"train" in errors.names:
+        found.text += ": the final state is in no checkpoint, for the reason that the line 'not saved: …' of the run gives"
     if not signals.told_to_end:
         show_tail(found, log_dir, listed(found.host) if found and found.host else None, errors.said)
     if found and found.line:  # the cause comes first, and once, unless it is off the screen then

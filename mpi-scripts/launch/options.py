@@ -21,6 +21,8 @@ TRAINS = re.compile(r"(.*[_.-])?train([_.-].*)?\.py")
 EVALUATES = re.compile(r"(e?val|validate|evaluate|validation|evaluation)([_.-].*)?\.py")
 LAUNCHES = re.compile(r"(torch|paddle)\..*|.*\.launch")  # Python's modules that start others
 FLAG_OF_PYTHON = re.compile(r"-[bBdEiIOPqRsSuvx]+")
+RANKS = r"[1-9]\d{0,6}"
+VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 SECONDS = 10  # for a file of hosts, which may be a pipe
 LONGEST = 1 << 20  # bytes of it
 
@@ -48,7 +50,7 @@ def without_foreign_launcher(words):
 
 
 def positive(name, text):
-    if not re.fullmatch(r"[1-9]\d{0,6}", text, re.ASCII):
+    if not re.fullmatch(RANKS, text, re.ASCII):
         raise UsageError(f"{name} {text}: give a number from 1 on")
     return int(text)
 
@@ -81,6 +83,8 @@ def parse(words):
         words = without_foreign_launcher(words)
     if not words:
         raise UsageError("which program? For instance: train --model lenet")
+    if VARIABLE.fullmatch(words[0]):
+        raise UsageError(f"{words[0]}: write variables of the environment before {NAME}, as in: {words[0].partition('=')[0]}=… {NAME} …")
     return options, words
 
 
@@ -119,21 +123,24 @@ def hosts_of(options):
     """Pairs of each host and its number of ranks, which is None where nobody has said it."""
     entries = []
     if "hostfile" in options:
-        lines = text_of(options["hostfile"]).splitlines()
-        entries = [re.sub(r"\s+(slots|max_slots)\s*=\s*", ":", line.split("#")[0].strip()) for line in lines]
+        entries = [line.split("#")[0] for line in text_of(options["hostfile"]).splitlines()]
     if "hosts" in options:
         if entries:
             raise UsageError(f"{options['hosts'][0]} and {options['hostfile'][0]}: give one of the two")
         entries = options["hosts"][1].split(",")
+    listed = options.get("hosts", options.get("hostfile"))
+    said = " ".join(listed) if "hostfile" in options else listed[0] if listed else ""
     hosts = []
     for entry in filter(None, (entry.strip() for entry in entries)):
-        host, _, slots = entry.partition(":")
+        host, _, slots = re.sub(r"\s+(slots|max_slots)\s*=\s*", ":", entry).partition(":")
+        slots = slots.split(":")[0]
         if not re.fullmatch(r"[\w.-]+", host):
-            raise UsageError(f"{entry[:80]!r} is no host: write NAME or NAME:RANKS")
+            raise UsageError(f"{said}: {entry[:80]!r} is no host: write NAME or NAME:RANKS")
+        if slots and not re.fullmatch(RANKS, slots, re.ASCII):
+            raise UsageError(f"{said}: {entry[:80]!r}: give host {host} a number of ranks from 1 on")
         if host in (known for known, _ in hosts):
             raise UsageError(f"host {host} is listed twice: write {host}:N for N ranks")
-        hosts.append((host, positive(host, slots.split(":")[0]) if slots else None))
-    listed = options.get("hosts", options.get("hostfile"))
+        hosts.append((host, int(slots) if slots else None))
     if listed and not hosts:
         raise UsageError(f"{' '.join(listed)}: there are no hosts in it; leave it out to start all ranks on this host")
     if "nodes" in options:

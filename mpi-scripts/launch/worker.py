@@ -8,15 +8,24 @@ rank does not end them before the last line; they end with the stream, or a seco
 Rank 0's lines are also shown, and of the other ranks what the program says about errors: lines that begin with its name, and what
 explains them. LOCKSTEP_OWN_LOG tells the program that it has a log of its own.
 """
+from launch.options import NAME
 
 # bash -c LINES NAME PID RANK LOG WHICH PROGRAM
 LINES = r'''
 trap "" HUP INT TERM USR1 USR2 PIPE
 export TZ=UTC0
 exec 3>>"$3"
+complained=
+complain() {
+  [ -z "$complained" ] || return
+  complained=yes
+  why=$(printf "\n" 2>&1 >&3)
+  printf "@NAME@: warning: rank %s on %s: cannot write %s%s; free space on this file system, or choose another --log_dir. %s\n" \
+    "$2" "$HOSTNAME" "$3" "${why:+: ${why##*: }}" "The run goes on, and this log lacks lines" >&2
+}
 write() {
   now=${EPOCHREALTIME:-$(date +%s.%N)}
-  printf "%(%FT%T)T.%.3sZ rank %s on %s: %s\n" "${now%[.,]*}" "${now#*[.,]}" "$2" "$HOSTNAME" "$line" >&3
+  printf "%(%FT%T)T.%.3sZ rank %s on %s: %s\n" "${now%[.,]*}" "${now#*[.,]}" "$2" "$HOSTNAME" "$line" 2>/dev/null >&3 || complain "$@"
   if [[ $4 == all || $line == "$5: "* || $line == "  | "* ]]; then printf "%s\n" "$line" 2>/dev/null; fi
 }
 rest=
@@ -38,8 +47,13 @@ line=$rest
 WORKER = r'''
 rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}
 log=$1/workerlog.$rank
-mkdir -p "$1" || exit
-[ "$2" = append ] || : >"$log" || exit
+fail() {
+  printf "@NAME@: rank %s on %s: io: cannot write %s: %s; choose a --log_dir that can be written\n" "$rank" "$HOSTNAME" "$1" "${2##*: }" >&2
+  exit 1
+}
+why=$(mkdir -p "$1" 2>&1) || fail "$1" "$why"
+why=$( (: >>"$log") 2>&1) || fail "$log" "$why"
+[ "$2" = append ] || : >"$log"
 shift 2
 shown=errors
 [ "$rank" != 0 ] || shown=all
@@ -48,4 +62,4 @@ lines() { exec setsid bash -c "$script" lines "$@"; }
 script='@LINES@'
 exec > >(lines $$ "$rank" "$log" "$shown" "${1##*/}") 2> >(lines $$ "$rank" "$log" "$shown" "${1##*/}" >&2)
 exec "$@"
-'''.replace("@LINES@", LINES)
+'''.replace("@LINES@", LINES).replace("@NAME@", NAME)

@@ -144,7 +144,8 @@ void check_magic(const Reader& reader, std::uint32_t magic, std::uint32_t dimens
   const std::uint32_t found_type = magic >> 8 & 0xff;
   if (magic >> 16 != 0 || found_type < 0x08 || found_type > 0x0e) reader.fail("is not an IDX file" + numbers);
   if (found_type != unsigned_byte_magic >> 8) reader.fail("holds elements that are not unsigned bytes" + numbers);
-  reader.fail("holds " + kind(found_dimensions) + " where " + kind(dimensions) + " are expected" + numbers);
+  reader.fail("holds " + kind(found_dimensions) + " where " + kind(dimensions) + " are expected" + numbers +
+              "; perhaps two files have each other's name: fetch it again");
 }
 
 std::vector<std::int64_t> read_sizes(Reader& reader, int dimensions) {
@@ -233,7 +234,7 @@ Images read_part(const fs::path& dir, const std::string& part) {
   if (images.sizes[0] != labels.sizes[0])
     throw Error(ErrorCode::corrupt, image_path.string() + " holds " + std::to_string(images.sizes[0]) + " images but " +
                                         label_path.string() + " holds " + std::to_string(labels.sizes[0]) +
-                                        " labels; they do not belong together");
+                                        " labels; they do not belong together: fetch both again");
   Images result{.name = "mnist", .shape = {1, images.sizes[1], images.sizes[2]}};
   result.images = std::move(images.bytes);
   result.labels.assign(labels.bytes.begin(), labels.bytes.end());

@@ -130,7 +130,9 @@ class Launch(unittest.TestCase):
                 file.write_bytes(content)
                 self.expect(f"--hostfile {file} ./own", f"mpirun -H {hosts} -np {2 + (b'2 max' in content)} --bind-to none -x PATH ./own")
             for content, message in ((b"", "there are no hosts in it"), (b"# node1\n\n", "there are no hosts in it"), (b"\xff\x00", "is no host"),
-                                     (b"a\x1b[2J\n", r"'a\x1b[2J' is no host"), (b"#" * (2 << 20), "is longer than")):
+                                     (b"a\x1b[2J\n", r"'a\x1b[2J' is no host"), (b"#" * (2 << 20), "is longer than"),
+                                     (b"a b slots=2\n", f"--hostfile {file}: 'a b slots=2' is no host"),
+                                     (b"a slots=x\n", f"--hostfile {file}: 'a slots=x': give host a a number of ranks")):
                 file.write_bytes(content)
                 self.refuse(f"--hostfile {file} -np 16 train", message)
             self.refuse(f"--hostfile {folder} train", "Is a directory")
@@ -197,6 +199,7 @@ class Launch(unittest.TestCase):
         for line, message in (("--frob 3 train", "there is no option '--frob'"),
                               ("--fr\x1b]0;x\a\u202e 3 train", "there is no option '--fr?]0;x??'"),
                               ("-np 0 train", "-np 0: give a number from 1 on"),
+                              ("-np 2 CUDA_VISIBLE_DEVICES=0,1 train", "CUDA_VISIBLE_DEVICES=0,1: write variables of the environment before"),
                               ("-np", "-np needs a value"),
                               ("-np 2", "which program?"),
                               ("--nnodes 2 train", "--nnodes 2 needs the hosts' names: add --hosts with 2 of them"),

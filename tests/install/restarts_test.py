@@ -48,6 +48,9 @@ case $1 in
      echo "train: rank 1 on $HOSTNAME: io: no space left" >&2
      for i in 1 2 3 4 5 6; do echo "  | frame of rank 1" >&2; done
      sleep 0.3; echo BOX >&2; exit 1 ;;
+  full)
+     echo "train: no checkpoint of step 8: no space left; training goes on" >&2
+     sleep 0.3; echo BOX >&2; printf "  Process name: [[1,1],0]\n  Exit code:    5\n" >&2; exit 5 ;;
   usage) printf "train: --bacth: none\n  --foo: none\n" >&2; sleep 0.3; echo BOX >&2; exit 2 ;;
   0) ;;
   *) echo "train: rank 0 on h1: transport: lost (peer rank 1)" >&2
@@ -222,6 +225,24 @@ class Restarts(unittest.TestCase):
     def test_further_mistakes_of_a_command_line_stay_below_the_first(self):
         result, _ = self.start("-n 2 train", "usage")
         self.assertEqual(result.stderr.splitlines(), ["BOX", "train: --bacth: none", "  --foo: none"])
+
+    def test_a_warning_does_not_come_after_the_run(self):
+        result, _ = self.start("-n 2 train", "full")
+        lines = result.stderr.splitlines()
+        self.assertEqual(lines[:2], ["train: no checkpoint of step 8: no space left; training goes on", "BOX"])
+        self.assertRegex(lines[-1], "^lockstep-launch: rank 0 ended with exit code 5: the final state is in no checkpoint")
+
+    def test_a_log_that_cannot_be_written(self):
+        for name in ("file", "starts"):
+            (self.folder / name).touch()
+        result, starts = self.start("--log_dir file -n 1 train", 0)
+        self.assertEqual((result.returncode, starts), (1, []))
+        self.assertRegex(result.stderr, rf"^lockstep-launch: rank 0 on {HOST}: io: cannot write \S+/file: File exists; choose a --log_dir")
+        (self.folder / "full").mkdir()
+        (self.folder / "full/workerlog.0").symlink_to("/dev/full")
+        result, _ = self.start("--log_dir full -n 1 train", 1)
+        self.assertEqual(result.stderr.count("warning:"), 1, result.stderr)
+        self.assertRegex(result.stderr, rf"warning: rank 0 on {HOST}: cannot write \S+/workerlog.0: No space left on device; free space")
 
     def test_no_line_is_shown_twice(self):
         """Rank 1 says why it failed, which is in its log, too."""

@@ -569,6 +569,8 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   EXPECT_EQ(parse("--Optimizer.base_lr=0.5 --seed 3").options.trainer.schedule.peak, 0.5);
   EXPECT_FALSE(parse("--use-sync-bn no --nesterov").options.trainer.sync_batch_norm);
   EXPECT_EQ(parse("--metrics=-m -o seed=4 epoch=2 --iters 9").options.trainer.epochs, 2);
+  EXPECT_EQ(parse("-o Arch.name=resnet20 Optimizer.name=adamw").options.model, "resnet20");
+  expect_mistake("-o DataLoader.Train.dataset.name=x", {"DataLoader.Train.dataset.name: use --dataset NAME"});
   expect_mistake("--auto_resume", {"--auto_resume: use --resume auto"});
   EXPECT_EQ(parse("--pretrain_weights x.safetensors").options.weights, "x.safetensors");
   EXPECT_EQ(parse("--weights= --seed 4").options.weights, "") << "as with YOLOv5, there are none then";
@@ -592,11 +594,12 @@ TEST(Foreign, WhatIsNotNeededOrMeansSomethingElseIsTakenWithANote) {
   EXPECT_EQ(line.notes[1].rfind("--use_vdl is not needed: ", 0), 0U) << line.notes[1];
   EXPECT_EQ(line.notes[2].rfind("--save_interval is --save-steps: ", 0), 0U) << line.notes[2];
   const data::TemporaryDirectory directory;
-  data::write_plain(directory.path() / "run.yml", "use_vdl: true\nGlobal.save_interval: 7\n");
+  data::write_plain(directory.path() / "run.yml", "use_vdl: true\nsave_interval: 7\n");
   const CommandLine in_file = parse("-c " + (directory.path() / "run.yml").string());
   EXPECT_EQ(in_file.options.checkpoints.steps, 7);
   EXPECT_EQ(in_file.notes.size(), 2U);
   EXPECT_EQ(parse("-o save_interval=7").options.checkpoints.steps, 7);
+  EXPECT_EQ(parse("-o Global.save_interval=7").options.checkpoints.epochs, 7) << "PaddleClas counts epochs";
   EXPECT_EQ(parse("--save-interval 7").options.checkpoints.steps, 0);
   EXPECT_TRUE(parse("--save-interval 7 --save_dir out").notes.empty());
 }
