@@ -142,10 +142,10 @@ void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::s
       "the ranks' values have drifted apart: '" + layout.at(first).name + "' is the first tensor that differs, on " +
       text_of(odd) + " from " + (2 * odd.size() < ranks ? "the others" : "rank 0") + ". Before step " +
       std::to_string(step) +
-      " a rank made another update than the others, or none. Look for a gradient tensor that was replaced or moved, "
-      "as a std::vector is that is resized or assigned, without telling ready(), for an update (step()) before "
-      "finish(), for options of the optimizer that differ, and for values that only some ranks write or load "
-      "from a checkpoint; with compare_every = 0 nothing is compared";
+      " a rank made another update than the others, or none. Look for a parameter or gradient that was replaced or "
+      "moved, as a std::vector is that is resized or assigned (a gradient may move if ready() is told), for an update "
+      "(step()) before finish(), for options of the optimizer that differ, and for values that only some ranks write "
+      "or load from a checkpoint; with compare_every = 0 nothing is compared";
   throw Error(ErrorCode::mismatch, message,
               {.operation = "comparison of values",
                .step = step,
