@@ -236,12 +236,13 @@ void Checkpoint::State::require_same_on_all_ranks() {
   for (const auto& [name, number] : numbers) hash.add(name + ' ' + kind_of(number));
   std::vector<int> others = ranks_unlike_zero(group->control(), hash.value(), "checkpoint");
   if (others.empty()) return;
-  throw Error(
-      ErrorCode::mismatch,
-      "on the ranks named here, other tensors or numbers were added to the checkpoint than on rank 0, by name, "
-      "type or extents: add the same on all ranks",
-      {.operation = "checkpoint", .rank = group->rank().value, .host = group->host(), .peers = std::move(others)})
-      .on_every_rank();
+  throw_on_every_rank(
+      group->control(),
+      Error(
+          ErrorCode::mismatch,
+          "on the ranks named here, other tensors or numbers were added to the checkpoint than on rank 0, by name, "
+          "type or extents: add the same on all ranks",
+          {.operation = "checkpoint", .rank = group->rank().value, .host = group->host(), .peers = std::move(others)}));
 }
 
 /// Older checkpoints would otherwise give way to ones of a model that is lost.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ddp/marked_parameters.hpp"
+#include "ddp/rank_zero.hpp"
 #include "ddp/value_check.hpp"
 
 namespace lockstep::ddp {
@@ -263,12 +264,13 @@ DataParallel::Step DataParallel::State::take(std::span<double> sums) {
 void DataParallel::State::require_gradients(const Step& result) const {
   if (options.allow_unused || result.weight == 0) return;
   if (!result.unused.empty()) {
-    throw refusal("no rank made the gradient of " + names_of(result.unused) + " ready in step " +
-                      std::to_string(step - 1) +
-                      ": call ready() for each parameter before finish() (with libtorch, let the loss depend on it, or "
-                      "freeze it first), or set allow_unused in the options if the model leaves parameters unused",
-                  tensors.layout().at(result.unused.front()).name)
-        .on_every_rank();
+    throw_on_every_rank(
+        group->control(),
+        refusal("no rank made the gradient of " + names_of(result.unused) + " ready in step " +
+                    std::to_string(step - 1) +
+                    ": call ready() for each parameter before finish() (with libtorch, let the loss depend on it, or "
+                    "freeze it first), or set allow_unused in the options if the model leaves parameters unused",
+                tensors.layout().at(result.unused.front()).name));
   }
   if (tally.is_uneven()) throw_uneven_gradients();
 }
@@ -281,14 +283,14 @@ void DataParallel::State::throw_uneven_gradients() const {
   const ddp::MarkedParameters& first = marked.front();
   std::string who = "rank " + std::to_string(first.rank) + " on " + first.host;
   if (peers.size() > 1) who += " (and " + std::to_string(peers.size() - 1) + " more, named here)";
-  throw refusal(who + " left out the gradient of " + names_of(first.parameters) + " in step " +
-                    std::to_string(step - 1) +
-                    ", which other ranks have made ready: call ready() for each parameter on each rank whose weight is "
-                    "above 0 (with libtorch, let the loss depend on it), or set allow_unused in the options if the "
-                    "model leaves parameters unused on some ranks",
-                tensors.layout().at(first.parameters.front()).name)
-      .naming_also(peers)
-      .on_every_rank();
+  throw_on_every_rank(
+      group->control(),
+      refusal(who + " left out the gradient of " + names_of(first.parameters) + " in step " + std::to_string(step - 1) +
+                  ", which other ranks have made ready: call ready() for each parameter on each rank whose weight is "
+                  "above 0 (with libtorch, let the loss depend on it), or set allow_unused in the options if the "
+                  "model leaves parameters unused on some ranks",
+              tensors.layout().at(first.parameters.front()).name)
+          .naming_also(peers));
 }
 
 std::string DataParallel::State::names_of(const std::vector<int>& parameters) const {

@@ -5,9 +5,6 @@
 #include <optional>
 #include <span>
 
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-
 namespace lockstep {
 
 std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root) {
@@ -17,6 +14,14 @@ std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root
   all.resize(static_cast<std::size_t>(length));
   group.control().broadcast({all.data(), {length}, DType::uint8}, root, Queue::host(), "text of a rank").wait();
   return all;
+}
+
+void throw_on_every_rank(Communicator& communicator, const Error& error) {
+  try {
+    communicator.barrier("error of all ranks").wait();
+  } catch (const Error&) {  // another rank has ended for another reason; what was found here says more
+  }
+  throw error.on_every_rank();
 }
 
 void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
@@ -30,7 +35,8 @@ void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
   group.control().broadcast(std::span(&code, 1), {0}, Queue::host(), "result of rank 0").wait();
   if (code < 0) return;
   const std::string why = text_of_rank(group, failure ? failure->message() : "");
-  throw Error(static_cast<ErrorCode>(code), why, {.rank = group.rank().value, .host = group.host()}).on_every_rank();
+  throw_on_every_rank(group.control(),
+                      Error(static_cast<ErrorCode>(code), why, {.rank = group.rank().value, .host = group.host()}));
 }
 
 }  // namespace lockstep

@@ -4,12 +4,20 @@
 #include <functional>
 #include <string>
 
+#include "lockstep/base/error.hpp"
+#include "lockstep/comm/communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep {
 
 /// Returns the text of one rank, rank 0 unless `root` names another, on every rank. Collective.
 std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root = {0});
+
+/// Throws an error that every rank finds in values that all ranks have. Collective: it waits until the last rank has
+/// these values, because a rank that destroys its group while the error propagates ends the operations of the others,
+/// which would then report nothing.
+/// @throws Error  always, marked by Error::on_every_rank
+[[noreturn]] void throw_on_every_rank(Communicator& communicator, const Error& error);
 
 /// Runs `work` on rank 0 only. Collective. @throws on every rank the Error that rank 0 throws
 void on_rank_zero(ProcessGroup& group, const std::function<void()>& work);

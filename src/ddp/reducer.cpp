@@ -7,6 +7,7 @@
 
 #include "base/hash.hpp"
 #include "comm/operation.hpp"
+#include "ddp/rank_zero.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {
@@ -126,17 +127,18 @@ Reducer::~Reducer() {
 void Reducer::check_agreement(std::uint64_t own_hash) {
   const std::vector<int> others = ranks_unlike_zero(*communicator_, own_hash, "bucket plan");
   if (others.empty()) return;
-  throw Error(
-      ErrorCode::mismatch,
-      "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-      "same size of buckets, dtype, shards, compare_every, allow_unused and way to share the update? Rank " +
-          std::to_string(communicator_->rank().value) + " has " + std::to_string(layout_->tensors().size()) +
-          " tensors with " + std::to_string(layout_->count().value) + " elements",
-      {.operation = "bucket plan",
-       .rank = communicator_->rank().value,
-       .peers = others,
-       .bytes = gradients_.bytes().value})
-      .on_every_rank();
+  throw_on_every_rank(
+      *communicator_,
+      Error(
+          ErrorCode::mismatch,
+          "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
+          "same size of buckets, dtype, shards, compare_every, allow_unused and way to share the update? Rank " +
+              std::to_string(communicator_->rank().value) + " has " + std::to_string(layout_->tensors().size()) +
+              " tensors with " + std::to_string(layout_->count().value) + " elements",
+          {.operation = "bucket plan",
+           .rank = communicator_->rank().value,
+           .peers = others,
+           .bytes = gradients_.bytes().value}));
 }
 
 void Reducer::ready(int tensor, Queue queue) {

@@ -30,6 +30,16 @@ using lockstep::World;
 
 std::vector<float> numbers(100'000, 1);
 
+/// Does what every rank finds at the end of a step: rank 1 leaves out a gradient. The error destroys the group.
+void forget_a_gradient(const World& world) {
+  lockstep::ProcessGroup group(world);
+  std::vector<float> weight(10);
+  std::vector<float> gradient(10, 1);
+  lockstep::DataParallel parallel(group, {{"weight", weight, gradient}});
+  if (group.rank() != 1) parallel.ready(0);
+  (void)parallel.finish(1);
+}
+
 /// Takes a training step with a group and a part of it, and leaves everything open.
 void train(const World& world) {
   lockstep::ProcessGroup group(world, {.progress_thread = true});
@@ -127,6 +137,7 @@ void behave(World& world, const std::string& manner) {
   if (manner == "agreed") {
     agree(world.group(), second ? std::optional(Error(ErrorCode::io, "disk full")) : std::nullopt);
   }
+  if (manner == "forgotten") forget_a_gradient(world);
   if (manner == "open") train(world);
   if (manner == "fork") fork_child(world);
   if (manner == "threads") use_threads(world);

@@ -71,6 +71,16 @@ TEST(Run, AgreedErrorsAreReportedOnceAndNameTheRankAtFault) {
   EXPECT_EQ(occurrences(result.output, "MPI_ABORT"), 0) << result.output;
 }
 
+/// The first rank that has the error destroys its group, while the others may still wait for the values that show it.
+TEST(Run, AnErrorThatAllRanksFindInAStepIsReportedOnceWhicheverFindsItFirst) {
+  for (int round = 0; round < 4; ++round) {
+    const auto result = probe("forgotten", 4);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_EQ(occurrences(result.output, "left out the gradient of 'weight'"), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "MPI_ABORT"), 0) << result.output;
+  }
+}
+
 TEST(Run, AnErrorOfOneRankIsReportedOnceAndEndsThePeersThatHearOfItInGoodOrder) {
   const auto result = probe("alone", 3);
   EXPECT_EQ(result.exit_code, 1);

@@ -124,7 +124,7 @@ class Run {
   /// Ends after an error that every rank has at the same point. Rank 0 reports it.
   int end_alike(const std::string& what, ExitCode code) {
     if (world_->rank() == 0) report_cause(what);
-    return end_together(what, code);
+    return end_together(what, code, world_->rank() == 0 ? "" : what);
   }
   /// Explains in the log of this rank, if it has one, what another rank reports to the user. The launcher shows no
   /// lines with this prefix.
