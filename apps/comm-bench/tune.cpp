@@ -16,7 +16,7 @@
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "base/text_file.hpp"
-#include "collectives/algorithms/blocks.hpp"
+#include "collectives/schedule/blocks.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "collectives/choice/cost.hpp"
+#include "collectives/choice/prices.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/proof/timeline.hpp"
@@ -77,7 +77,7 @@ TEST(PriceAtScale, OfDividingAllReducesIsTheFormula) {
 TEST(PriceAtScale, OfADividingRingIsTheFormula) {
   for (const int ranks : {100, 257, 1024}) {
     const std::int64_t count = 2 * ranks;
-    const double formula = ring_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
+    const double formula = all_reduce_seconds(Algorithm::ring, ranks, {count * bytes_of_element}, alike(scale_rates));
     const double price = run(all_reduce_plans(Algorithm::ring, ranks, count), bytes_of_element, equal_links).seconds;
     EXPECT_NEAR(price, formula, scale_tolerance(formula)) << ranks << " ranks";
   }
@@ -86,7 +86,8 @@ TEST(PriceAtScale, OfADividingRingIsTheFormula) {
 TEST(PriceAtScale, OfTheDoubleTreeIsWithinItsBound) {
   for (const int ranks : {100, 128, 257, 512, 1000, 1024})
     for (const std::int64_t count : {2, 100000}) {
-      const double bound = double_tree_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
+      const double bound =
+          all_reduce_seconds(Algorithm::double_tree, ranks, {count * bytes_of_element}, alike(scale_rates));
       const double price =
           run(all_reduce_plans(Algorithm::double_tree, ranks, count), bytes_of_element, equal_links).seconds;
       EXPECT_LE(price, bound + scale_tolerance(bound)) << ranks << " ranks";

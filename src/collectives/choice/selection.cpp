@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/wrapped.hpp"
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {
