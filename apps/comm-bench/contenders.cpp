@@ -145,7 +145,7 @@ std::vector<Count> counts_of(const Options& options, int ranks) {
 std::vector<std::string> names_on(const World& world, const Options& options) {
   if (options.algorithms_given) return options.algorithms;
   const CollectiveKind kind = options.op;
-  const auto able = candidates(kind, collectives::summarize(world.shape()));
+  const auto able = candidates(kind, collectives::summarize(world.shape()), collectives::SelectedBy::tuning);
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
     const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };

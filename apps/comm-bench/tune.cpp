@@ -60,7 +60,8 @@ class Tuner {
     shape_.part = part;
     const CollectiveKind kind = options_->op;
     std::vector<Choice> usual;
-    for (const auto& priced : priced_candidates(model_, kind, bytes())) usual.push_back(priced.choice);
+    for (const auto& priced : priced_candidates(model_, kind, bytes(), collectives::SelectedBy::tuning))
+      usual.push_back(priced.choice);
     std::vector<Choice> settings;
     for (const Timed& t : fastest(measure_round(usual, long_round), 2, 1.5)) {
       const auto more = settings_of(kind, t.choice, cluster_, bytes());

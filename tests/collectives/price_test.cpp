@@ -33,6 +33,17 @@ TEST(Price, OfDividingAllReducesIsTheFormula) {
     }
 }
 
+/// Some formulas are exact, others bounds or estimates; the tests above and below say which.
+TEST(Price, OfEveryAllReduceIsAboutTheFormula) {
+  for (const Algorithm algorithm : message_algorithms)
+    for (int ranks = 1; ranks <= 64; ++ranks) {
+      const double formula = all_reduce_seconds(algorithm, ranks, {64 * 64 * ranks * element_bytes}, alike(rates));
+      const double price = all_reduce_price(algorithm, ranks, 64 * 64 * ranks);
+      EXPECT_GE(price, 0.4 * formula) << name(algorithm) << ", " << ranks << " ranks";
+      EXPECT_LE(price, 1.1 * formula) << name(algorithm) << ", " << ranks << " ranks";
+    }
+}
+
 /// A message takes at least 5 and occupies the ports for only 1 of it. If the number of ranks is not a power of two,
 /// the ranks that have folded in others begin later, and their messages meet others in the ports.
 TEST(Price, OfLargerRadicesIsTheFormulaForPowersOfTwoWhereAddingIsFree) {

@@ -297,6 +297,24 @@ TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
   EXPECT_THROW(require_applicable(Algorithm::shared_memory, eight_on_two), Error);
 }
 
+/// What users get by default changes only if a row says so. A tuning table may name any algorithm.
+TEST(Candidates, AreThoseWhoseRowPermitsIt) {
+  const Selection selection{.shape = one_on_each(6)};
+  for (const Algorithm algorithm : message_algorithms) {
+    const auto is_among = [&](SelectedBy by) {
+      const auto priced = priced_candidates(selection, CollectiveKind::all_reduce, {1 << 16}, by);
+      return std::any_of(priced.begin(), priced.end(),
+                         [&](const PricedChoice& p) { return p.choice.algorithm == algorithm; });
+    };
+    const SelectedBy permitted = row_of(algorithm).selected_by;
+    EXPECT_EQ(is_among(SelectedBy::cost_model), permitted == SelectedBy::cost_model) << name(algorithm);
+    EXPECT_EQ(is_among(SelectedBy::tuning), permitted != SelectedBy::name) << name(algorithm);
+    Selection tuned = selection;
+    tuned.table.add({.shape = tuned.shape, .choice = {.algorithm = algorithm}});
+    EXPECT_EQ(choose(tuned, CollectiveKind::all_reduce, {1 << 16}).choice.algorithm, algorithm);
+  }
+}
+
 TEST(Choose, IsAnsweredForEveryOperation) {
   for (const CollectiveKind kind :
        {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,

@@ -133,9 +133,9 @@ const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& 
   return found == entries_.end() ? nullptr : &*found;
 }
 
-std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes) {
+std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes, SelectedBy by) {
   std::vector<PricedChoice> priced;
-  for (const Algorithm algorithm : candidates(kind, s.shape)) {
+  for (const Algorithm algorithm : candidates(kind, s.shape, by)) {
     if (!possible(algorithm, s)) continue;
     for (const int radix : useful_radices(kind, algorithm, s.shape)) {
       const Choice choice =

@@ -93,10 +93,12 @@ struct PricedChoice {
   double predicted_seconds = 0;
 };
 
-/// The candidates of the cost model, with each of their useful radices, sorted by predicted time; equal times keep the
-/// order of the candidates.
+/// Returns the candidates, with each of their useful radices, sorted by predicted time; equal times keep the order of
+/// the candidates.
 /// @param bytes  as in `predicted_seconds`
-std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes);
+/// @param by     as in `candidates`
+std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes,
+                                            SelectedBy by = SelectedBy::cost_model);
 
 /// Selects: the forced choice (tree_order in shared memory if that gives the same bits); otherwise the table entry,
 /// unless it needs shared memory that does not exist; otherwise the first of the priced candidates. Ranks with equal
