@@ -145,9 +145,7 @@ TEST(PullAllReduce, NeedsTwoStagingAreasInSuccessionAndNoMore) {
 }
 
 TEST(HierarchicalAllReduce, IsRightOnEqualAndUnequalNodes) {
-  for (const Algorithm algorithm :
-       {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree, Algorithm::hierarchical_halving_doubling,
-        Algorithm::hierarchical_recursive_doubling})
+  for (const Algorithm algorithm : testing_support::hierarchical_algorithms())
     for (const Reaches& reach : by_slices)
       for (const ClusterShape& shape : equal_and_unequal_nodes())
         for (const std::int64_t count : counts_for(shape.ranks()))
