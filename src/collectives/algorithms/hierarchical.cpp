@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "collectives/algorithms/all_reduce.hpp"
@@ -43,39 +44,25 @@ class Lane {
       ranks_.push_back(shape.ranks_on(node)[static_cast<std::size_t>(lane)]);
   }
 
-  [[nodiscard]] Step translate(const Step& step) const {
-    return std::visit(Overloaded{
-                          [&](const Send& s) -> Step {
-                            return Send{rank(s.peer), range(s.from)};
-                          },
-                          [&](const Receive& s) -> Step {
-                            return Receive{rank(s.peer), range(s.to)};
-                          },
-                          [&](const ReceiveReduce& s) -> Step {
-                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own), s.first};
-                          },
-                          [&](const Copy& s) -> Step {
-                            return Copy{range(s.to), range(s.from)};
-                          },
-                          [&](const Reduce& s) -> Step {
-                            return Reduce{range(s.to), range(s.from), s.first};
-                          },
-                          [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
-                          [&](Combine s) -> Step {
-                            for (auto* operands : {&s.to, &s.from})
-                              for (NodeRange& operand : *operands) operand.range = range(operand.range);
-                            return s;
-                          },
-                          [](const auto& s) -> Step { return s; },
-                      },
-                      step);
+  [[nodiscard]] Step translate(Step step) const {
+    std::visit(
+        [this](auto& s) {
+          if constexpr (requires { s.peer; }) s.peer = rank(s.peer);
+          if constexpr (requires { s.own.offset; }) move(s.own);
+          if constexpr (requires { s.to.offset; }) move(s.to);
+          if constexpr (requires { s.from.offset; }) move(s.from);
+          if constexpr (std::is_same_v<decltype(s), Combine&>)
+            for (auto* operands : {&s.to, &s.from})
+              for (NodeRange& operand : *operands) move(operand.range);
+        },
+        step);
+    return step;
   }
 
  private:
   [[nodiscard]] int rank(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] Range range(Range r) const {
-    if (r.memory == Memory::output) r.offset += offset_;
-    return r;
+  void move(Range& range) const {
+    if (range.memory == Memory::output) range.offset += offset_;
   }
 
   std::vector<int> ranks_;

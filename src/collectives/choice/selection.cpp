@@ -2,8 +2,6 @@
 #include "collectives/choice/selection.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -78,13 +76,6 @@ std::string reason(const Decision& decision, const Selection& selection, std::st
     case Reason::cost_model: break;
   }
   return selection.table.entries().empty() ? "cost model" : "cost model: no entry of " + std::string(table);
-}
-
-template <typename... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
 }
 
 }  // namespace
@@ -195,15 +186,15 @@ std::string explain(const Selection& selection, CollectiveKind kind, std::span<c
   }
   std::string text = wrapped("# " + std::string(name(kind)) + " on " + describe(selection.shape), columns);
   if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
-  text += format("# %10s  ", "size (B)") + padded("algorithm", longest) +
-          format("%6s %11s %6s %10s  %s\n", "radix", "segment (B)", "blocks", "model (us)", "why");
+  text += format_text("# %10s  ", "size (B)") + padded("algorithm", longest) +
+          format_text("%6s %11s %6s %10s  %s\n", "radix", "segment (B)", "blocks", "model (us)", "why");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const Decision& decision = decisions[i];
-    text += wrapped(format("%12lld  ", static_cast<long long>(sizes[i].value)) +
+    text += wrapped(format_text("%12lld  ", static_cast<long long>(sizes[i].value)) +
                         padded(algorithm_name(kind, decision.choice.algorithm), longest) +
-                        format("%6s %11lld %6d %10.2f  ", radix_text(kind, decision.choice).c_str(),
-                               static_cast<long long>(decision.choice.segment.value), decision.choice.blocks_in_flight,
-                               decision.predicted_seconds * 1e6) +
+                        format_text("%6s %11lld %6d %10.2f  ", radix_text(kind, decision.choice).c_str(),
+                                    static_cast<long long>(decision.choice.segment.value),
+                                    decision.choice.blocks_in_flight, decision.predicted_seconds * 1e6) +
                         reason(decision, selection, table),
                     columns, reason_column);
   }
