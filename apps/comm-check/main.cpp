@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   Settings settings;
   std::string to_print;
   std::string mistake;
-  std::vector<Setting> compared;
+  std::vector<Term> compared;
   try {
     const OptionValues values = read_command_line(argc, argv, program);
     to_print = requested_text(values, program);
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
   }
   if (!to_print.empty()) return print_once(program.name, to_print);
   return run_app("comm-check", {}, [&](World& world) {
-    std::vector<Setting> all = facts_of_process();
+    std::vector<Term> all = facts_of_process();
     all.insert(all.end(), compared.begin(), compared.end());
     require_same_start(world, "comm-check", mistake, all);
     Run(world, settings).all();

@@ -14,8 +14,8 @@
 
 namespace lockstep {
 
-std::vector<Setting> settings_to_compare(const OptionValues& values) {
-  std::vector<Setting> settings;
+std::vector<Term> settings_to_compare(const OptionValues& values) {
+  std::vector<Term> settings;
   for (auto& [name, value] : values.of_all_ranks()) settings.push_back({name, value});
   return settings;
 }
@@ -46,7 +46,7 @@ void require_no_mistake(const World& world, const std::string& mistake) {
 }
 
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Setting>& settings) {
+                        const std::vector<Term>& settings) {
   const Phase phase(world.group(), "comparing the options of all ranks");
   std::vector<std::string> mistakes;
   std::vector<std::string> texts;

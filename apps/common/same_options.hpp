@@ -7,12 +7,12 @@
 
 #include "apps/common/command_line.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep {
 
 /// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
-std::vector<Setting> settings_to_compare(const OptionValues& values);
+std::vector<Term> settings_to_compare(const OptionValues& values);
 
 /// Collective.
 /// @param mistake  what is wrong with this rank's input; empty if it is valid
@@ -27,7 +27,7 @@ void require_no_mistake(const World& world, const std::string& mistake);
 /// @param settings  what to compare: options, unless the command line is invalid, and `facts_of_process`
 /// @throws as require_no_mistake and require_equal
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Setting>& settings);
+                        const std::vector<Term>& settings);
 
 /// Prints harmless differences between ranks as one warning, on rank 0.
 /// @param differences  as from require_equal; empty: there are none
