@@ -32,11 +32,11 @@
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "observe/trace.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -62,7 +62,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
         mistake = error.what();
       }
     }
-    std::vector<Setting> settings = train::facts_to_compare(command_line.options);
+    std::vector<Term> settings = train::facts_to_compare(command_line.options);
     settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
     require_same_start(world, program_name(argc, argv), mistake, settings);
     if (world.rank() == Rank{0})

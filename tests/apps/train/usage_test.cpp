@@ -365,7 +365,7 @@ TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
   const auto lr = [](const char* value) {
     const Options options = parse(std::string("--lr ") + value).options;
     return std::find_if(options.settings.begin(), options.settings.end(),
-                        [](const Setting& s) { return s.name == "--lr"; })
+                        [](const Term& s) { return s.name == "--lr"; })
         ->value;
   };
   EXPECT_EQ(lr("0.1"), "0.1");
@@ -376,7 +376,7 @@ TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
 
 TEST(Configuration, TextsThatDifferFarBehindAreDifferentSettings) {
   const auto frozen = [](const std::string& names) {
-    for (const Setting& setting : parse("--freeze " + names).options.settings) {
+    for (const Term& setting : parse("--freeze " + names).options.settings) {
       if (setting.name == "--freeze") return setting.value;
     }
     return std::string();
@@ -399,7 +399,7 @@ TEST(Configuration, TimesAreSumsOfTheirUnits) {
 }
 
 TEST(Configuration, WhatRanksMayHaveForThemselvesIsNotCompared) {
-  for (const Setting& setting : parse("--threads 1 --data-dir . --dataset mnist").options.settings) {
+  for (const Term& setting : parse("--threads 1 --data-dir . --dataset mnist").options.settings) {
     EXPECT_NE(setting.name, "--threads");
     EXPECT_NE(setting.name, "--data-dir");
   }
