@@ -4,12 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
+
+/// GoogleTest writes a code by its name.
+inline void PrintTo(ErrorCode code, std::ostream* out) { *out << name(code); }
 
 /// Returns the code of the Error that the call throws; nothing if it throws none.
 template <typename Call>

@@ -13,6 +13,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/ops/step.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/errors.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 
@@ -84,7 +85,8 @@ TEST(LossScale, RefusesWhatCannotBe) {
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   const data::DatasetPair data = testing_support::small_digits(20, 20, 12);
   for (const LossScaleOptions wrong : {LossScaleOptions{.initial = -1}, LossScaleOptions{.initial = 1, .interval = 0}})
-    EXPECT_THROW(Trainer(groups[0], *ops, graph, data, {.batch = {20}, .loss_scale = wrong}), Error);
+    EXPECT_EQ(code_of([&] { (void)Trainer(groups[0], *ops, graph, data, {.batch = {20}, .loss_scale = wrong}); }),
+              ErrorCode::invalid_argument);
   groups[0].close();
 }
 
