@@ -20,6 +20,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/errors.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
@@ -225,15 +226,20 @@ TEST(Shards, MoveInTheirNumberOnly) {
   const nn::Graph graph = nets.front().make(nn::DataSpec::of_images(1, 12, 12, 10));
   {
     Trainer trainer(group, *ops, graph, data, {.batch = {10}, .step = {.shards = 4}});
-    EXPECT_THROW(trainer.move_shards(5), Error);
-    EXPECT_THROW(trainer.move_shards(LeafShares(std::vector<int>{1, 3})), Error) << "of two ranks";
+    EXPECT_EQ(code_of([&] { trainer.move_shards(5); }), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of([&] {
+                trainer.move_shards(LeafShares(std::vector<int>{1, 3}));
+              }),
+              ErrorCode::invalid_argument)
+        << "of two ranks";
     EXPECT_EQ(trainer.train_steps(1), 1) << "nothing has changed";
   }
   {
     Trainer trainer(group, *ops, graph, data, {.batch = {10}});
-    EXPECT_THROW(trainer.move_shards(0), Error) << "there are none";
+    EXPECT_EQ(code_of([&] { trainer.move_shards(0); }), ErrorCode::invalid_argument) << "there are none";
   }
-  EXPECT_THROW(Trainer(group, *ops, graph, data, {.batch = {10}, .balance = true}), Error);
+  EXPECT_EQ(code_of([&] { (void)Trainer(group, *ops, graph, data, {.batch = {10}, .balance = true}); }),
+            ErrorCode::invalid_argument);
   group.close();
 }
 

@@ -134,7 +134,7 @@ class Model {
     Buffer gathered_averages = {};
   };
   /// Sets the buffers. It may be called again. @pre no step is in flight
-  /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU
+  /// @throws Error{invalid_argument} if a count or dtype is wrong, or the memory is not where the operators compute
   void bind(const Memory& memory);
 
   /// Overwrites parameters and state with the operators' initial values: PyTorch's defaults for weights and biases
