@@ -88,8 +88,9 @@ MARK = "--end-of-test"  # behind each option, so that nothing is trained
 
 HEAD = """# Options of other programs
 
-`train` understands options of the programs that its users come from, or says what to use instead. Each option below was typed
-alone. "Taken" means that `train` accepts it, under this name or as one of its own, or needs nothing of the kind. Made by `mpi-scripts/check/other_options.py`.
+This page is for users of other training programs and launchers: it lists their options as `train` answers them. Each was typed alone,
+behind `train`. What is "taken" works as you typed it, under this name or another, or is not needed. For the other options the table says
+what to use instead. Made by `mpi-scripts/check/other_options.py TRAIN`.
 """
 
 
@@ -109,6 +110,27 @@ def answer(train, typed, conf):
     return " ".join(mistakes).removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
 
 
+def grouped(answers):
+    """Answers, each with what was typed; an answer about an option as it was typed is one without its name."""
+    groups = {}
+    for typed, text in answers:
+        name = typed.removeprefix("-o ").split(" ")[0].split("=")[0]
+        groups.setdefault(text.replace(f"{name}: ", "", 1), []).append(f"`{typed}`")
+    return groups
+
+
+def section(program, answers):
+    plain = [f"`{typed}`" for typed, text in answers if text == "taken"]
+    renamed = [f"`{typed}` ({text.split(' is ', 1)[1]})" for typed, text in answers if text.startswith("taken; ") and " is --" in text]
+    rest = grouped((typed, text.removeprefix("taken; ")) for typed, text in answers if text != "taken" and " is --" not in text)
+    yield f"## {program}\n"
+    if plain or renamed:
+        yield f"Taken: {', '.join(plain + renamed)}.\n"
+    yield "| Typed | Answer |\n|---|---|"
+    yield from (f"| {', '.join(typed)} | {text} |" for text, typed in rest.items())
+    yield ""
+
+
 def page(train):
     lines = [HEAD]
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
@@ -116,11 +138,8 @@ def page(train):
         conf.flush()
         pool = concurrent.futures.ThreadPoolExecutor(12)  # a start of MPI is mostly waiting
         for program, options in PROGRAMS.items():
-            lines += [f"## {program}", "", "| Typed | Answer |", "|---|---|"]
             typed = [option.strip() for option in options.split("|")]
-            answers = pool.map(lambda option: answer(train, option, conf.name), typed)
-            lines += [f"| `{option}` | {text} |" for option, text in zip(typed, answers)]
-            lines.append("")
+            lines += section(program, list(zip(typed, pool.map(lambda option: answer(train, option, conf.name), typed))))
     return "\n".join(lines)
 
 
