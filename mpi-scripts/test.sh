@@ -66,7 +66,8 @@ docs() {
   mpi-scripts/bench/plots.py --check
   files '*.md' | xargs -0 mpi-scripts/check/links.py
   mkdir -p build/doc
-  doxygen Doxyfile
+  # From 1.9.5 on, Doxygen has colors of its own for dark pages, which doxygen-awesome-css replaces.
+  { cat Doxyfile; if doxygen -g - | grep -q HTML_COLORSTYLE; then echo HTML_COLORSTYLE=LIGHT; fi; } | doxygen -
   mpi-scripts/check/links.py --site build/doc/html
   local silent
   silent=$({

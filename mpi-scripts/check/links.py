@@ -3,7 +3,8 @@
 """Checks that links lead somewhere.
 
   links.py FILE.md...        relative links of Markdown files: the file is there, and so is the heading behind a #
-  links.py --site FOLDER     relative links of the documentation site that are in its pages of prose
+  links.py --site FOLDER     relative links of the documentation site that are in its pages of prose; and the navigation, which
+                             has each of these pages, except for single design decisions
 Prints each link that leads nowhere, and then fails.
 """
 import functools
@@ -43,16 +44,25 @@ def dead_in_page(path):
             yield link
 
 
+def not_in_navigation(folder):
+    navigation = (folder / "navtreedata.js").read_text()
+    for page in sorted(folder.glob("md_*.html")):
+        if page.name not in navigation and not page.name.startswith("md_docs_adr_0"):
+            yield f"{page}: add this page to the navigation in docs/site/layout.xml"
+
+
 def main(arguments):
+    missing = []
     if len(arguments) == 2 and arguments[0] == "--site":
         folder, find = pathlib.Path(arguments[1]), dead_in_page
         paths = [folder / "index.html", *sorted(folder.glob("md_*.html"))]
+        missing = list(not_in_navigation(folder))
     elif arguments and not arguments[0].startswith("-"):
         paths, find = map(pathlib.Path, arguments), dead_in_markdown
     else:
         sys.exit(__doc__)
     dead = [f"{path}: {link} leads nowhere" for path in paths for link in find(path)]
-    sys.exit("\n".join(dead) or None)
+    sys.exit("\n".join(dead + missing) or None)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class TraceRecorder : public Observer {
   [[nodiscard]] std::string events_json() const;
 
  private:
-  struct Event {
+  struct RecordedSpan {
     int track = 0;
     int name = 0;
     Clock::time_point begin;
@@ -51,7 +51,7 @@ class TraceRecorder : public Observer {
   mutable std::mutex mutex_;
   Names tracks_;
   Names names_;
-  std::deque<Event> events_;
+  std::deque<RecordedSpan> spans_;
 };
 
 /// Writes a trace that chrome://tracing and ui.perfetto.dev can open.
