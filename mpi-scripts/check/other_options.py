@@ -5,7 +5,6 @@
     other_options.py TRAIN             prints docs/other-options.md
     other_options.py TRAIN --check     fails where the page in docs/ says something else
 """
-import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -77,37 +76,32 @@ PROGRAMS = {
         --log-hide-timestamp | --no-log-hide-timestamp | -H a:1 | --hosts a:1 | -hostfile f | --hostfile f |
         --host-discovery-script s | --gloo | --mpi | --jsrun""",
     "Other spellings": """
-        --data_dir . | --keep_checkpoint_max 3 | --save_interval 5 | --val | --no-eval | --fp16 | --amp | --bf16 |
+        --dataset mnist --data_dir . | --keep_checkpoint_max 3 | --save_interval 5 | --val | --no-eval | --fp16 | --amp | --bf16 |
         --bs 4 | --gradient-accumulation-steps 2 | --max-grad-norm 1 | --bucket-cap-mb 25 | --find-unused-parameters |
         --static-graph | --local-rank 0 | --world-size 2 | --dist-url x | --backend nccl | --warmup-epochs 3 |
-        --warmup-steps 500 | --lr-scheduler cosine | --lrf 0.01 | --gamma 0.1 | --milestones 8,11 | --min-lr 1e-5 |
+        --warmup-steps 500 | --lr-scheduler cosine | --lrf 0.01 | --lr-schedule step --gamma 0.1 | --milestones 8,11 | --min-lr 1e-5 |
         --batch-size-per-card 8 | --drop_last | --auto-scale-lr | --momentun 0.9 | --alogrithm ring | --algo ring |
         --lr %value% | --foo""",
 }
-MARK = "--end-of-test"  # behind each option, so that nothing is trained
-
 HEAD = """# Options of other programs
 
-This page is for users of other training programs and launchers: it lists their options as `train` answers them. Each was typed alone,
-behind `train`. What is "taken" works as you typed it, under this name or another, or is not needed. For the other options the table says
-what to use instead. Made by `mpi-scripts/check/other_options.py TRAIN`.
+This page is for users of other training programs and launchers: it lists their options as `train` answers them. What is "taken" works as
+typed here, under this name or another, or is not needed. For the other options the table says what to use instead.
+Made by `mpi-scripts/check/other_options.py TRAIN`.
 """
 
 
 def answer(train, typed, conf):
-    argv = [train, *typed.replace("CONF", conf).split(" "), MARK]
+    """What train says about an option. With --help=launcher it reads its options, and starts nothing."""
+    argv = [train, *typed.replace("CONF", conf).split(" "), "--help=launcher"]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    text = result.stderr.strip()
-    if result.returncode != 2 or not text:
-        sys.exit(f"{' '.join(argv)}: ended with {result.returncode}, not 2: {result.stdout}{result.stderr}")
-    mistakes = text.splitlines()
-    if f"no option '{MARK}'" in mistakes[-1]:
-        mistakes.pop()
-    if not mistakes:
-        asked = subprocess.run([*argv[:-1], "--help=launcher"], capture_output=True, text=True, timeout=60)
-        notes = [field.removeprefix("note ") for field in asked.stdout.split("\0") if field.startswith("note ")]
-        return "taken" + "".join(f"; {note}" for note in notes)
-    return " ".join(mistakes).removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
+    if result.returncode == 0:
+        notes = [field.removeprefix("note ") for field in result.stdout.split("\0") if field.startswith("note ")]
+        return "; ".join(["taken", *notes])
+    if result.returncode != 2 or not result.stderr:
+        sys.exit(f"{' '.join(argv)}: ended with {result.returncode}, not 0 or 2: {result.stdout}{result.stderr}")
+    mistakes = " ".join(result.stderr.strip().splitlines())
+    return mistakes.removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
 
 
 def grouped(answers):
@@ -136,10 +130,9 @@ def page(train):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
         conf.write("seed: 3\n")
         conf.flush()
-        pool = concurrent.futures.ThreadPoolExecutor(12)  # a start of MPI is mostly waiting
         for program, options in PROGRAMS.items():
             typed = [option.strip() for option in options.split("|")]
-            lines += section(program, list(zip(typed, pool.map(lambda option: answer(train, option, conf.name), typed))))
+            lines += section(program, [(option, answer(train, option, conf.name)) for option in typed])
     return "\n".join(lines)
 
 
