@@ -21,7 +21,7 @@ format() {
   local formatter
   formatter=$(pinned clang-format)
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
-  shellcheck .ci/run mpi-scripts/*.sh mpi-scripts/*.sbatch tests/install/*.sh
+  files '*.sh' '*.sbatch' .ci/run | xargs -0 shellcheck
   # American English. The pattern takes identifiers apart into their words.
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.sbatch' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
     xargs -0 codespell --builtin en-GB_to_en-US --regex '[A-Za-z][a-z]+' ||
@@ -52,23 +52,23 @@ build() {
 tidy() {
   section "clang-tidy"
   cmake --preset dev >/dev/null
-  mpi-scripts/tidy.py
+  mpi-scripts/check/tidy.py
 }
 tidy-full() {
   section "clang-tidy and clang's static analyzer"
   cmake --preset dev >/dev/null
-  mpi-scripts/tidy.py --full
+  mpi-scripts/check/tidy.py --full
 }
 
 # A public function says what it does, but for accessors, which are const and take nothing, and for moving.
 docs() {
   section "Documentation (plots as measured; links; doxygen, warnings are errors)"
-  mpi-scripts/plots.py --check
-  files '*.md' | xargs -0 mpi-scripts/links.py
+  mpi-scripts/bench/plots.py --check
+  files '*.md' | xargs -0 mpi-scripts/check/links.py
   mkdir -p build/doc
   # From 1.9.5 on, Doxygen has colors of its own for dark pages, which doxygen-awesome-css replaces.
   { cat Doxyfile; if doxygen -g - | grep -q HTML_COLORSTYLE; then echo HTML_COLORSTYLE=LIGHT; fi; } | doxygen -
-  mpi-scripts/links.py --site build/doc/html
+  mpi-scripts/check/links.py --site build/doc/html
   local silent
   silent=$({
     cat Doxyfile
@@ -91,7 +91,7 @@ nocuda() {
 # What the preset nocuda builds is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
 speed() {
   local code=0
-  mpi-scripts/speed-guard.sh || code=$?
+  mpi-scripts/bench/speed-guard.sh || code=$?
   [ "$code" != 77 ] || ! requires baseline || fail "LOCKSTEP_REQUIRE names baseline, but the speed was not compared"
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
@@ -110,7 +110,7 @@ calibrate() {
   local round job seconds=()
   for round in 1 2 3; do
     local begin=$EPOCHREALTIME
-    for ((job = 0; job < jobs; ++job)); do c++ -std=c++20 -O1 -c mpi-scripts/calibration.cpp -o /dev/null & done
+    for ((job = 0; job < jobs; ++job)); do c++ -std=c++20 -O1 -c mpi-scripts/check/calibration.cpp -o /dev/null & done
     wait
     seconds[round]=$(awk "BEGIN { print $EPOCHREALTIME - $begin }")
   done

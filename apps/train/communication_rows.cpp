@@ -13,7 +13,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/observe/progress_display.hpp"
+#include "observe/progress_display.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include "lockstep/base/buffer.hpp"
@@ -69,6 +71,18 @@ struct TrainerOptions {
   EarlyStop early_stop;
   /// Seconds from one report of slow ranks within an epoch to the next, by rank 0's clock; 0: only after each epoch.
   double straggler_seconds = 0;
+};
+
+/// When and where a run saves checkpoints. docs/checkpoints.md describes the files.
+struct CheckpointOptions {
+  std::filesystem::path folder;  ///< the folder of the run; rank 0 writes into its folder `checkpoints`
+  /// Folder of a run, on another file system for instance, that gets a checkpoint if `folder` cannot; empty: none.
+  std::filesystem::path fallback = {};
+  std::int64_t epochs = 1;  ///< epochs from one checkpoint to the next; 0: none because of epochs. The end has one, too
+  std::int64_t steps = 0;   ///< steps from one checkpoint to the next; 0: none because of steps
+  int keep = 3;             ///< number of newest checkpoints that stay, beside the best one
+  /// More texts for `state.json`, by section and name.
+  std::map<std::string, std::map<std::string, std::string>> notes = {};
 };
 
 /// Receives the events of a run. A rank may have a listener or none; values that concern all ranks are equal on each.
