@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Prints a Markdown page as Doxygen should read it:   page.pl FILE.md
 #   - Headings get the names that GitHub gives them, preceded by the page's, so that links to sections work.
+#   - Code in headings and links is plain text, since Doxygen would show its quotation marks.
 #   - Sources, scripts and tables are no pages of the site, so that only their names are shown.
 #   - Headings of the front page stay out of the navigation tree, which begins with the guides.
 use strict;
@@ -37,6 +38,8 @@ while (<$in>) {
     s/\[`?([^]`]+)`?\]\([^):]*(\.(cpp|cu|sh|sbatch|py|csv|def)|Containerfile|measurements|(apps|src|mpi-scripts)\/[^)]*\.hpp)\)/`$1`/g;
     s/\]\(([^):#]+\.md)#([^)]*)\)/'](#' . page_name("$folder$1") . "--$2)"/ge;
     s/\]\(#([^)]*)\)/](#$page--$1)/g unless /\]\(#[\w-]*--/;
+    s/\[`([^`\]]+)`\]\(/[$1](/g;
+    s/`//g if /^# /;
     if (my ($level, $title) = /^(##+) (.*)/) {
       my $plain = $title =~ s/`//gr;
       $_ = $file =~ /README\.md$/ ? "<h2>$plain</h2>\n" : "$level $plain {#$page--" . slug($title) . "}\n";
