@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/text_file.hpp"
-#include "nn/choose.hpp"
+#include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"

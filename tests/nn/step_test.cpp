@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/step.hpp"
+#include "nn/run/step.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/runner.hpp"
+#include "nn/run/runner.hpp"
 #include "nn/trainee.hpp"
 #include "support/errors.hpp"
 #include "support/verdict.hpp"

@@ -15,7 +15,7 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/step.hpp"
+#include "nn/run/step.hpp"
 
 namespace lockstep::trainer {
 namespace {

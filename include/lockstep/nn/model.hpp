@@ -27,19 +27,6 @@ class Lanes;
 class PlacedSteps;
 class PreparedGraph;
 
-/// Optimization passes over a graph, which do not change its function. Each can be disabled.
-struct OptimizationPasses {
-  bool fuse = true;          ///< fuses additions and activations into neighboring operators
-  bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
-  bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
-  bool capture = true;       ///< captures a step as one graph of work, where the device can, and launches it again
-
-  /// Names of the passes: "fuse", "recompute", "reuse-memory", "capture".
-  static std::vector<std::string_view> names();
-  /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
-  void leave_out(const std::string& name);
-};
-
 /// Options of a Model.
 struct ModelOptions {
   DType dtype = DType::float32;
