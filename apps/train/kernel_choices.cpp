@@ -67,8 +67,8 @@ nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& gr
 }  // namespace
 
 std::int64_t largest_leaf(const Options& options, int ranks) {
-  const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : ranks;
-  const std::int64_t parts = shards * options.trainer.accumulate;
+  const std::int64_t shards = options.trainer.step.shards > 0 ? options.trainer.step.shards : ranks;
+  const std::int64_t parts = shards * options.trainer.step.accumulate;
   return (options.trainer.batch.value + parts - 1) / parts;
 }
 

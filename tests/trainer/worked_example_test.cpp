@@ -124,8 +124,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   Model model(example(), *ops,
               {.dtype = DType::float64,
                .optimizer = OptimizerOptions{.momentum = 0},
-               .accumulate = micro_batches,
-               .shards = worked_shards,
+               .step = {.shards = worked_shards, .accumulate = micro_batches},
                .own_shards = own});
   DataParallel gradients(group, model.parameters(), DType::float64,
                          {.shards = worked_shards, .places = model.gradient_places()});

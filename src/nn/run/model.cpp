@@ -20,17 +20,18 @@ namespace {
 
 void check_shards(const ModelOptions& options) {
   const Share& own = options.own_shards;
-  const int shards = std::max(1, options.shards);
-  if (own.first >= 0 && own.count >= 1 && own.end() <= shards && options.lanes >= 1) return;
+  const int shards = std::max(1, options.step.shards);
+  if (own.first >= 0 && own.count >= 1 && own.end() <= shards && options.step.lanes >= 1) return;
   throw Error(ErrorCode::invalid_argument, "shards " + std::to_string(own.first) + " … " + std::to_string(own.end()) +
                                                " of " + std::to_string(shards) + " in " +
-                                               std::to_string(options.lanes) + " lanes: give at least one of each");
+                                               std::to_string(options.step.lanes) +
+                                               " lanes: give at least one of each");
 }
 
 StepShape shape_of(const ModelOptions& options) {
-  return {.shards = std::max(1, options.shards),
+  return {.shards = std::max(1, options.step.shards),
           .own_shards = options.own_shards,
-          .micro_batches = options.accumulate,
+          .micro_batches = options.step.accumulate,
           .parts = std::max(1, options.synchronized_parts)};
 }
 
@@ -46,20 +47,20 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
     throw Error(ErrorCode::unsupported, "the " + std::string(ops.name()) + " operators cannot compute in " +
                                             std::string(lockstep::name(dtype())));
   }
-  if (options_.accumulate < 1) {
-    throw Error(ErrorCode::invalid_argument, "a step cannot be cut into " + std::to_string(options_.accumulate) +
+  if (options_.step.accumulate < 1) {
+    throw Error(ErrorCode::invalid_argument, "a step cannot be cut into " + std::to_string(options_.step.accumulate) +
                                                  " micro-batches; at least 1 is needed");
   }
-  if (!(options_.clip_norm >= 0) || !(options_.ema >= 0 && options_.ema < 1)) {
+  if (!(options_.step.clip_norm >= 0) || !(options_.step.ema >= 0 && options_.step.ema < 1)) {
     throw Error(ErrorCode::invalid_argument,
-                "gradients cannot be clipped at " + std::to_string(options_.clip_norm) +
-                    ", or weights averaged with a decay of " + std::to_string(options_.ema) +
+                "gradients cannot be clipped at " + std::to_string(options_.step.clip_norm) +
+                    ", or weights averaged with a decay of " + std::to_string(options_.step.ema) +
                     "; use a norm above 0 and a decay in 0 … 1, 1 excluded, or 0 for none");
   }
   if (options_.optimizer) optimizer_.emplace(parameters(), *options_.optimizer);
   check_shards(options_);
-  if (options_.lanes > 1 && !ops.device().queue().is_host()) {
-    throw Error(ErrorCode::unsupported, std::to_string(options_.lanes) + " lanes on '" +
+  if (options_.step.lanes > 1 && !ops.device().queue().is_host()) {
+    throw Error(ErrorCode::unsupported, std::to_string(options_.step.lanes) + " lanes on '" +
                                             std::string(ops.device().name()) +
                                             "': lanes are threads of the host, use 1");
   }
@@ -74,8 +75,8 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options)
 Model::~Model() = default;
 
 void Model::prepare_for_shards() {
-  lanes_ = std::make_unique<Lanes>(static_cast<int>(std::min<std::int64_t>(options_.lanes, options_.own_shards.count)),
-                                   ops_);
+  lanes_ = std::make_unique<Lanes>(
+      static_cast<int>(std::min<std::int64_t>(options_.step.lanes, options_.own_shards.count)), ops_);
   numbers_ = std::make_unique<StepNumbers>(ops_.device(), graph_, options_, max_in_flight());
 }
 
@@ -229,7 +230,7 @@ void Model::submit_items(std::int64_t samples, ItemQueue& queue) {
 }
 
 void Model::submit(const Feed& feed, const StepScalars& scalars, GradientReducer& reducer) {
-  const bool is_over_ranks = options_.synchronized_parts > 0 && options_.shards == 0;
+  const bool is_over_ranks = options_.synchronized_parts > 0 && options_.step.shards == 0;
   if (is_over_ranks && options_.synchronized_parts != reducer.size()) {
     throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronized over " +
                                                  std::to_string(options_.synchronized_parts) +

@@ -55,8 +55,8 @@ void Model::bind(const Memory& memory) {
   check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype(), ops_.device());
   check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype(), ops_.device());
   if (optimizer_) check_optimizer_state(memory.optimizer_state, updated);
-  if (options_.ema > 0) check_memory("averages", memory.averages, updated, dtype(), ops_.device());
-  if (options_.ema > 0 && memory.owned)
+  if (options_.step.ema > 0) check_memory("averages", memory.averages, updated, dtype(), ops_.device());
+  if (options_.step.ema > 0 && memory.owned)
     check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
   memory_ = memory;
   bound_ = true;
@@ -147,22 +147,23 @@ void Model::place(PreparedGraph& prepared) {
     updates = optimizer_->steps(memory_.parameters, slice(memory_.gradients, {0}, parameters().count()),
                                 memory_.optimizer_state, *block.update, {block.trust_norms, parameter_count}, owned);
     for (ops::UpdateStep& update : updates) update.queue = ops_.device().queue();
-    if (options_.clip_norm > 0) clipped = optimizer_->updated(summed);
+    if (options_.step.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
   std::vector<std::vector<const void*>> inputs(slots_.size());
   for (std::size_t slot = 0; slot < slots_.size(); ++slot)
     for (const InputMemory& input : slots_[slot].inputs) inputs[slot].push_back(input.device.data());
-  prepared.place({.arena = static_cast<std::byte*>(arena_.data()),
-                  .tensors = memory_,
-                  .numbers = numbers_.get(),
-                  .slots = inputs,
-                  .summed = summed,
-                  .clipped = clipped,
-                  .own_sums = options_.shards == 0 ? 1 : count_tree_nodes(options_.shards, options_.own_shards),
-                  .updates = updates,
-                  .owned = owned,
-                  .ema = options_.ema,
-                  .device = &ops_.device()});
+  prepared.place(
+      {.arena = static_cast<std::byte*>(arena_.data()),
+       .tensors = memory_,
+       .numbers = numbers_.get(),
+       .slots = inputs,
+       .summed = summed,
+       .clipped = clipped,
+       .own_sums = options_.step.shards == 0 ? 1 : count_tree_nodes(options_.step.shards, options_.own_shards),
+       .updates = updates,
+       .owned = owned,
+       .ema = options_.step.ema,
+       .device = &ops_.device()});
 }
 
 }  // namespace lockstep::nn

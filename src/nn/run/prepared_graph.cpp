@@ -87,7 +87,7 @@ void PlacedSteps::add(const PlannedWeights& /*weights*/, const StepMemory& memor
   const ops::StepBlock& block = memory.numbers->block();
   add(Compute{ops::StepStage::sum_weights});
   // For each shard only one rank has a nonzero number, so the order in which ranks are added does not matter.
-  add(SumOverRanks{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards} * block.terms)});
+  add(SumOverRanks{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards()} * block.terms)});
 }
 
 /// Adds the check of a part of gradients, whose marks are by parameter.

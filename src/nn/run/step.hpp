@@ -58,9 +58,7 @@ class StepNumbers {
  private:
   [[nodiscard]] const ops::StepBlock& host(int slot) const { return hosts_[static_cast<std::size_t>(slot)]; }
   [[nodiscard]] std::size_t terms() const { return static_cast<std::size_t>(block_.terms); }
-  [[nodiscard]] std::size_t leaves() const {
-    return static_cast<std::size_t>(block_.own_shards) * static_cast<std::size_t>(block_.micro_batches);
-  }
+  [[nodiscard]] std::size_t leaves() const { return static_cast<std::size_t>(block_.leaves()); }
 
   const ops::ComputeDevice* device_;
   ops::StepBlock block_;

@@ -28,7 +28,7 @@ class Arrays {
 Bytes place_inputs(ops::StepBlock& block, ops::LossWeighting*& weightings, void* memory) {
   Arrays arrays(memory);
   arrays.take(block.scalars, 1);
-  arrays.take(block.first_samples, block.own_shards * block.micro_batches);
+  arrays.take(block.first_samples, block.leaves());
   arrays.take(weightings, block.terms);
   block.weightings = weightings;
   return arrays.bytes();
@@ -39,10 +39,10 @@ Bytes place_results(ops::StepBlock& block, void* memory) {
   Arrays arrays(memory);
   arrays.take(block.result, 1);
   arrays.take(block.rank, block.terms);
-  arrays.take(block.own, block.own_shards * block.micro_batches * block.terms);
+  arrays.take(block.own, block.leaves() * block.terms);
   arrays.take(block.not_finite, block.parameters);
   arrays.take(block.found, block.found_count());
-  arrays.take(block.faults, block.own_shards * block.micro_batches);
+  arrays.take(block.faults, block.leaves());
   return arrays.bytes();
 }
 
@@ -50,8 +50,8 @@ Bytes place_others(ops::StepBlock& block, void* memory) {
   Arrays arrays(memory);
   arrays.take(block.update, 1);
   arrays.take(block.state, 1);
-  arrays.take(block.rng_keys, block.own_shards * block.micro_batches);
-  arrays.take(block.shard_weights, block.shards * block.terms);
+  arrays.take(block.rng_keys, block.leaves());
+  arrays.take(block.shard_weights, block.shards() * block.terms);
   arrays.take(block.weights, block.terms);
   arrays.take(block.factors, block.terms);
   arrays.take(block.sums, block.sums_count());
@@ -60,16 +60,13 @@ Bytes place_others(ops::StepBlock& block, void* memory) {
 }
 
 ops::StepBlock sizes_of(const Graph& graph, const ModelOptions& options) {
-  return {.terms = static_cast<int>(graph.losses().size()),
-          .shards = std::max(1, options.shards),
+  return {.options = options.step,
+          .terms = static_cast<int>(graph.losses().size()),
           .first_shard = static_cast<int>(options.own_shards.first),
           .own_shards = static_cast<int>(options.own_shards.count),
-          .micro_batches = options.accumulate,
           .parameters = static_cast<int>(graph.parameters().tensors().size()),
-          .clip_norm = options.clip_norm,
           .momentum = options.optimizer ? options.optimizer->momentum : 0,
-          .beta2 = options.optimizer ? options.optimizer->beta2 : 0,
-          .loss_scale_interval = options.loss_scale_interval};
+          .beta2 = options.optimizer ? options.optimizer->beta2 : 0};
 }
 
 }  // namespace

@@ -24,17 +24,17 @@ enum class MessageKind : char {
   verdict = 'V',   ///< the members named first are missing
 };
 
-struct RendezvousMessage {
+struct WaitMessage {
   MessageKind kind;
-  std::uint64_t meeting = 0;  ///< the group in which the sender waits
-  std::uint64_t wait = 0;     ///< number of the sender's wait; of an answer, that of the question
+  std::uint64_t group = 0;  ///< the group in which the sender waits
+  std::uint64_t wait = 0;   ///< number of the sender's wait; of an answer, that of the question
   std::string host;
   std::string text;
 };
 
-std::string to_text(const RendezvousMessage& message);
-/// @return nothing if the text is not a message of a Rendezvous
-std::optional<RendezvousMessage> rendezvous_message_from(const std::string& text);
+std::string to_text(const WaitMessage& message);
+/// @return nothing if the text is not a message of a WaitMonitor
+std::optional<WaitMessage> wait_message_from(const std::string& text);
 
 /// Lets ranks wait for each other with a deadline. One object serves a group and all groups that are made from it,
 /// because a rank that one group waits for may itself be waiting in another.
@@ -44,23 +44,23 @@ std::optional<RendezvousMessage> rendezvous_message_from(const std::string& text
 /// At most eight ranks of a group, its listeners, ask all of it, so that a large job sends few messages; the other
 /// ranks ask the listeners. The first listener that waits gives the verdict, which the others repeat as a consequence.
 /// A rank whose call completes meanwhile continues and takes its question back.
-class Rendezvous {
+class WaitMonitor {
  public:
   using Seconds = std::chrono::duration<double>;
 
   /// The ranks that wait, and their deadline.
-  struct Meeting {
-    std::uint64_t group;              ///< number of the group, the same on all its ranks
+  struct Group {
+    std::uint64_t number;             ///< the same on all its ranks
     const std::vector<int>& members;  ///< for each rank of the waiting group, its rank in `communicator`
     Seconds deadline;
   };
 
   /// @param communicator  carries questions and answers
   /// @param tag           tag of these messages
-  Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog);
+  WaitMonitor(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog);
 
   /// @throws Error{timeout}; Error{transport}
-  void wait(MPI_Request& request, const Meeting& meeting);
+  void wait(MPI_Request& request, const Group& group);
 
   /// Sets the names of the hosts by rank, once they are known.
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }

@@ -9,12 +9,12 @@
 #include "lockstep/base/observer.hpp"
 #include "platform/node_memory/control_channel.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 
 /// Finds the rank at fault when this rank waits in vain: it asks the ranks that it waits for which ranks they wait for,
 /// and so on, until it reaches a rank that does not answer or that waits for no other rank. Without this, a rank would
 /// accuse a peer that is itself only waiting.
-class Blame {
+class WaitForGraph {
  public:
   /// The ranks at fault, as far as they are known.
   struct Verdict {
@@ -40,7 +40,7 @@ class Blame {
   }
 
   /// @param patience  how long an answer is waited for, and how long it stays valid
-  explicit Blame(Clock::duration patience) : patience_(patience) {}
+  explicit WaitForGraph(Clock::duration patience) : patience_(patience) {}
 
   /// Sends the questions that have not been sent yet and reads the answers. @throws Error{transport}
   Verdict follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now);
@@ -61,4 +61,4 @@ class Blame {
   std::map<int, Inquiry> inquiries_;  // by rank
 };
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace lockstep {
 namespace {
 
-std::string message_of(const World& world, const std::vector<Setting>& mine, std::vector<int>* peers = nullptr) {
+std::string message_of(const World& world, const std::vector<Term>& mine, std::vector<int>* peers = nullptr) {
   try {
     require_equal(world.group(), mine);
   } catch (const Error& error) {
@@ -44,7 +44,7 @@ TEST(RequireEqual, NamesTheOddRankItsHostAndBothValues) {
 
 TEST(RequireEqual, NamesEverySettingThatDiffersAndOneThatIsMissing) {
   World world;
-  std::vector<Setting> mine{{"algorithm", world.rank().value == 0 ? "mpi" : "auto"}, {"seed", "7"}};
+  std::vector<Term> mine{{"algorithm", world.rank().value == 0 ? "mpi" : "auto"}, {"seed", "7"}};
   if (world.rank().value != 0) mine.push_back({"segment", "64"});
   const std::string message = message_of(world, mine);
   EXPECT_NE(message.find("algorithm mpi"), std::string::npos) << message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -15,14 +15,14 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/ulfm.hpp"
 
 namespace lockstep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Seconds = Rendezvous::Seconds;
+using Seconds = WaitMonitor::Seconds;
 
 constexpr std::size_t most_listeners = 8;
 
@@ -35,14 +35,14 @@ std::string in_seconds(Seconds time) {
 /// The wait of one rank for one call.
 class Wait {
  public:
-  Wait(Rendezvous& place, const Rendezvous::Meeting& meeting)
-      : place_(place),
-        members_(meeting.members),
+  Wait(WaitMonitor& monitor, const WaitMonitor::Group& group)
+      : monitor_(monitor),
+        members_(group.members),
         listeners_(std::min(members_.size(), most_listeners)),
-        deadline_(meeting.deadline + place.extra()),
+        deadline_(group.deadline + monitor.extra()),
         grace_(std::clamp(deadline_ / 4, Seconds(0.5), Seconds(1))),
-        meeting_(meeting.group),
-        number_(place.next_wait()) {}
+        group_(group.number),
+        number_(monitor.next_wait()) {}
 
   void run(MPI_Request& request) {
     int complete = 0;
@@ -68,7 +68,7 @@ class Wait {
   static bool passed(Clock::time_point since, Seconds time) { return Clock::now() - since > time; }
   [[nodiscard]] bool is_late() const { return passed(begin_, deadline_); }
   [[nodiscard]] std::vector<int> listeners() const { return {members_.begin(), members_.begin() + listeners_}; }
-  [[nodiscard]] bool is_listener() const { return is_one(place_.rank(), listeners()); }
+  [[nodiscard]] bool is_listener() const { return is_one(monitor_.rank(), listeners()); }
   static bool is_one(int rank, const std::vector<int>& of) { return std::find(of.begin(), of.end(), rank) != of.end(); }
 
   /// Extends deadlines by the time in which this process was stopped, because it did not wait then.
@@ -82,7 +82,7 @@ class Wait {
   /// Yields in the first milliseconds, in which ranks that were started together arrive, and sleeps afterwards.
   void pause() const {
     if (passed(begin_, std::chrono::milliseconds(5))) {
-      place_.note_poll();
+      monitor_.note_poll();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else {
       std::this_thread::yield();
@@ -90,26 +90,26 @@ class Wait {
   }
 
   void tell(int rank, MessageKind kind, std::uint64_t wait) {
-    place_.tell(rank, to_text(RendezvousMessage{kind, meeting_, wait, processor_name(), place_.what()}));
+    monitor_.tell(rank, to_text(WaitMessage{kind, group_, wait, processor_name(), monitor_.what()}));
   }
 
   void hear() {
     for (;;) {
       int found = 0;
       MPI_Status status;
-      LOCKSTEP_MPI(MPI_Iprobe(MPI_ANY_SOURCE, place_.tag(), place_.communicator(), &found, &status));
+      LOCKSTEP_MPI(MPI_Iprobe(MPI_ANY_SOURCE, monitor_.tag(), monitor_.communicator(), &found, &status));
       if (found == 0) return;
       int length = 0;
       LOCKSTEP_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
       std::string text(static_cast<std::size_t>(length), ' ');
-      LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, place_.tag(), place_.communicator(),
+      LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, monitor_.tag(), monitor_.communicator(),
                             MPI_STATUS_IGNORE));
-      if (const auto message = rendezvous_message_from(text)) handle(status.MPI_SOURCE, *message);
+      if (const auto message = wait_message_from(text)) handle(status.MPI_SOURCE, *message);
     }
   }
 
-  void handle(int from, const RendezvousMessage& message) {
-    const bool is_of_this_group = message.meeting == meeting_;
+  void handle(int from, const WaitMessage& message) {
+    const bool is_of_this_group = message.group == group_;
     switch (message.kind) {
       case MessageKind::question:
         tell(from, MessageKind::answer, message.wait);
@@ -143,7 +143,7 @@ class Wait {
   void ask() {
     asked_at_ = Clock::now();
     for (const int member : is_listener() ? members_ : listeners()) {
-      if (member == place_.rank()) continue;
+      if (member == monitor_.rank()) continue;
       asked_.insert(member);
       tell(member, MessageKind::question, number_);
     }
@@ -164,14 +164,14 @@ class Wait {
     std::set<int> to = callers_;
     to.insert(asked_.begin(), asked_.end());
     for (const int rank : to)
-      place_.tell(rank, to_text(RendezvousMessage{MessageKind::verdict, meeting_, number_, "",
-                                                  peers + ';' + verdict.message()}));
+      monitor_.tell(rank,
+                    to_text(WaitMessage{MessageKind::verdict, group_, number_, "", peers + ';' + verdict.message()}));
     throw Error(verdict);
   }
 
   [[nodiscard]] bool is_before_me(int rank) const {
     return std::find(members_.begin(), members_.end(), rank) <
-           std::find(members_.begin(), members_.end(), place_.rank());
+           std::find(members_.begin(), members_.end(), monitor_.rank());
   }
   [[nodiscard]] bool waits_here(int rank) const {
     const auto found = others_.find(rank);
@@ -195,9 +195,9 @@ class Wait {
 
   [[nodiscard]] std::string host_of(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
-    if (index < place_.hosts().size()) return place_.hosts()[index];
+    if (index < monitor_.hosts().size()) return monitor_.hosts()[index];
     const auto found = others_.find(rank);
-    if (found == others_.end()) return rank == place_.rank() ? processor_name() : "";
+    if (found == others_.end()) return rank == monitor_.rank() ? processor_name() : "";
     return found->second.host;
   }
   [[nodiscard]] std::string names_of(const std::vector<int>& ranks) const {
@@ -206,7 +206,7 @@ class Wait {
 
   /// Returns this rank and those that have answered.
   [[nodiscard]] std::vector<int> present() const {
-    std::set<int> ranks{place_.rank()};
+    std::set<int> ranks{monitor_.rank()};
     for (const auto& [rank, other] : others_) ranks.insert(rank);
     return {ranks.begin(), ranks.end()};
   }
@@ -234,25 +234,25 @@ class Wait {
   [[nodiscard]] std::string complaint(const std::vector<int>& missing, bool are_some_elsewhere) const {
     const std::string limit = in_seconds(deadline_);
     if (missing.empty() && are_some_elsewhere) {
-      return "the ranks wait for each other in different places: " + names_of({place_.rank()}) + " has waited for " +
-             limit + " while " + place_.what();
+      return "the ranks wait for each other in different places: " + names_of({monitor_.rank()}) + " has waited for " +
+             limit + " while " + monitor_.what();
     }
     if (missing.empty())
-      return "all ranks took part in " + place_.what() + ", but some later than " + limit + " after others";
+      return "all ranks took part in " + monitor_.what() + ", but some later than " + limit + " after others";
     std::string text = names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") +
-                       (place_.kind() == Phase::Kind::work ? "finished " : "joined in ") + place_.what() + " within " +
-                       limit;
-    if (place_.hosts().empty()) text += "; " + names_of(present()) + " came";
+                       (monitor_.kind() == Phase::Kind::work ? "finished " : "joined in ") + monitor_.what() +
+                       " within " + limit;
+    if (monitor_.hosts().empty()) text += "; " + names_of(present()) + " came";
     const std::string stopped = stopped_neighbors();
     return stopped.empty() ? text : text + "; " + stopped;
   }
 
-  Rendezvous& place_;
+  WaitMonitor& monitor_;
   const std::vector<int>& members_;
   std::size_t listeners_;
   Seconds deadline_;
   Seconds grace_;
-  std::uint64_t meeting_;
+  std::uint64_t group_;
   std::uint64_t number_;  // number of this wait
   Clock::time_point begin_ = Clock::now();
   Clock::time_point polled_at_ = begin_;
@@ -266,66 +266,66 @@ class Wait {
 
 }  // namespace
 
-Rendezvous::Rendezvous(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog)
+WaitMonitor::WaitMonitor(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog)
     : communicator_(communicator), tag_(tag), watchdog_(std::move(watchdog)) {
   LOCKSTEP_MPI(MPI_Comm_rank(communicator_, &rank_));
 }
 
-void Rendezvous::wait(MPI_Request& request, const Meeting& meeting) { Wait(*this, meeting).run(request); }
+void WaitMonitor::wait(MPI_Request& request, const Group& group) { Wait(*this, group).run(request); }
 
-void Rendezvous::begin(std::string what, Phase::Kind kind, Seconds extra) {
+void WaitMonitor::begin(std::string what, Phase::Kind kind, Seconds extra) {
   phases_.push_back({std::move(what), kind, extra});
   record_task();
 }
 
-void Rendezvous::end() {
+void WaitMonitor::end() {
   phases_.pop_back();
   record_task();
 }
 
-void Rendezvous::record_task() const {
+void WaitMonitor::record_task() const {
   const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
   if (record != nullptr) record->set_task(phases_.empty() ? "" : what());
 }
 
-void Rendezvous::note_poll() const {
+void WaitMonitor::note_poll() const {
   const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
   if (record != nullptr) record->note_poll();
 }
 
-std::string Rendezvous::what() const {
+std::string WaitMonitor::what() const {
   if (phases_.empty()) return "exchanging data";
   if (phases_.size() == 1 || phases_.back().kind == Phase::Kind::work) return phases_.back().what;
   return phases_.front().what + " (" + phases_.back().what + ")";
 }
 
-Seconds Rendezvous::extra() const {
+Seconds WaitMonitor::extra() const {
   return std::accumulate(phases_.begin(), phases_.end(), Seconds(0),
                          [](Seconds sum, const Doing& doing) { return sum + doing.extra; });
 }
 
-void Rendezvous::add(MPI_Comm group) {
+void WaitMonitor::add(MPI_Comm group) {
   const std::scoped_lock lock(mutex_);
   groups_.push_back(group);
 }
 
-void Rendezvous::remove(MPI_Comm group) {
+void WaitMonitor::remove(MPI_Comm group) {
   const std::scoped_lock lock(mutex_);
   std::erase(groups_, group);
 }
 
-void Rendezvous::revoke_all() {
+void WaitMonitor::revoke_all() {
   const std::scoped_lock lock(mutex_);
-  for (const MPI_Comm group : groups_) fault_tolerance::revoke(group);
-  fault_tolerance::revoke(communicator_);
+  for (const MPI_Comm group : groups_) revoke(group);
+  revoke(communicator_);
 }
 
-void Rendezvous::close() {
+void WaitMonitor::close() {
   if (!has_told_) LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
 }
 
 /// Sends without waiting for the receiver, which may never come, so the text is kept until the program ends.
-void Rendezvous::tell(int rank, const std::string& text) {
+void WaitMonitor::tell(int rank, const std::string& text) {
   static auto& kept = *std::make_unique<std::deque<std::string>>().release();
   const std::string& sent = kept.emplace_back(text);
   has_told_ = true;
@@ -334,13 +334,12 @@ void Rendezvous::tell(int rank, const std::string& text) {
   LOCKSTEP_MPI(MPI_Request_free(&request));
 }
 
-Phase::Phase(const MpiGroup& group, std::string what, Kind kind, Seconds extra)
-    : rendezvous_(group.handle().rendezvous) {
-  if (rendezvous_ != nullptr) rendezvous_->begin(std::move(what), kind, extra);
+Phase::Phase(const MpiGroup& group, std::string what, Kind kind, Seconds extra) : monitor_(group.handle().monitor) {
+  if (monitor_ != nullptr) monitor_->begin(std::move(what), kind, extra);
 }
 
 Phase::~Phase() {
-  if (rendezvous_ != nullptr) rendezvous_->end();
+  if (monitor_ != nullptr) monitor_->end();
 }
 
 }  // namespace lockstep

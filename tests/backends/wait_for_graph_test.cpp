@@ -16,7 +16,7 @@ namespace lockstep::backends {
 namespace {
 
 constexpr int stopped = 1;
-constexpr std::chrono::milliseconds blame_deadline{400};
+constexpr std::chrono::milliseconds search_deadline{400};
 
 /// All ranks run in one thread; the stopped one is not polled.
 class StoppedRank : public testing::TestWithParam<std::pair<const char*, ClusterShape>> {
@@ -31,7 +31,7 @@ class StoppedRank : public testing::TestWithParam<std::pair<const char*, Cluster
       progress_.push_back(std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0}));
       communicators_.push_back(
           make_local(group, {rank}, *progress_.back(),
-                     {.selection = collectives::forced({.algorithm = algorithm}), .deadline = blame_deadline}));
+                     {.selection = collectives::forced({.algorithm = algorithm}), .deadline = search_deadline}));
     }
     data_.resize(static_cast<std::size_t>(shape.ranks()) * 64);
   }
@@ -65,9 +65,9 @@ TEST_P(StoppedRank, IsTheOnlyOneNamedByWhoGivesUpFirst) {
   for (int rank = ranks - 1; rank >= 0; --rank) {
     if (rank != stopped && rank != stopped + 1) submit(rank);
   }
-  poll_for(blame_deadline / 2);
+  poll_for(search_deadline / 2);
   submit(stopped + 1);
-  poll_for(blame_deadline * 2);
+  poll_for(search_deadline * 2);
   int first_hand = 0;
   for (auto& [rank, work] : works_) {
     try {
@@ -88,7 +88,7 @@ TEST_P(StoppedRank, IsTheOnlyOneNamedByWhoGivesUpFirst) {
 TEST_P(StoppedRank, IsToldFromOneThatHasNotSubmitted) {
   for (int rank = 0; rank < static_cast<int>(communicators_.size()); ++rank)
     if (rank != stopped) submit(rank);
-  const auto end = Clock::now() + 2 * blame_deadline;
+  const auto end = Clock::now() + 2 * search_deadline;
   while (Clock::now() < end)
     for (const auto& progress : progress_) progress->poll();
   for (auto& [rank, work] : works_) {

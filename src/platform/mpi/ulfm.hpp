@@ -8,11 +8,11 @@
 
 /// What MPI libraries with ULFM (user-level failure mitigation) offer to ranks that outlive another one.
 /// @source Bland, Bouteiller, Herault, Bosilca, Dongarra: Post-failure recovery of MPI communication capability, 2013
-namespace lockstep::fault_tolerance {
+namespace lockstep {
 
 /// Why this job cannot go on without ranks that have died, and the remedy; empty if it can. Equal on all ranks.
 /// @pre MPI is initialized
-std::string missing();
+std::string why_no_ulfm();
 
 /// Whether an MPI call has failed because a process has ended, or because another rank has revoked the communicator.
 bool is_of_death(int code);
@@ -26,15 +26,15 @@ std::vector<int> dead_ranks(MPI_Comm communicator);
 void revoke(MPI_Comm communicator);
 
 /// What the living ranks of a communicator have agreed on.
-struct Agreement {
+struct LivingVerdict {
   bool all = false;              ///< whether all of them have passed true
   bool has_anyone_died = false;  ///< whether a rank of the communicator is dead
 };
 /// Returns the same on all living ranks of the communicator, revoked or not. Collective over these.
 /// @throws Error{transport}
-Agreement agree(MPI_Comm communicator, bool mine);
+LivingVerdict agree_among_living(MPI_Comm communicator, bool mine);
 
 /// Makes a communicator of the living ranks, in their order. Collective over these. @throws Error{transport}
 MPI_Comm shrink(MPI_Comm communicator);
 
-}  // namespace lockstep::fault_tolerance
+}  // namespace lockstep

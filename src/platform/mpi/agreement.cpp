@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -24,7 +24,7 @@ constexpr char after_value = '\x1e';
 constexpr std::size_t longest_value = 400;  // in a message
 
 /// The settings of a rank, by name.
-using Settings = std::map<std::string, Setting>;
+using Settings = std::map<std::string, Term>;
 
 /// Reads what `to_text` has written, perhaps that of another build.
 Settings settings_from(const std::string& text) {
@@ -88,7 +88,7 @@ std::string complaint(const MpiGroup& group, std::vector<Party> all, const std::
 
 }  // namespace
 
-std::string to_text(const std::vector<Setting>& settings) {
+std::string to_text(const std::vector<Term>& settings) {
   std::string text;
   for (const auto& [name, value, is_harmless] : settings)
     text += name + (is_harmless ? after_harmless_name : after_name) + value + after_value;
@@ -120,7 +120,7 @@ std::string require_equal_texts(const MpiGroup& group, const std::vector<std::st
   throw Error(ErrorCode::mismatch, errors, {.peers = std::vector<int>(odd.begin(), odd.end())}).on_every_rank();
 }
 
-std::string require_equal(const MpiGroup& group, const std::vector<Setting>& mine) {
+std::string require_equal(const MpiGroup& group, const std::vector<Term>& mine) {
   return require_equal_texts(group, all_gather_strings(group, to_text(mine)));
 }
 

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 /// A setting that should be equal on all ranks, with its name and value as the user knows them.
-struct Setting {
+struct Term {
   std::string name;
   std::string value;
   bool is_harmless = false;  ///< whether ranks may have different values, which is only worth a warning
@@ -21,10 +21,10 @@ struct Setting {
 ///         harmless: "rank 3 on host2 has --lr 0.2, the other 15 have 0.1". Its peers are the ranks that differ from
 ///         the majority, or all if there is none; Error{transport}
 /// @cost two all-gathers, of a number and of the texts
-std::string require_equal(const MpiGroup& group, const std::vector<Setting>& mine);
+std::string require_equal(const MpiGroup& group, const std::vector<Term>& mine);
 
 /// Writes settings as text, for an exchange that the caller makes.
-std::string to_text(const std::vector<Setting>& settings);
+std::string to_text(const std::vector<Term>& settings);
 /// Compares settings as `require_equal` does, without an exchange. @param all  the `to_text` of each rank
 std::string require_equal_texts(const MpiGroup& group, const std::vector<std::string>& all);
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/blame.hpp"
+#include "comm/wait_for_graph.hpp"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/nearest.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 namespace {
 
 /// Returns text such as "rank 1 on host2 does not" or "ranks 1 on host2, 2 on host2 do not".
@@ -17,7 +17,7 @@ std::string those(const std::vector<int>& ranks, const ControlChannel& control, 
 
 }  // namespace
 
-std::string Blame::Verdict::text(const ControlChannel& control) const {
+std::string WaitForGraph::Verdict::text(const ControlChannel& control) const {
   if (culprits().empty()) return {};
   if (!silent.empty()) {
     return those(silent, control,
@@ -33,7 +33,7 @@ std::string Blame::Verdict::text(const ControlChannel& control) const {
 }
 
 /// Returns the inquiry to a rank, and asks again if the last answer is too old.
-const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::duration passed) {
+const WaitForGraph::Inquiry& WaitForGraph::inquire(ControlChannel& control, int rank, Clock::duration passed) {
   const auto [found, is_new] = inquiries_.try_emplace(rank);
   Inquiry& inquiry = found->second;
   inquiry.waited += passed;
@@ -49,7 +49,8 @@ const Blame::Inquiry& Blame::inquire(ControlChannel& control, int rank, Clock::d
   return inquiry;
 }
 
-Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& awaited, Clock::time_point now) {
+WaitForGraph::Verdict WaitForGraph::follow(ControlChannel& control, const std::vector<int>& awaited,
+                                           Clock::time_point now) {
   Verdict verdict;
   // If this rank was held up itself, only a moment of that time counts, because others may have been held up, too.
   constexpr int fewest_looks = 10;
@@ -77,4 +78,4 @@ Blame::Verdict Blame::follow(ControlChannel& control, const std::vector<int>& aw
   return verdict;
 }
 
-}  // namespace lockstep::backends
+}  // namespace lockstep
