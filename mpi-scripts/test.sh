@@ -74,8 +74,12 @@ tidy-full() {
 docs() {
   section "Documentation (plots as measured; links; doxygen, warnings are errors)"
   mpi-scripts/bench/plots.py --check
+  mkdir -p build/doc/scale
+  python3 mpi-scripts/bench/simulate_report.py docs/scale/results.csv build/doc/scale >build/doc/scale.md
+  if ! diff -r docs/scale build/doc/scale || grep -vxFf docs/scale.md build/doc/scale.md; then
+    fail "docs/scale.md and docs/scale are not what mpi-scripts/bench/simulate_report.py makes of docs/scale/results.csv"
+  fi
   files '*.md' | xargs -0 mpi-scripts/check/links.py
-  mkdir -p build/doc
   # From 1.9.5 on, Doxygen has colors of its own for dark pages, which doxygen-awesome-css replaces.
   { cat Doxyfile; if doxygen -g - | grep -q HTML_COLORSTYLE; then echo HTML_COLORSTYLE=LIGHT; fi; } | doxygen -
   mpi-scripts/check/links.py --site build/doc/html
