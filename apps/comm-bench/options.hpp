@@ -16,7 +16,7 @@
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -84,7 +84,7 @@ struct Options {
   std::string tune;              ///< file to tune into, instead of measuring
   bool explain = false;          ///< print the choices instead of measuring
   std::optional<PredictionQuestion> prediction;  ///< predict instead of measuring
-  std::vector<Setting> settings;                 ///< the options that must be the same on all ranks
+  std::vector<Term> settings;                    ///< the options that must be the same on all ranks
   std::string to_print;                          ///< text for --help or --version; otherwise empty
 };
 

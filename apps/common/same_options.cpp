@@ -16,8 +16,8 @@
 
 namespace lockstep {
 
-std::vector<Setting> settings_to_compare(const OptionValues& values) {
-  std::vector<Setting> settings;
+std::vector<Term> settings_to_compare(const OptionValues& values) {
+  std::vector<Term> settings;
   for (auto& [name, value] : values.of_all_ranks()) settings.push_back({name, value});
   return settings;
 }
@@ -48,7 +48,7 @@ void require_no_mistake(const World& world, const std::string& mistake) {
 }
 
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Setting>& settings) {
+                        const std::vector<Term>& settings) {
   const Phase phase(world.group(), "comparing the options of all ranks");
   std::vector<std::string> mistakes;
   std::vector<std::string> texts;
@@ -82,8 +82,8 @@ int run_app(const Program& program, int argc, const char* const* argv, const Wor
   const std::string to_print = requested_text(values, program);
   if (!to_print.empty()) return print_once(program.name, to_print);
   return run_app(program.name, options, [&](World& world) {
-    std::vector<Setting> settings = facts_of_process();
-    const std::vector<Setting> given = mistake.empty() ? settings_to_compare(values) : std::vector<Setting>();
+    std::vector<Term> settings = facts_of_process();
+    const std::vector<Term> given = mistake.empty() ? settings_to_compare(values) : std::vector<Term>();
     settings.insert(settings.end(), given.begin(), given.end());
     require_same_start(world, program.name, mistake, settings);
     return body(world);

@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "delete-order"
 COPY = WORK / "tree"
 SOURCES = ["src/platform/gpu/gpu_cuda.cpp", "src/backends/nccl/*.cpp", "src/ddp/*.cpp", "kernels/cuda/*.cu",
-           "src/ops/cuda/*.cu", "src/ops/cuda/*.cuh", "src/ops/cuda/*.cpp", "src/nn/*.cpp", "src/trainer/*.cpp",
+           "src/ops/cuda/**/*.cu", "src/ops/cuda/**/*.cuh", "src/ops/cuda/**/*.cpp", "src/nn/**/*.cpp", "src/trainer/*.cpp",
            "src/trainer/*.hpp", "apps/comm-bench/*.cpp", "examples/*.cu"]
 
 # What is deleted, and what takes its place.

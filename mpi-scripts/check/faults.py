@@ -7,12 +7,13 @@ that no process and no file in shared memory is left; and that the run can be re
     --train, --faulty   the program train, and the one of tests/apps/train/faulty.cpp, which fails by the variable FAULT
     --few               the dozen that continuous integration runs
     --only TEXT         rows whose name contains this
-    --table FILE        write what was seen as a Markdown table, for docs/faults.md
+    --table FILE        write what was seen as CSV, for docs/measurements/faults.csv
     --kills N           instead, kill a random rank of N jobs at random times, K of them at a time, and look for what is left
 
 The exit status is 1 if a fault was not reported as its row says."""
 import argparse
 import concurrent.futures
+import csv
 import os
 import pathlib
 import random
@@ -255,7 +256,7 @@ def run(fault, options, folder):
         resumed.kill()
     line = next((line for line in text.splitlines() if re.search("process rank 1 with PID", line) or re.search(r"^\w+: .*rank 1\b", line)),
                 "(it saves a checkpoint and ends in good order)" if code == 3 else "")
-    return wrong, text, f"| {fault.name} | {fault.phase} | {seconds:.1f} | {code} | {re.sub(r'[|]', '/', line)[:160]} |"
+    return wrong, text, [fault.name, fault.phase, f"{seconds:.1f}", code, line[:160]]
 
 
 def killed(options, number):
@@ -319,14 +320,14 @@ def main():
         with tempfile.TemporaryDirectory(prefix="lockstep-faults-") as folder:
             wrong, text, row = run(fault, options, pathlib.Path(folder))
         table.append(row)
-        print(f"{'FAILED' if wrong else 'ok    '}  {fault.name}, {fault.phase}: {row}", flush=True)
+        print(f"{'FAILED' if wrong else 'ok    '}  {', '.join(map(str, row))}", flush=True)
         if wrong:
             failed += 1
             print("  " + "\n  ".join(wrong) + "\n" + "\n".join("    " + line for line in text.splitlines()[-30:]), flush=True)
     print(f"{len(chosen) - failed} of {len(chosen)} faults were reported as they should be.")
     if options.table:
-        head = "| Fault of rank 1 of 4 | Phase | Seconds | Exit code | First line |\n|---|---|---|---|---|\n"
-        pathlib.Path(options.table).write_text(head + "\n".join(table) + "\n")
+        with open(options.table, "w", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([["fault", "phase", "seconds", "exit_code", "first_line"], *table])
     return 1 if failed else 0
 
 

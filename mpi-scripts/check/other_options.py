@@ -5,7 +5,6 @@
     other_options.py TRAIN             prints docs/other-options.md
     other_options.py TRAIN --check     fails where the page in docs/ says something else
 """
-import concurrent.futures
 import pathlib
 import subprocess
 import sys
@@ -77,36 +76,53 @@ PROGRAMS = {
         --log-hide-timestamp | --no-log-hide-timestamp | -H a:1 | --hosts a:1 | -hostfile f | --hostfile f |
         --host-discovery-script s | --gloo | --mpi | --jsrun""",
     "Other spellings": """
-        --data_dir . | --keep_checkpoint_max 3 | --save_interval 5 | --val | --no-eval | --fp16 | --amp | --bf16 |
+        --dataset mnist --data_dir . | --keep_checkpoint_max 3 | --save_interval 5 | --val | --no-eval | --fp16 | --amp | --bf16 |
         --bs 4 | --gradient-accumulation-steps 2 | --max-grad-norm 1 | --bucket-cap-mb 25 | --find-unused-parameters |
         --static-graph | --local-rank 0 | --world-size 2 | --dist-url x | --backend nccl | --warmup-epochs 3 |
-        --warmup-steps 500 | --lr-scheduler cosine | --lrf 0.01 | --gamma 0.1 | --milestones 8,11 | --min-lr 1e-5 |
+        --warmup-steps 500 | --lr-scheduler cosine | --lrf 0.01 | --lr-schedule step --gamma 0.1 | --milestones 8,11 | --min-lr 1e-5 |
         --batch-size-per-card 8 | --drop_last | --auto-scale-lr | --momentun 0.9 | --alogrithm ring | --algo ring |
         --lr %value% | --foo""",
 }
-MARK = "--end-of-test"  # behind each option, so that nothing is trained
-
 HEAD = """# Options of other programs
 
-`train` understands options of the programs that its users come from, or says what to use instead. Each option below was typed
-alone. "Taken" means that `train` accepts it, under this name or as one of its own, or needs nothing of the kind. Made by `mpi-scripts/check/other_options.py`.
+This page is for users of other training programs and launchers: it lists their options as `train` answers them. What is "taken" works as
+typed here, under this name or another, or is not needed. For the other options the table says what to use instead.
+Made by `mpi-scripts/check/other_options.py TRAIN`.
 """
 
 
 def answer(train, typed, conf):
-    argv = [train, *typed.replace("CONF", conf).split(" "), MARK]
+    """What train says about an option. With --help=launcher it reads its options, and starts nothing."""
+    argv = [train, *typed.replace("CONF", conf).split(" "), "--help=launcher"]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=60)
-    text = result.stderr.strip()
-    if result.returncode != 2 or not text:
-        sys.exit(f"{' '.join(argv)}: ended with {result.returncode}, not 2: {result.stdout}{result.stderr}")
-    mistakes = text.splitlines()
-    if f"no option '{MARK}'" in mistakes[-1]:
-        mistakes.pop()
-    if not mistakes:
-        asked = subprocess.run([*argv[:-1], "--help=launcher"], capture_output=True, text=True, timeout=60)
-        notes = [field.removeprefix("note ") for field in asked.stdout.split("\0") if field.startswith("note ")]
-        return "taken" + "".join(f"; {note}" for note in notes)
-    return " ".join(mistakes).removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
+    if result.returncode == 0:
+        notes = [field.removeprefix("note ") for field in result.stdout.split("\0") if field.startswith("note ")]
+        return "; ".join(["taken", *notes])
+    if result.returncode != 2 or not result.stderr:
+        sys.exit(f"{' '.join(argv)}: ended with {result.returncode}, not 0 or 2: {result.stdout}{result.stderr}")
+    mistakes = " ".join(result.stderr.strip().splitlines())
+    return mistakes.removeprefix("train: ").replace(conf, "CONF").replace("|", "\\|")
+
+
+def grouped(answers):
+    """Answers, each with what was typed; an answer about an option as it was typed is one without its name."""
+    groups = {}
+    for typed, text in answers:
+        name = typed.removeprefix("-o ").split(" ")[0].split("=")[0]
+        groups.setdefault(text.replace(f"{name}: ", "", 1), []).append(f"`{typed}`")
+    return groups
+
+
+def section(program, answers):
+    plain = [f"`{typed}`" for typed, text in answers if text == "taken"]
+    renamed = [f"`{typed}` ({text.split(' is ', 1)[1]})" for typed, text in answers if text.startswith("taken; ") and " is --" in text]
+    rest = grouped((typed, text.removeprefix("taken; ")) for typed, text in answers if text != "taken" and " is --" not in text)
+    yield f"## {program}\n"
+    if plain or renamed:
+        yield f"Taken: {', '.join(plain + renamed)}.\n"
+    yield "| Typed | Answer |\n|---|---|"
+    yield from (f"| {', '.join(typed)} | {text} |" for text, typed in rest.items())
+    yield ""
 
 
 def page(train):
@@ -114,13 +130,9 @@ def page(train):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
         conf.write("seed: 3\n")
         conf.flush()
-        pool = concurrent.futures.ThreadPoolExecutor(12)  # a start of MPI is mostly waiting
         for program, options in PROGRAMS.items():
-            lines += [f"## {program}", "", "| Typed | Answer |", "|---|---|"]
             typed = [option.strip() for option in options.split("|")]
-            answers = pool.map(lambda option: answer(train, option, conf.name), typed)
-            lines += [f"| `{option}` | {text} |" for option, text in zip(typed, answers)]
-            lines.append("")
+            lines += section(program, [(option, answer(train, option, conf.name)) for option in typed])
     return "\n".join(lines)
 
 

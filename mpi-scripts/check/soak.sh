@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tries every way to fail that is known, and then kills ranks and looks whether runs go on as if nothing had happened.
 #   soak.sh [SECTION]...    all but in-place where none is named
-#     faults     faults of one rank (faults.py); writes build/faults.md, a table as in docs/faults.md
+#     faults     faults of one rank (faults.py); writes build/faults.csv, as docs/measurements/faults.csv
 #     tests      faults of hosts, networks, files and calls, by the tests that make them
 #     crowd      16 ranks on two hosts, which are namespaces of this machine: random collectives, and training
 #     leftovers  kills ranks of KILLS jobs (1000), half of them under mpirun and half under Slurm: nothing may be left
@@ -21,7 +21,7 @@ tests() { ctest --test-dir "$build" --output-on-failure "$@"; }
 
 section_faults() {
   [ -x "$faulty" ] || fail "$faulty is missing: build the targets train and train_faulty first"
-  mpi-scripts/check/faults.py --train "$train" --faulty "$faulty" --only "${ONLY:-}" --table build/faults.md
+  mpi-scripts/check/faults.py --train "$train" --faulty "$faulty" --only "${ONLY:-}" --table build/faults.csv
 }
 
 section_tests() {

@@ -32,7 +32,7 @@ class LocalGroup {
 
   /// Returns this rank's end of the control channel of its next communicator.
   /// @throws Error{mismatch} if its settings differ from those of the first rank, and reports that to the other ranks
-  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Setting>& settings) {
+  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Term>& settings) {
     const std::scoped_lock lock(mutex_);
     const auto me = static_cast<std::size_t>(rank.value);
     const std::size_t number = channels_made_[me]++;
@@ -56,7 +56,7 @@ class LocalGroup {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
     std::shared_ptr<LocalPosts> posts;
     Rank first;  // the first rank to come, whose settings are below
-    std::vector<Setting> settings;
+    std::vector<Term> settings;
   };
 
   /// Makes shared memory for each node. @return the views by rank

@@ -11,8 +11,8 @@
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/cluster_view.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 

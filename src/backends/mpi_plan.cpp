@@ -10,9 +10,9 @@
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "platform/gpu/gpu.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::ddp {
 

@@ -26,9 +26,9 @@ collectives::Selection selection_for(int ranks, const GroupOptions& options) {
 
 /// Holds what the threads of a group share in their next communicator or split group. All threads create the same
 /// objects in the same order, so the first thread that asks creates each object.
-class Meeting {
+class Team {
  public:
-  explicit Meeting(int ranks) : ranks_(ranks) {}
+  explicit Team(int ranks) : ranks_(ranks) {}
 
   std::shared_ptr<backends::LocalGroup> communicator(std::size_t number) {
     const std::scoped_lock lock(mutex_);
@@ -36,10 +36,10 @@ class Meeting {
     if (!group) group = backends::make_local_group(ranks_);
     return group;
   }
-  std::shared_ptr<Meeting> part(std::size_t split, int color, int ranks) {
+  std::shared_ptr<Team> part(std::size_t split, int color, int ranks) {
     const std::scoped_lock lock(mutex_);
     auto& part = parts_[{split, color}];
-    if (!part) part = std::make_shared<Meeting>(ranks);
+    if (!part) part = std::make_shared<Team>(ranks);
     return part;
   }
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -48,7 +48,7 @@ class Meeting {
   int ranks_;
   std::mutex mutex_;
   std::map<std::size_t, std::shared_ptr<backends::LocalGroup>> groups_;
-  std::map<std::pair<std::size_t, int>, std::shared_ptr<Meeting>> parts_;
+  std::map<std::pair<std::size_t, int>, std::shared_ptr<Team>> parts_;
 };
 
 void check(const GroupOptions& options) {
@@ -66,15 +66,15 @@ void check(const GroupOptions& options) {
 
 class ThreadMembers : public Members {
  public:
-  ThreadMembers(std::shared_ptr<Meeting> meeting, Rank rank, const GroupOptions& options)
-      : meeting_(std::move(meeting)), rank_(rank), selection_(selection_for(meeting_->ranks(), options)) {}
+  ThreadMembers(std::shared_ptr<Team> team, Rank rank, const GroupOptions& options)
+      : team_(std::move(team)), rank_(rank), selection_(selection_for(team_->ranks(), options)) {}
 
   [[nodiscard]] const std::string& host() const override { return host_; }
   [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
   std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
     auto communicator =
-        backends::make_local(meeting_->communicator(communicators_++), rank_, progress,
+        backends::make_local(team_->communicator(communicators_++), rank_, progress,
                              {.selection = *selection_, .deadline = options.deadline, .observer = options.observer});
     if (options.compress) return backends::make_compressed(std::move(communicator), *options.compress, progress);
     return communicator;
@@ -103,14 +103,13 @@ class ThreadMembers : public Members {
     std::sort(part.begin(), part.end());
     const auto place = std::find(part.begin(), part.end(), std::pair<std::int64_t, int>(key, rank_.value));
     const Rank rank{static_cast<int>(place - part.begin())};
-    return std::make_unique<ThreadMembers>(meeting_->part(number, *color, static_cast<int>(part.size())), rank,
-                                           options);
+    return std::make_unique<ThreadMembers>(team_->part(number, *color, static_cast<int>(part.size())), rank, options);
   }
 
   void close() override {}
 
  private:
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<Team> team_;
   Rank rank_;
   std::string host_ = "this process";
   std::optional<collectives::Selection> selection_;
@@ -124,9 +123,9 @@ std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupO
   if (ranks < 1)
     throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
   check(options);
-  const auto meeting = std::make_shared<Meeting>(ranks);
+  const auto team = std::make_shared<Team>(ranks);
   std::vector<std::unique_ptr<Members>> all;
-  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadMembers>(meeting, Rank{rank}, options));
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadMembers>(team, Rank{rank}, options));
   return all;
 }
 

@@ -46,8 +46,9 @@ bool is_of_a_program(const SourceFile& file) {
 }
 
 TEST(Architecture, EveryFileKeepsToTheTable) {
-  const House house = documented_house();
+  House house = documented_house();
   const std::vector<SourceFile> files = source_files();
+  house.find_public_headers(files);
   EXPECT_GT(files.size(), 20U);
   for (const SourceFile& file : files) {
     for (const std::string& violation : house.violations(file)) ADD_FAILURE() << violation;
@@ -154,6 +155,17 @@ TEST(ArchitectureRules, FindsTheRoomOfAFile) {
   EXPECT_EQ(house.room_of("include/lockstep/ops/faster.hpp"), "ops");
   EXPECT_EQ(house.room_of("apps/train/main.cpp"), "apps");
   EXPECT_EQ(house.room_of("src/attic/x.cpp"), std::nullopt);
+}
+
+TEST(ArchitectureRules, FindsTheInnerRoomOfAPublicHeaderByItsSource) {
+  House house = House::parse(small_house);
+  const std::vector<SourceFile> files{{"src/ops/slow/scalar.cpp", "#include \"lockstep/ops/scalar.hpp\"\n"},
+                                      {"src/ops/fast/units.cpp", "#include \"ops/fast/units.hpp\"\n"}};
+  house.find_public_headers(files);
+  EXPECT_EQ(house.room_of("include/lockstep/ops/scalar.hpp"), "ops/slow");
+  EXPECT_EQ(house.room_of("lockstep/ops/scalar.hpp"), "ops/slow");
+  EXPECT_EQ(house.room_of("ops/scalar.hpp"), "ops");
+  EXPECT_EQ(house.room_of("include/lockstep/ops/units.hpp"), "ops");
 }
 
 TEST(ArchitectureRules, AllowsWhatTheTableSays) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/step.hpp"
+#include "nn/run/step.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/runner.hpp"
+#include "nn/run/runner.hpp"
 #include "nn/trainee.hpp"
 #include "support/errors.hpp"
 #include "support/verdict.hpp"
@@ -33,7 +33,7 @@ class Updated {
   explicit Updated(const Graph& graph, OptimizationPasses passes = {},
                    std::optional<OptimizerOptions> optimizer = OptimizerOptions{.momentum = 0.5}, int accumulate = 1)
       : model(graph, *ops_,
-              {.dtype = DType::float64, .optimizer = optimizer, .accumulate = accumulate, .passes = passes}),
+              {.dtype = DType::float64, .optimizer = optimizer, .step = {.accumulate = accumulate}, .passes = passes}),
         parameters(static_cast<std::size_t>(model.parameters().count().value)),
         gradients(parameters.size()),
         velocity(parameters.size()),
@@ -133,7 +133,9 @@ TEST(Step, UpdatesTheOwnedPartsAndGathersTheRest) {
   const Graph graph = knotty_network();
   const auto ops = ops::make_reference_ops();
   Model model(graph, *ops,
-              {.dtype = DType::float64, .optimizer = OptimizerOptions{.momentum = 0.5}, .clip_norm = 1e-3, .ema = 0.5});
+              {.dtype = DType::float64,
+               .optimizer = OptimizerOptions{.momentum = 0.5},
+               .step = {.clip_norm = 1e-3, .ema = 0.5}});
   const std::int64_t count = model.parameters().count().value;
   const std::vector<LayoutPart> owned{{{0}, {16}}, {{count - 32}, {32}}};
   Doubles parameters(static_cast<std::size_t>(count));
@@ -259,8 +261,9 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
   for (const double gradient : plain.gradients) squares += gradient * gradient;
   const double norm = std::sqrt(squares);
   for (const double scale : {1.0, 64.0}) {
-    Model model(graph, *ops,
-                {.dtype = DType::float64, .optimizer = OptimizerOptions{}, .clip_norm = norm / 4, .ema = 0.75});
+    Model model(
+        graph, *ops,
+        {.dtype = DType::float64, .optimizer = OptimizerOptions{}, .step = {.clip_norm = norm / 4, .ema = 0.75}});
     Doubles parameters = before;
     Doubles gradients(parameters.size());
     Doubles velocity(parameters.size());
@@ -279,11 +282,11 @@ TEST(Step, ClipsByTheNormOfAllThatIsUpdatedAndAveragesWeights) {
     parameters.assign(parameters.size(), 0);
     EXPECT_EQ(model.predict({3, inputs}).losses.front().loss, evaluated) << "of the averages";
   }
-  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .clip_norm = -1}); }),
+  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .step = {.clip_norm = -1}}); }),
             ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .ema = 1}); }),
+  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .step = {.ema = 1}}); }),
             ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .accumulate = 0}); }),
+  EXPECT_EQ(code_of([&] { (void)Model(graph, *ops, {.dtype = DType::float64, .step = {.accumulate = 0}}); }),
             ErrorCode::invalid_argument);
 }
 
@@ -374,7 +377,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
   Doubles whole;
   double loss = 0;
   for (const int accumulate : {1, 2, 5, 7}) {
-    Model model(graph, *ops, {.dtype = DType::float64, .accumulate = accumulate});
+    Model model(graph, *ops, {.dtype = DType::float64, .step = {.accumulate = accumulate}});
     Doubles parameters(static_cast<std::size_t>(model.parameters().count().value));
     Doubles gradients(parameters.size(), 77);
     Doubles state;
@@ -395,7 +398,7 @@ TEST(Step, MicroBatchesAddUpToTheBatch) {
   }
   const Graph large = make_model("resnet20", DataSpec::of_images(3, 16, 16, 10));
   Model at_once(large, *ops, {.dtype = DType::float64});
-  Model in_four(large, *ops, {.dtype = DType::float64, .accumulate = 4});
+  Model in_four(large, *ops, {.dtype = DType::float64, .step = {.accumulate = 4}});
   EXPECT_LT(in_four.activation_bytes(16).value, at_once.activation_bytes(16).value / 2);
 }
 

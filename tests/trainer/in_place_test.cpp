@@ -40,8 +40,7 @@ TrainerOptions six_epochs(int shards, bool synchronized) {
           .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
           .optimizer = {.rule = ops::UpdateRule::adamw},
           .sync_batch_norm = synchronized,
-          .shards = shards,
-          .ema = 0.75,
+          .step = {.shards = shards, .ema = 0.75},
           .eval_interval = 2};
 }
 
@@ -110,7 +109,7 @@ Life live(int ranks, const TrainerOptions& options, const std::vector<RunMemory>
       listener.trainer = &trainer;
       memories.empty() ? trainer.remember() : trainer.go_on_from(memories[index]);
       std::vector<int> uneven(static_cast<std::size_t>(ranks), 1);
-      uneven[0] = options.shards - ranks + 1;
+      uneven[0] = options.step.shards - ranks + 1;
       if (moves) trainer.move_shards(LeafShares(uneven));
       try {
         trainer.run();

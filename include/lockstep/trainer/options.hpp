@@ -12,17 +12,9 @@
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/observe/events.hpp"
+#include "lockstep/ops/step.hpp"
 
 namespace lockstep::trainer {
-
-/// Loss scaling. The loss is multiplied by a scale so that small gradients survive in half precision, and updates
-/// divide by it. A step with non-finite gradients is skipped and halves the scale; after `interval` steps without one
-/// the scale is doubled.
-/// @source Micikevicius et al.: Mixed precision training, ICLR 2018, section 3.2
-struct LossScaleOptions {
-  double initial = 0;  ///< 0: no loss scaling; non-finite gradients then end the run
-  std::int64_t interval = 2000;
-};
 
 /// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
 struct EarlyStop {
@@ -41,20 +33,13 @@ struct TrainerOptions {
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
   nn::OptimizerOptions optimizer;
   bool sync_batch_norm = false;  ///< batch norm with statistics of the global batch instead of each rank or shard
-  /// Number of shards of the global batch, at least the number of ranks. Gradients of shards are added in one order, so
-  /// that the bits do not depend on the number of ranks. 0: no shards; each rank brings one gradient.
-  int shards = 0;
+  ops::StepOptions step;         ///< `step.shards` must be 0 or at least the number of ranks
   /// Whether shards move from slow ranks to fast ones between steps, by the times that ranks take for theirs. This
   /// changes no bit. Each rank keeps at least one shard.
   bool balance = false;
-  int lanes = 1;         ///< threads of a rank that compute shards in parallel
-  int accumulate = 1;    ///< micro-batches of a step on each rank, with one update
-  double clip_norm = 0;  ///< clips gradients to this global L2 norm; 0: no clipping
-  double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   /// Shards the optimizer: each rank updates a part of the weights and holds the momentum buffer and EMA weights of
   /// that part only (ZeRO stage 1).
   bool zero = false;
-  LossScaleOptions loss_scale;
   nn::OptimizationPasses passes;
   std::uint64_t seed = 1;  ///< seed of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;

@@ -8,9 +8,9 @@
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::backends {
 namespace {

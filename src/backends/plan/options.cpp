@@ -43,14 +43,14 @@ std::string_view name(Sockets sockets) {
   return sockets == Sockets::everywhere ? "everywhere" : names_of_sockets[static_cast<std::size_t>(sockets)];
 }
 
-std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& options) {
-  std::vector<Setting> settings{{"back end", std::string(back_end)},
-                                {"operations in flight", std::to_string(options.operations_in_flight)},
-                                {"staging area (bytes)", std::to_string(options.node.staging.value)},
-                                {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
-                                {"message limit (bytes)", std::to_string(options.message_limit.value)},
-                                {"sockets", std::string(name(options.sockets))},
-                                {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
+std::vector<Term> settings_of(std::string_view back_end, const PlanOptions& options) {
+  std::vector<Term> settings{{"back end", std::string(back_end)},
+                             {"operations in flight", std::to_string(options.operations_in_flight)},
+                             {"staging area (bytes)", std::to_string(options.node.staging.value)},
+                             {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
+                             {"message limit (bytes)", std::to_string(options.message_limit.value)},
+                             {"sockets", std::string(name(options.sockets))},
+                             {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
   const collectives::Selection& selection = options.selection;
   settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
   settings.push_back({"selection table", fingerprint(selection.table)});
@@ -58,10 +58,10 @@ std::vector<Setting> settings_of(std::string_view back_end, const PlanOptions& o
   return settings;
 }
 
-std::string differences(const std::vector<Setting>& mine, const std::vector<Setting>& theirs, Rank me, Rank other) {
+std::string differences(const std::vector<Term>& mine, const std::vector<Term>& theirs, Rank me, Rank other) {
   std::string text;
-  for (const Setting& setting : mine) {
-    const auto same_name = [&](const Setting& s) { return s.name == setting.name; };
+  for (const Term& setting : mine) {
+    const auto same_name = [&](const Term& s) { return s.name == setting.name; };
     const auto there = std::find_if(theirs.begin(), theirs.end(), same_name);
     if (there == theirs.end() || there->value == setting.value) continue;
     text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(me.value)) + " has " + setting.name + " " +

@@ -15,7 +15,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 
 namespace lockstep {
 namespace {
@@ -113,12 +113,12 @@ MPI_Comm usable(const MpiGroup& group) {
 
 void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buffers) {
   const MpiGroup::Handle& handle = group.handle();
-  if (handle.rendezvous == nullptr) {
+  if (handle.monitor == nullptr) {
     LOCKSTEP_MPI(MPI_Wait(&request, MPI_STATUS_IGNORE));
     return;
   }
   try {
-    handle.rendezvous->wait(request, {handle.number, handle.original_ranks, handle.deadline});
+    handle.monitor->wait(request, {handle.number, handle.original_ranks, handle.deadline});
   } catch (const Error& error) {
     static auto& kept = *std::make_unique<std::deque<std::shared_ptr<void>>>().release();
     kept.push_back(std::move(buffers));

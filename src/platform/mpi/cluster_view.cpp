@@ -51,7 +51,7 @@ json cache_to_json(const Cache& cache) {
 }
 
 /// Convert a host with its machine to JSON and back, without processes.
-json host_to_json(const HostView& host) {
+json host_to_json(const HostInfo& host) {
   const Topology& topology = host.topology;
   return {{"name", host.name},
           {"machine", host.machine},
@@ -63,8 +63,8 @@ json host_to_json(const HostView& host) {
           {"gpus", array_of(topology.gpus, gpu_to_json)}};
 }
 
-HostView host_from_json(const json& host) {
-  HostView view{.name = host.at("name"), .machine = host.at("machine")};
+HostInfo host_from_json(const json& host) {
+  HostInfo view{.name = host.at("name"), .machine = host.at("machine")};
   Topology& topology = view.topology;
   topology.pus = set_of(host.at("pus"));
   topology.bound_pus = topology.pus;
@@ -198,14 +198,14 @@ std::optional<ClusterView> gather_cluster(const World& world, const Topology& to
 
 std::vector<std::string> binding_warnings(const ClusterView& view) {
   struct Machine {
-    const HostView* host = nullptr;
+    const HostInfo* host = nullptr;
     std::vector<int> ranks;
     std::vector<CpuSet> bound;
     std::vector<RankUse> uses;
   };
   std::map<std::string, Machine> machines;
   for (const ProcessView& process : view.processes) {
-    const HostView& host = view.hosts[static_cast<std::size_t>(process.node)];
+    const HostInfo& host = view.hosts[static_cast<std::size_t>(process.node)];
     Machine& machine = machines[host.machine];
     if (machine.host == nullptr) machine.host = &host;
     machine.ranks.push_back(process.rank);

@@ -49,7 +49,7 @@ struct ProcessView {
   Gpu gpu;                    ///< valid only with `device`
 };
 
-struct HostView {
+struct HostInfo {
   std::string name;
   std::string machine;  ///< the same for hosts that are containers or namespaces of one machine
   Topology topology;    ///< `bound_pus` is that of its first rank
@@ -57,7 +57,7 @@ struct HostView {
 
 /// The whole job, for display.
 struct ClusterView {
-  std::vector<HostView> hosts;         ///< host of each node
+  std::vector<HostInfo> hosts;         ///< host of each node
   std::vector<ProcessView> processes;  ///< process of each rank
   std::vector<std::string> warnings;
 };

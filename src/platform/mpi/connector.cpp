@@ -195,7 +195,7 @@ class Round {
 std::chrono::milliseconds time_to_connect(const MpiGroup& group) {
   constexpr std::chrono::milliseconds usual{3000};
   const MpiGroup::Handle& handle = group.handle();
-  if (handle.rendezvous == nullptr) return usual;  // it has no deadline
+  if (handle.monitor == nullptr) return usual;  // it has no deadline
   return std::min(usual, std::chrono::duration_cast<std::chrono::milliseconds>(handle.deadline / 4));
 }
 

@@ -11,9 +11,9 @@
 
 #include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/ulfm.hpp"
 #include "platform/node_memory/control_channel.hpp"
 
 namespace lockstep {
@@ -85,8 +85,7 @@ class MpiPost final : public ControlChannel::Post {
   /// MPI fails here on all ranks, whatever they wait for, once it knows that a rank has died.
   [[noreturn]] void throw_naming_the_dead(int code, const char* call) const {
     std::vector<int> dead;
-    if (fault_tolerance::is_of_death(code) && !fault_tolerance::is_revoked(code))
-      dead = fault_tolerance::dead_ranks(communicator(group_));
+    if (is_of_death(code) && !is_revoked(code)) dead = dead_ranks(communicator(group_));
     if (dead.empty()) throw_mpi_error(code, call);
     const std::string names = rank_names(dead, [this](int rank) { return group_.host_of({rank}); });
     throw Error(ErrorCode::transport, names + (dead.size() == 1 ? " has ended" : " have ended"), {.peers = dead});
@@ -94,7 +93,7 @@ class MpiPost final : public ControlChannel::Post {
 
   /// A rank that has died keeps the others from nothing: a text to it counts as sent.
   static void tolerate(int code, const char* call) {
-    if (code != MPI_SUCCESS && !fault_tolerance::is_of_death(code)) throw_mpi_error(code, call);
+    if (code != MPI_SUCCESS && !is_of_death(code)) throw_mpi_error(code, call);
   }
 
   /// @return whether no message is left

@@ -254,7 +254,7 @@ class Join {
   /// Returns a deadline shorter than the group's, so that a rank that waits here for a stopped rank gives up before the
   /// others ask which ranks are missing.
   [[nodiscard]] std::chrono::milliseconds passing_deadline() const {
-    if (node_.handle().rendezvous == nullptr) return options_.deadline;
+    if (node_.handle().monitor == nullptr) return options_.deadline;
     const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(node_.handle().deadline / 2);
     return std::min(options_.deadline, half);
   }
