@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
   const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
   return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
-    std::vector<lockstep::Setting> settings = lockstep::facts_of_process();
+    std::vector<lockstep::Term> settings = lockstep::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
     lockstep::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
     const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);

@@ -16,7 +16,7 @@
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep::comm_bench {
 
@@ -104,7 +104,7 @@ struct Options {
   bool explain = false;          ///< print the choices instead of measuring
   ClusterOptions cluster;
   std::optional<PredictionQuestion> prediction;  ///< predict instead of measuring
-  std::vector<Setting> settings;                 ///< the options that must be the same on all ranks
+  std::vector<Term> settings;                    ///< the options that must be the same on all ranks
   std::string to_print;                          ///< text for --help or --version; otherwise empty
 };
 

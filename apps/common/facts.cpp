@@ -61,8 +61,8 @@ bool keeps_subnormal_numbers() {
 
 }  // namespace
 
-std::vector<Setting> variables_to_compare(const Environment& environment, const RunNature& nature) {
-  std::vector<Setting> settings;
+std::vector<Term> variables_to_compare(const Environment& environment, const RunNature& nature) {
+  std::vector<Term> settings;
   for (const auto& [name, value] : environment) {
     const Harm harm = harm_of(name);
     if (harm == Harm::none) continue;
@@ -72,8 +72,8 @@ std::vector<Setting> variables_to_compare(const Environment& environment, const 
   return settings;
 }
 
-std::vector<Setting> facts_of_process(const RunNature& nature) {
-  std::vector<Setting> facts = variables_to_compare(read_environment(), nature);
+std::vector<Term> facts_of_process(const RunNature& nature) {
+  std::vector<Term> facts = variables_to_compare(read_environment(), nature);
   facts.push_back({"build", build_id()});
   facts.push_back({"protocol", std::to_string(wire_protocol)});
   facts.push_back({"subnormal numbers", keeps_subnormal_numbers() ? "kept" : "flushed to zero"});

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep {
 
@@ -17,11 +17,11 @@ struct RunNature {
 /// Returns the variables of the environment by which ranks could come to act differently: those of OpenMP's threads, of
 /// oneDNN, of NCCL and of lockstep. Left out are those that hosts may well need different values of, such as network
 /// interfaces, and those of logs.
-std::vector<Setting> variables_to_compare(const Environment& environment, const RunNature& nature);
+std::vector<Term> variables_to_compare(const Environment& environment, const RunNature& nature);
 
 /// Returns what ranks compare of their processes when they start, beside options and data: the build, the protocol,
 /// the versions of MPI and hwloc, the processor's model, how it treats subnormal numbers, and the variables of the
 /// environment.
-std::vector<Setting> facts_of_process(const RunNature& nature = {});
+std::vector<Term> facts_of_process(const RunNature& nature = {});
 
 }  // namespace lockstep

@@ -8,12 +8,12 @@
 
 #include "apps/common/command_line.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep {
 
 /// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
-std::vector<Setting> settings_to_compare(const OptionValues& values);
+std::vector<Term> settings_to_compare(const OptionValues& values);
 
 /// Collective.
 /// @param mistake  what is wrong with this rank's input; empty if it is valid
@@ -28,7 +28,7 @@ void require_no_mistake(const World& world, const std::string& mistake);
 /// @param settings  what to compare: options, unless the command line is invalid, and `facts_of_process`
 /// @throws as require_no_mistake and require_equal
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Setting>& settings);
+                        const std::vector<Term>& settings);
 
 /// Runs an app whose ranks are all started with the same options: reads and stores the command line, prints what --help
 /// or --version ask for, compares the options and the processes of all ranks, and runs the body.

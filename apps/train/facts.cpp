@@ -16,7 +16,7 @@ namespace {
 
 /// Adds what CUDA says about the GPUs that this process may use. An error of CUDA takes the place of the facts: the
 /// other ranks wait for this one, and later calls report it.
-void add_gpus(std::vector<Setting>& facts) {
+void add_gpus(std::vector<Term>& facts) {
   try {
     std::set<std::string> models;
     const int gpus = gpu_count();
@@ -35,10 +35,10 @@ void add_gpus(std::vector<Setting>& facts) {
 
 }  // namespace
 
-std::vector<Setting> facts_to_compare(const Options& options) {
+std::vector<Term> facts_to_compare(const Options& options) {
   const bool wants_gpus = options.device != "cpu" && options.cpu_reason.empty();
-  const RunNature nature{.same_bits = options.trainer.shards > 0, .on_gpus = wants_gpus && gpu_count() > 0};
-  std::vector<Setting> facts = facts_of_process(nature);
+  const RunNature nature{.same_bits = options.trainer.step.shards > 0, .on_gpus = wants_gpus && gpu_count() > 0};
+  std::vector<Term> facts = facts_of_process(nature);
   // These kernels give the same bits with every instruction set, but not the loops of operators and not oneDNN.
   facts.push_back({"kernels for", kernels::widest_instruction_set().name, true});
   facts.push_back({"operators with", ops::instruction_set_of_loops(), !nature.same_bits});

@@ -10,6 +10,6 @@ namespace lockstep::train {
 /// Returns what ranks compare before they start beside their options: the facts of any process, the instruction sets
 /// and versions of the compute libraries, and kinds of GPUs if GPUs may be used. With --shards a difference that
 /// changes bits does harm.
-std::vector<Setting> facts_to_compare(const Options& options);
+std::vector<Term> facts_to_compare(const Options& options);
 
 }  // namespace lockstep::train

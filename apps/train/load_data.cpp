@@ -12,9 +12,9 @@
 #include "base/nearest.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
-#include "platform/mpi/require_equal.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -59,15 +59,15 @@ SampledHash samples_to_hash(const data::Dataset& part, data::Directory directory
 }
 
 void add_hashes(const data::Dataset& part, const std::string& name, std::int64_t samples, const std::string& with,
-                std::vector<Setting>& settings) {
+                std::vector<Term>& settings) {
   for (const auto& [tensor, hash] : data::fingerprint(part, samples))
     settings.push_back({name + ' ' + tensor + with, hexadecimal(hash)});
 }
 
 /// The properties of the data that must be the same on all ranks.
 struct Description {
-  std::vector<Setting> recorded;  ///< in checkpoints
-  std::vector<Setting> compared;  ///< by ranks only, beside the others
+  std::vector<Term> recorded;  ///< in checkpoints
+  std::vector<Term> compared;  ///< by ranks only, beside the others
 };
 
 void describe_part(const data::Dataset& part, const std::string& name, data::Directory directory,
@@ -96,7 +96,7 @@ std::string require_equal_data(const World& world, const data::DatasetPair& data
     describe_part(*data.train, "training", directory, options, description);
     describe_part(*data.test, "test", directory, options, description);
   });
-  std::vector<Setting> settings = description.recorded;
+  std::vector<Term> settings = description.recorded;
   settings.insert(settings.end(), description.compared.begin(), description.compared.end());
   try {
     require_equal(world.group(), settings);
@@ -106,7 +106,7 @@ std::string require_equal_data(const World& world, const data::DatasetPair& data
         .on_every_rank();
   }
   Fnv1a hash;
-  for (const Setting& setting : description.recorded) hash.add(setting.name + ' ' + setting.value);
+  for (const Term& setting : description.recorded) hash.add(setting.name + ' ' + setting.value);
   return hexadecimal(hash.value());
 }
 

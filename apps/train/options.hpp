@@ -14,9 +14,8 @@
 #include "lockstep/data/augment.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
-#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/options.hpp"
-#include "platform/mpi/require_equal.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep::train {
 
@@ -73,8 +72,8 @@ struct Options {
   std::string metrics;
   std::string trace;
   trainer::TrainerOptions trainer;
-  std::string configuration;      ///< a configuration file that repeats the run
-  std::vector<Setting> settings;  ///< the options that must be the same on all ranks, with their names for users
+  std::string configuration;   ///< a configuration file that repeats the run
+  std::vector<Term> settings;  ///< the options that must be the same on all ranks, with their names for users
 };
 
 inline constexpr std::string_view default_save_dir = "runs/train";

@@ -136,7 +136,7 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
   constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
                                              "--weights",  "--partial-weights", "--max-time"};
   std::string text;
-  for (const Setting& setting : options.settings) {
+  for (const Term& setting : options.settings) {
     const auto value = before->second.find(setting.name);
     if (value == before->second.end() || value->second == setting.value) continue;
     if (std::find(std::begin(of_one_run), std::end(of_one_run), setting.name) != std::end(of_one_run)) continue;
@@ -251,7 +251,7 @@ trainer::CheckpointOptions checkpoint_options(const Options& options, const ops:
   trainer::CheckpointOptions checkpoints = options.checkpoints;
   checkpoints.notes["program"] = {{"commit", commit()}, {"arithmetic", ops.arithmetic()}};
   for (const auto& [library, version] : library_versions()) checkpoints.notes["libraries"][library] = version;
-  for (const Setting& option : options.settings) checkpoints.notes["options"][option.name] = option.value;
+  for (const Term& option : options.settings) checkpoints.notes["options"][option.name] = option.value;
   return checkpoints;
 }
 

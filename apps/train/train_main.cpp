@@ -27,7 +27,7 @@ std::string needs_memory(const train::Options& options, const World& world) {
   const std::int64_t samples = train::largest_leaf(options, world.size());
   return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +
          " (--batch " + std::to_string(options.trainer.batch.value) + ", --accumulate " +
-         std::to_string(options.trainer.accumulate) + ", " + std::to_string(world.size()) +
+         std::to_string(options.trainer.step.accumulate) + ", " + std::to_string(world.size()) +
          (world.size() == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
          " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
          "hosts";
@@ -62,7 +62,7 @@ int train_main(int argc, char** argv, const Registry& registry) {
         mistake = error.what();
       }
     }
-    std::vector<Setting> settings = train::facts_to_compare(command_line.options);
+    std::vector<Term> settings = train::facts_to_compare(command_line.options);
     settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
     require_same_start(world, program_name(argc, argv), mistake, settings);
     if (world.rank() == Rank{0})

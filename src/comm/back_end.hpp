@@ -104,10 +104,6 @@ BackEnd& back_end_of(const Communicator& communicator);
 /// Returns why a request can never work, or an empty string if it is valid.
 std::string complaint(const Collective& collective, Rank rank, int size);
 
-}  // namespace lockstep
-
-namespace lockstep::backends {
-
 /// Closes the control channel of a communicator that this rank has left once all other ranks have left it. Most ranks
 /// leave at the same time, so it waits up to `at_most`; after that the progress engine closes the channel later,
 /// because ranks may close communicators in any order. @throws Error{transport}
@@ -123,4 +119,4 @@ inline void close_when_all_have_left(const std::shared_ptr<ControlChannel>& cont
   });
 }
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

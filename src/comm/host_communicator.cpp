@@ -10,14 +10,14 @@
 #include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : BackEnd(rank, size),
       capabilities_{.backend = options.backend, .no_average = options.no_average, .no_leaves = options.no_leaves},
       options_(std::move(options)),
       progress_(&progress),
-      blame_(Blame::patience_for(options_.deadline)) {
+      wait_for_graph_(WaitForGraph::patience_for(options_.deadline)) {
   asked_.reserve(static_cast<std::size_t>(size));
 }
 
@@ -290,4 +290,4 @@ std::shared_ptr<HostOperation> HostCommunicator::kept_operation(CollectiveKind k
   return kept_.back();
 }
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

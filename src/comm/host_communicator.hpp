@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "comm/back_end.hpp"
-#include "comm/blame.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/host_operation.hpp"
 #include "comm/operation.hpp"
+#include "comm/wait_for_graph.hpp"
 #include "lockstep/base/observer.hpp"
 #include "platform/node_memory/control_channel.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 
 /// Common base of the back ends that run on the host. Operations run in the order of their submission, with a few in
 /// flight at a time; they have a deadline, and a failure poisons the communicator and is reported to the other ranks.
@@ -159,10 +159,10 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   Clock::time_point last_poll_;
   Clock::time_point last_check_;
   Clock::time_point last_look_at_peers_;
-  Blame blame_;
+  WaitForGraph wait_for_graph_;
   std::exception_ptr poison_;
   std::atomic<bool> is_aborted_ = false;  // by the program, on any thread
   bool closed_ = false;
 };
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

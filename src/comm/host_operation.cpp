@@ -12,7 +12,7 @@
 #include "comm/host_communicator.hpp"
 #include "kernels/reduce.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 
 void HostOperation::describe(const Collective& collective) {
   kind_ = collective.kind;
@@ -123,4 +123,4 @@ std::unique_ptr<Preparation> HostCommunicator::make_preparation(const Collective
   return std::make_unique<Kept>(*this, collective);
 }
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

@@ -16,7 +16,7 @@
 #include "lockstep/comm/collective.hpp"
 #include "platform/node_memory/flight_recorder.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 
 class HostCommunicator;
 
@@ -128,4 +128,4 @@ class HostOperation : public Operation {
   Clock::time_point last_advance_;
 };
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

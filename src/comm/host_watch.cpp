@@ -9,7 +9,7 @@
 #include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
 
-namespace lockstep::backends {
+namespace lockstep {
 namespace {
 
 bool is_consequence(const std::exception_ptr& error) {
@@ -235,13 +235,13 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
 /// @throws Error{timeout} that names the rank at fault, or all ranks that this one waits for
 void HostCommunicator::check_silence(const HostOperation& operation, Clock::duration silent, Clock::time_point now) {
   const std::chrono::duration<double> deadline = options_.deadline;
-  const std::chrono::duration<double> patience = blame_.patience();
-  if (silent < deadline - 4 * patience) return blame_.forget();
-  Blame::Verdict verdict;
+  const std::chrono::duration<double> patience = wait_for_graph_.patience();
+  if (silent < deadline - 4 * patience) return wait_for_graph_.forget();
+  WaitForGraph::Verdict verdict;
   if (options_.control) {
     // Younger operations may be waiting only because of the oldest one.
     const HostOperation* const oldest = is_message(operation.kind()) ? nullptr : oldest_pending();
-    verdict = blame_.follow(*options_.control, (oldest == nullptr ? operation : *oldest).awaited(), now);
+    verdict = wait_for_graph_.follow(*options_.control, (oldest == nullptr ? operation : *oldest).awaited(), now);
   }
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
   // A rank that waits on another communicator finds out first which rank is at fault there.
@@ -276,4 +276,4 @@ void HostCommunicator::fail(std::exception_ptr error) noexcept {
   tell_now();
 }
 
-}  // namespace lockstep::backends
+}  // namespace lockstep

@@ -23,7 +23,7 @@ std::int64_t total_of(std::span<const Count> counts) {
 
 /// Copies between memory of the host and of the device.
 void Store::overwrite(const Buffer& to, const Buffer& from) const {
-  const ops::Device& device = model_->device();
+  const ops::ComputeDevice& device = model_->device();
   device.copy(to.data, from.data, to.bytes(), device.queue());
   device.wait(device.queue());
 }
@@ -34,10 +34,10 @@ Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_par
       data_parallel_(&data_parallel),
       rule_(options.optimizer.rule),
       is_sharded_(options.zero),
-      has_averages_(options.ema > 0),
+      has_averages_(options.step.ema > 0),
       statistics_are_equal_(options.sync_batch_norm),
-      has_shards_(options.shards > 0),
-      shards_(has_shards_ ? options.shards : group.size()),
+      has_shards_(options.step.shards > 0),
+      shards_(has_shards_ ? options.step.shards : group.size()),
       counts_(static_cast<std::size_t>(group.size())) {
   allocate_statistics();
   const Bytes own{total(owned()).value * size_of(model.dtype())};

@@ -75,8 +75,8 @@ TEST(Facts, OfTheEnvironmentAreWeighedByWhatTheRunPromises) {
     EXPECT_EQ(weight_of(variable, {.same_bits = true, .on_gpus = true}), "") << variable;
 }
 
-std::string value_of(const std::vector<Setting>& facts, const std::string& name) {
-  const auto found = std::find_if(facts.begin(), facts.end(), [&](const Setting& fact) { return fact.name == name; });
+std::string value_of(const std::vector<Term>& facts, const std::string& name) {
+  const auto found = std::find_if(facts.begin(), facts.end(), [&](const Term& fact) { return fact.name == name; });
   return found == facts.end() ? "missing" : found->value;
 }
 

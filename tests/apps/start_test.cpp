@@ -17,11 +17,11 @@ namespace {
 TEST(Start, EveryFactThatOneRankHasOtherwiseIsFound) {
   World world;
   const int odd = world.size() - 1;
-  const std::vector<Setting> facts = facts_of_process();
+  const std::vector<Term> facts = facts_of_process();
   const std::string who = "rank " + std::to_string(odd) + " on " + world.host() + " has ";
   int harmful = 0;
   for (std::size_t i = 0; i < facts.size(); ++i) {
-    std::vector<Setting> mine = facts;
+    std::vector<Term> mine = facts;
     if (world.rank().value == odd) mine[i].value = "something else";
     if (facts[i].is_harmless) {
       const std::string differences = require_equal(world.group(), mine);
@@ -47,7 +47,7 @@ TEST(Start, EveryFactThatOneRankHasOtherwiseIsFound) {
 TEST(Start, AMistakeComesBeforeDifferences) {
   World world;
   const bool is_odd = world.rank().value == 1;
-  std::vector<Setting> settings = facts_of_process();
+  std::vector<Term> settings = facts_of_process();
   if (!is_odd) settings.push_back({"--lr", "0.1"});
   try {
     require_same_start(world, "test", is_odd ? "--lr x: it must be a number" : "", settings);

@@ -174,16 +174,11 @@ class Untouchable : public BackEnd {
 /// One rank, with such a communicator for its GPU.
 class OneRank : public Members {
  public:
-  explicit OneRank(Calls& calls) : calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
+  explicit OneRank(Calls& calls)
+      : Members({}), calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
 
   [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override {
-    return on_host_->selection();
-  }
-  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
-    return on_host_->make(progress, options);
-  }
-  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, Use /*use*/) override {
     return std::make_unique<Communicator>(std::make_unique<Untouchable>(*calls_, progress));
   }
   std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
@@ -193,6 +188,10 @@ class OneRank : public Members {
   void close() override { on_host_->close(); }
 
  private:
+  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& /*options*/) override {
+    return on_host_->make(progress, Use::further);
+  }
+
   Calls* calls_;
   std::unique_ptr<Members> on_host_;
 };
@@ -225,6 +224,17 @@ TEST(DataParallelOnAGpu, LeavesTheMemoryToTheDeviceAndTheOrderToTheStream) {
   EXPECT_EQ(expected.size(), 5U);
   expected.emplace_back("close");
   EXPECT_EQ(calls, expected);
+}
+
+TEST(DataParallelOnAGpu, RefusesWhatNeedsGradientsInHostMemory) {
+  using namespace testing_support;
+  Calls calls;
+  ProcessGroup group = group_of(std::make_unique<OneRank>(calls), {.device = Device::cuda});
+  const DataParallelOptions refused[] = {{.check_finite = true}, {.shard_optimizer = true}, {.shards = 1}};
+  for (const DataParallelOptions& options : refused)
+    EXPECT_NE(refusal([&] { DataParallel(group, layout(), DType::float32, options); }).find("GPU"), std::string::npos);
+  EXPECT_TRUE(calls.empty());
+  group.close();
 }
 
 }  // namespace

@@ -31,12 +31,12 @@ constexpr std::int64_t image_side = 20;  // extent of the images
 
 using HalfFormat = std::optional<DType>;
 
-std::unique_ptr<ops::Ops> ops_storing(HalfFormat half, ops::Halves by) {
+std::unique_ptr<ops::Ops> ops_storing(HalfFormat half, ops::HalfPrecision by) {
   auto ops = ops::make_onednn_ops(1);
   return half ? ops::make_rounded_ops(std::move(ops), *half, by) : std::move(ops);
 }
 
-constexpr ops::Halves native = ops::Halves::native;
+constexpr ops::HalfPrecision native = ops::HalfPrecision::native;
 bool has_native() { return ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist; }
 
 /// Makes a ResNet block after a first convolution. The coefficient multiplies the loss's gradients.
@@ -65,7 +65,7 @@ nn::Graph residual_net(double coefficient = 1) {
 class OneRank {
  public:
   OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100,
-          ops::Halves by = ops::Halves::emulated)
+          ops::HalfPrecision by = ops::HalfPrecision::emulated)
       : ops_(ops_storing(half, by)),
         trainer_(std::in_place, groups_[0], *ops_, residual_net(coefficient),
                  testing_support::small_digits(samples, 200, image_side), options) {}
@@ -107,13 +107,13 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(Precision, LowerOnesLearnAsFloat32Does) {
-  const auto test_loss = [](HalfFormat half, double loss_scale, ops::Halves by = ops::Halves::emulated) {
+  const auto test_loss = [](HalfFormat half, double loss_scale, ops::HalfPrecision by = ops::HalfPrecision::emulated) {
     OneRank run(half,
                 {.epochs = 4,
                  .batch = {20},
                  .schedule = {.peak = 0.01},
                  .optimizer = {.momentum = 0.9},
-                 .loss_scale = {.initial = loss_scale}},
+                 .step = {.loss_scale = {.initial = loss_scale}}},
                 1, 600, by);
     const RunState result = run->run();
     EXPECT_LT(result.skipped, 12);
@@ -145,13 +145,13 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
 /// batch norm and a sum that follows it.
 TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-  const auto velocity = [](HalfFormat half, ops::Halves by) {
+  const auto velocity = [](HalfFormat half, ops::HalfPrecision by) {
     OneRank run(half, {.batch = {50}, .schedule = {.peak = 0.01}, .optimizer = {.momentum = 0.9}}, 1, 100, by);
     run->train_steps(2);
     return as_floats(run.tensors().optimizer_state[0]);
   };
-  const std::vector<float> emulated = velocity(DType::bfloat16, ops::Halves::emulated);
-  const double far = relative_distance(velocity(std::nullopt, ops::Halves::emulated), emulated);
+  const std::vector<float> emulated = velocity(DType::bfloat16, ops::HalfPrecision::emulated);
+  const double far = relative_distance(velocity(std::nullopt, ops::HalfPrecision::emulated), emulated);
   const double near = relative_distance(velocity(DType::bfloat16, native), emulated);
   EXPECT_GT(near, 0) << "they are the same kernels";
   EXPECT_LT(near, far / 2);
@@ -170,8 +170,10 @@ TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
 /// Every step either halves the scale and changes no weight, or counts towards doubling it.
 TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   constexpr double far_too_much = 0x1p24;
-  const TrainerOptions options{
-      .epochs = 6, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
+  const TrainerOptions options{.epochs = 6,
+                               .batch = {20},
+                               .schedule = {.peak = 0.01},
+                               .step = {.loss_scale = {.initial = far_too_much, .interval = 3}}};
   OneRank run(DType::float16, options);
   double scale = far_too_much;
   int halved = 0;
@@ -198,7 +200,8 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   constexpr double tiny = 1e-8;
   const auto velocity = [](HalfFormat half, double loss_scale) {
-    OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
+    OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .step = {.loss_scale = {.initial = loss_scale}}},
+                tiny);
     run->train_steps(1);
     return as_floats(run.tensors().optimizer_state[0]);
   };
@@ -210,7 +213,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
 }
 
 TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
-  for (const ops::Halves by : {ops::Halves::emulated, native}) {
+  for (const ops::HalfPrecision by : {ops::HalfPrecision::emulated, native}) {
     if (by == native && !has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
     const auto weights = [by](const nn::OptimizationPasses& passes) {
       OneRank run(DType::bfloat16,

@@ -35,7 +35,7 @@ struct Choice {
   /// Operations other than all_reduce only distinguish shared_memory from all others, which use messages.
   Algorithm algorithm = Algorithm::ring;
   /// Longest message. The default stays in the cache and is just below 64 KiB, from which on TCP transports of MPI use
-  /// a rendezvous.
+  /// a monitor.
   Bytes segment{63 * 1024};
   int blocks_in_flight = 4;
   int radix = 2;  ///< largest number of ranks that exchange in one round, for algorithms that have one

@@ -14,7 +14,7 @@
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 #include "platform/node_memory/node_file.hpp"
 
 namespace lockstep {
@@ -33,11 +33,11 @@ constexpr int largest_tag = 32767;  // every MPI allows it, and a program hardly
 /// Returns when all ranks have called it, or throws an error that names those that have not. It uses the program's own
 /// communicator, because there is no other yet.
 void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
-  Rendezvous place(theirs, largest_tag, nullptr);
-  place.begin("starting together", Phase::Kind::exchange);
+  WaitMonitor monitor(theirs, largest_tag, nullptr);
+  monitor.begin("starting together", Phase::Kind::exchange);
   MPI_Request barrier = MPI_REQUEST_NULL;
   LOCKSTEP_MPI(MPI_Ibarrier(theirs, &barrier));
-  place.wait(barrier, {0, all_ranks(theirs), deadline});
+  monitor.wait(barrier, {0, all_ranks(theirs), deadline});
 }
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why) {
@@ -92,10 +92,10 @@ MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::sha
     const BlockingCall call(watchdog, "MPI_Comm_dup");
     MPI_Comm questions = MPI_COMM_NULL;
     LOCKSTEP_MPI(MPI_Comm_dup(handle->communicator, &questions));
-    handle->rendezvous = std::make_shared<Rendezvous>(questions, 0, std::move(watchdog));
+    handle->monitor = std::make_shared<WaitMonitor>(questions, 0, std::move(watchdog));
   }
   handle->original_ranks = all_ranks(handle->communicator);
-  const std::shared_ptr<Rendezvous> rendezvous = handle->rendezvous;
+  const std::shared_ptr<WaitMonitor> monitor = handle->monitor;
   auto members = std::make_shared<MpiGroup::Members>();
   MpiGroup group(std::move(handle), members);
   // An error of the exchange below names this host.
@@ -103,7 +103,7 @@ MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::sha
   members->hosts[static_cast<std::size_t>(group.rank().value)] = processor_name();
   const Phase phase(group, "starting up");
   members->hosts = all_gather_strings(group, processor_name());
-  rendezvous->set_hosts(members->hosts);
+  monitor->set_hosts(members->hosts);
   members->shape = discover_shape(group);
   return group;
 }

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 
 namespace lockstep {
 namespace {
 
 std::shared_ptr<Watchdog> watchdog_of(const MpiGroup& group) {
-  const auto& rendezvous = group.handle().rendezvous;
-  return rendezvous == nullptr ? nullptr : rendezvous->watchdog();
+  const auto& monitor = group.handle().monitor;
+  return monitor == nullptr ? nullptr : monitor->watchdog();
 }
 
 }  // namespace

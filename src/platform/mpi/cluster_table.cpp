@@ -41,7 +41,7 @@ std::string memory(const Topology& topology) {
 }
 
 /// Describes a host: "node1: 2 × AMD EPYC, 128 cores, 256 PUs, 2 NUMA nodes, 755 GiB; 4 × NVIDIA H100".
-std::string describe(const HostView& host) {
+std::string describe(const HostInfo& host) {
   const Topology& topology = host.topology;
   std::vector<std::string> packages;
   for (const Package& package : topology.packages) packages.push_back(package.model.empty() ? "CPU" : package.model);
@@ -98,7 +98,7 @@ std::string format_table(const ClusterView& view, std::size_t columns) {
   std::string text = count_of(view.processes.size(), "rank") + " on " + count_of(view.hosts.size(), "node") + '\n';
   if (in_full) text += "    rank  local      pid  device or cores\n";
   for (std::size_t node = 0; node < view.hosts.size(); ++node) {
-    const HostView& host = view.hosts[node];
+    const HostInfo& host = view.hosts[node];
     text += wrapped(describe(host), columns, 4);
     std::vector<const ProcessView*> here;
     for (const ProcessView& process : view.processes) {

@@ -21,13 +21,13 @@
 namespace lockstep {
 
 class NodeFiles;
-class Rendezvous;
+class WaitMonitor;
 class Watchdog;
 
 struct MpiGroup::Handle {
   MPI_Comm communicator = MPI_COMM_NULL;
   std::shared_ptr<NodeFiles> node_files = nullptr;      // files that this process shares with others of its node
-  std::shared_ptr<Rendezvous> rendezvous = nullptr;     // null: the group waits without a deadline
+  std::shared_ptr<WaitMonitor> monitor = nullptr;       // null: the group waits without a deadline
   std::vector<int> original_ranks = {};                 // for each rank: its rank in the group that all others are made
                                                         // from
   std::uint64_t number = 0;                             // number of the group, the same on all its ranks

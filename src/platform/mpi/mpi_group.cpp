@@ -14,10 +14,10 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/ulfm.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 
 namespace lockstep {
 namespace {
@@ -47,7 +47,7 @@ std::unique_ptr<MpiGroup::Handle> descendant_of(const MpiGroup::Handle& handle) 
   number.add(static_cast<std::int64_t>(handle.number));
   number.add(++handle.descendants);
   return std::make_unique<MpiGroup::Handle>(MpiGroup::Handle{.node_files = handle.node_files,
-                                                             .rendezvous = handle.rendezvous,
+                                                             .monitor = handle.monitor,
                                                              .original_ranks = handle.original_ranks,
                                                              .number = number.value(),
                                                              .deadline = handle.deadline});
@@ -56,7 +56,7 @@ std::unique_ptr<MpiGroup::Handle> descendant_of(const MpiGroup::Handle& handle) 
 /// Waits, within the deadline, until all ranks arrive at a blocking call of MPI. A group without a deadline waits in
 /// the call itself.
 void await_all(const MpiGroup& group) {
-  if (group.handle().rendezvous != nullptr) barrier(group);
+  if (group.handle().monitor != nullptr) barrier(group);
 }
 
 }  // namespace
@@ -83,10 +83,10 @@ std::string processor_name() {
 
 void throw_mpi_error(int code, std::string_view call, ErrorContext context, SourceLocation location) {
   std::string message = mpi_error_text(code) + " in " + std::string(call);
-  if (fault_tolerance::is_revoked(code))
+  if (is_revoked(code))
     throw Error(ErrorCode::transport, std::move(message), std::move(context), location).as_consequence();
-  if (fault_tolerance::is_of_death(code)) {
-    const std::vector<int> dead = fault_tolerance::dead_ranks(MPI_COMM_WORLD);
+  if (is_of_death(code)) {
+    const std::vector<int> dead = dead_ranks(MPI_COMM_WORLD);
     if (!dead.empty())
       message = rank_names(dead, [](int) { return std::string(); }) + " of the job " +
                 (dead.size() == 1 ? "has" : "have") + " ended: " + message;
@@ -124,7 +124,7 @@ MpiGroup::MpiGroup(std::unique_ptr<Handle> handle, std::shared_ptr<const Members
     : handle_(std::move(handle)), members_(std::move(members)) {
   LOCKSTEP_MPI(MPI_Comm_rank(handle_->communicator, &rank_.value));
   LOCKSTEP_MPI(MPI_Comm_size(handle_->communicator, &size_));
-  if (handle_->rendezvous != nullptr) handle_->rendezvous->add(handle_->communicator);
+  if (handle_->monitor != nullptr) handle_->monitor->add(handle_->communicator);
 }
 
 MpiGroup::MpiGroup(MpiGroup&&) noexcept = default;
@@ -174,7 +174,7 @@ std::optional<MpiGroup> MpiGroup::split(std::optional<int> color, int key) const
   LOCKSTEP_MPI(MPI_Comm_split(handle().communicator, color.value_or(MPI_UNDEFINED), key, &part->communicator));
   if (part->communicator == MPI_COMM_NULL) return std::nullopt;
   const std::vector<int> ranks = ranks_in(handle().communicator, part->communicator);
-  if (part->rendezvous != nullptr) part->original_ranks = some_of(handle().original_ranks, ranks);
+  if (part->monitor != nullptr) part->original_ranks = some_of(handle().original_ranks, ranks);
   auto members = chosen(*members_, ranks);
   return MpiGroup(std::move(part), std::move(members));
 }
@@ -185,9 +185,9 @@ void MpiGroup::close() {
   (void)this->handle();  // refuses a child of fork()
   const std::unique_ptr<Handle> handle = std::move(handle_);
   if (handle->failure) return;
-  if (handle->rendezvous != nullptr) handle->rendezvous->remove(handle->communicator);
+  if (handle->monitor != nullptr) handle->monitor->remove(handle->communicator);
   LOCKSTEP_MPI(MPI_Comm_free(&handle->communicator));
-  if (handle->rendezvous.use_count() == 1) handle->rendezvous->close();
+  if (handle->monitor.use_count() == 1) handle->monitor->close();
 }
 
 const MpiGroup::Handle& MpiGroup::handle() const {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/fault_tolerance.hpp"
+#include "platform/mpi/ulfm.hpp"
 
-namespace lockstep::fault_tolerance {
+namespace lockstep {
 
-std::string missing() {
+std::string why_no_ulfm() {
   return mpi_library_version() +
          ", which lockstep was built with, has no fault tolerance (ULFM): build with Open MPI 5 (docs/launch.md), and "
          "start the job by "
@@ -16,7 +16,9 @@ bool is_revoked(int /*code*/) { return false; }
 bool is_of_death(int /*code*/) { return false; }
 std::vector<int> dead_ranks(MPI_Comm /*communicator*/) { return {}; }
 void revoke(MPI_Comm /*communicator*/) {}
-Agreement agree(MPI_Comm /*communicator*/, bool /*mine*/) { throw Error(ErrorCode::unsupported, missing()); }
-MPI_Comm shrink(MPI_Comm /*communicator*/) { throw Error(ErrorCode::unsupported, missing()); }
+LivingVerdict agree_among_living(MPI_Comm /*communicator*/, bool /*mine*/) {
+  throw Error(ErrorCode::unsupported, why_no_ulfm());
+}
+MPI_Comm shrink(MPI_Comm /*communicator*/) { throw Error(ErrorCode::unsupported, why_no_ulfm()); }
 
-}  // namespace lockstep::fault_tolerance
+}  // namespace lockstep

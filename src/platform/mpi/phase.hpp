@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-class Rendezvous;
+class WaitMonitor;
 
 /// Names the task that the ranks of a group have in common while this object exists. Errors of ranks that wait in vain
 /// name this task. Phases may be nested.
@@ -31,7 +31,7 @@ class Phase {
   ~Phase();
 
  private:
-  std::shared_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<WaitMonitor> monitor_;
 };
 
 /// @throws Error{invalid_argument} unless the deadline is positive and at most 10⁹ s, so that clocks can add it

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <numeric>
 
-#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/mpi/ulfm.hpp"
 
-namespace lockstep::fault_tolerance {
+namespace lockstep {
 namespace {
 
 int class_of(int code) {
@@ -20,7 +20,7 @@ int class_of(int code) {
 
 }  // namespace
 
-std::string missing() {
+std::string why_no_ulfm() {
   int is_set = 0;
   int* is_on = nullptr;
   LOCKSTEP_MPI(MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &is_on, &is_set));
@@ -53,7 +53,7 @@ std::vector<int> dead_ranks(MPI_Comm communicator) {
 
 void revoke(MPI_Comm communicator) { MPIX_Comm_revoke(communicator); }
 
-Agreement agree(MPI_Comm communicator, bool mine) {
+LivingVerdict agree_among_living(MPI_Comm communicator, bool mine) {
   int all = mine ? 1 : 0;
   const int code = MPIX_Comm_agree(communicator, &all);
   if (code != MPI_SUCCESS && class_of(code) != MPIX_ERR_PROC_FAILED) throw_mpi_error(code, "MPIX_Comm_agree");
@@ -66,4 +66,4 @@ MPI_Comm shrink(MPI_Comm communicator) {
   return left;
 }
 
-}  // namespace lockstep::fault_tolerance
+}  // namespace lockstep

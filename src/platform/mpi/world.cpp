@@ -23,13 +23,13 @@
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/fault_tolerance.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
-#include "platform/mpi/rendezvous.hpp"
+#include "platform/mpi/ulfm.hpp"
+#include "platform/mpi/wait_monitor.hpp"
 
 namespace lockstep {
 namespace {
@@ -181,7 +181,7 @@ World::~World() {
   }
 }
 
-std::string World::why_not_elastic() const { return fault_tolerance::missing(); }
+std::string World::why_not_elastic() const { return why_no_ulfm(); }
 
 /// The living ranks of a world in `run_elastic`.
 class World::Survivors {
@@ -200,7 +200,7 @@ class World::Survivors {
         if (!is_done) body(std::exchange(lost_, {}));
       });
       if (failure) make_others_give_up(failure->message());
-      const fault_tolerance::Agreement agreement = agree(!failure);
+      const LivingVerdict agreement = agree(!failure);
       if (agreement.all && !agreement.has_anyone_died) return;
       is_done = is_done || agreement.all;
       if (leave_out_the_dead() || is_done) continue;
@@ -227,19 +227,19 @@ class World::Survivors {
   /// Ranks that wait for this one hear of the failure through their groups, or in any call of MPI.
   void make_others_give_up(const std::string& why) {
     world_.open_groups_->abandon_all(why);
-    world_.group_.handle().rendezvous->revoke_all();
-    fault_tolerance::revoke(ranks_);
+    world_.group_.handle().monitor->revoke_all();
+    revoke(ranks_);
   }
 
-  fault_tolerance::Agreement agree(bool mine) {
+  LivingVerdict agree(bool mine) {
     const BlockingCall call(world_.watchdog_, "MPIX_Comm_agree");
-    return fault_tolerance::agree(ranks_, mine);
+    return agree_among_living(ranks_, mine);
   }
 
   /// @return whether there are any
   bool leave_out_the_dead() {
     const BlockingCall call(world_.watchdog_, "MPIX_Comm_shrink");
-    const MPI_Comm left = fault_tolerance::shrink(ranks_);
+    const MPI_Comm left = shrink(ranks_);
     const std::vector<int> living = numbers_of(left);
     const std::size_t before = lost_.size();
     for (const int number : numbers_of(ranks_))

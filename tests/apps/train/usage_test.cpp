@@ -365,7 +365,7 @@ TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
   const auto lr = [](const char* value) {
     const Options options = parse(std::string("--lr ") + value).options;
     return std::find_if(options.settings.begin(), options.settings.end(),
-                        [](const Setting& s) { return s.name == "--lr"; })
+                        [](const Term& s) { return s.name == "--lr"; })
         ->value;
   };
   EXPECT_EQ(lr("0.1"), "0.1");
@@ -376,7 +376,7 @@ TEST(Configuration, NumbersThatDifferInTheLastBitAreDifferentSettings) {
 
 TEST(Configuration, TextsThatDifferFarBehindAreDifferentSettings) {
   const auto frozen = [](const std::string& names) {
-    for (const Setting& setting : parse("--freeze " + names).options.settings) {
+    for (const Term& setting : parse("--freeze " + names).options.settings) {
       if (setting.name == "--freeze") return setting.value;
     }
     return std::string();
@@ -399,7 +399,7 @@ TEST(Configuration, TimesAreSumsOfTheirUnits) {
 }
 
 TEST(Configuration, WhatRanksMayHaveForThemselvesIsNotCompared) {
-  for (const Setting& setting : parse("--threads 1 --data-dir . --dataset mnist").options.settings) {
+  for (const Term& setting : parse("--threads 1 --data-dir . --dataset mnist").options.settings) {
     EXPECT_NE(setting.name, "--threads");
     EXPECT_NE(setting.name, "--data-dir");
   }
@@ -411,10 +411,10 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
     EXPECT_EQ(trainer(std::string("--precision ") + precision).precision, DType::float32);
     EXPECT_EQ(parse(std::string("--precision ") + precision).options.ops, "onednn");
   }
-  EXPECT_EQ(trainer("--precision bf16").loss_scale.initial, 0);
-  EXPECT_EQ(trainer("--precision mixed-fp16").loss_scale.initial, 65536);
-  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").loss_scale.initial, 8);
-  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision bf16").step.loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.initial, 65536);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").step.loss_scale.initial, 8);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").step.loss_scale.initial, 0);
   EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
   EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
   EXPECT_FALSE(parse("--precision float64").options.precision.half);
@@ -431,7 +431,7 @@ TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem
   EXPECT_EQ(emulation_of(brain, *make_ops("reference", brain, 1, false)).rfind("in float32: ", 0), 0U);
   EXPECT_EQ(emulation_of(precision_of("float32"), *onednn), "");
   if (!native.exist) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-  const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native);
   const std::string by = native.instructions.empty() ? "conversions" : std::string(native.instructions);
   EXPECT_EQ(emulation_of(brain, *forced), "in float32 where there are no kernels of it, and else computed by " + by);
 }
