@@ -45,10 +45,10 @@ requires() { [[ ,${LOCKSTEP_REQUIRE:-}, == *,$1,* ]]; }
 
 # With CUDA where its toolkit is, since LOCKSTEP_CUDA is AUTO: then all that needs it is compiled and linked, and run where
 # there is a GPU.
+why='' # there is no CUDA
 build() {
   section "Build, warnings are errors (preset ci${1:+, $1})"
   cmake --preset ci
-  local why
   why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/ci/CMakeCache.txt)
   if [ -n "$why" ]; then
     echo "Without CUDA: $why"
@@ -179,6 +179,7 @@ left_out() {
     [[ $done == *" $stage "* ]] || printf '  mpi-scripts/test.sh %-10s %s\n' "$stage" "${finds[$stage]}"
   done
   [[ $done == *" slow "* ]] || echo "  mpi-scripts/test.sh rest       what continuous integration runs of these, in about twelve minutes"
+  [ -z "$why" ] || echo "  tests on emulated GPUs, which need the CUDA toolkit and NCCL's header: $why"
   echo "  CONTRIBUTING.md lists longer checks: faults and kills by the hour, sanitizers, other compilers and MPI libraries, GPUs."
 }
 
