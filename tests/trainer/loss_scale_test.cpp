@@ -84,9 +84,11 @@ TEST(LossScale, RefusesWhatCannotBe) {
   const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   const data::DatasetPair data = testing_support::small_digits(20, 20, 12);
-  for (const ops::LossScaleOptions wrong : {ops::LossScaleOptions{.initial = -1}, ops::LossScaleOptions{.initial = 1, .interval = 0}})
-    EXPECT_EQ(code_of([&] { (void)Trainer(groups[0], *ops, graph, data, {.batch = {20}, .step = {.loss_scale = wrong}}); }),
-              ErrorCode::invalid_argument);
+  for (const ops::LossScaleOptions wrong :
+       {ops::LossScaleOptions{.initial = -1}, ops::LossScaleOptions{.initial = 1, .interval = 0}})
+    EXPECT_EQ(
+        code_of([&] { (void)Trainer(groups[0], *ops, graph, data, {.batch = {20}, .step = {.loss_scale = wrong}}); }),
+        ErrorCode::invalid_argument);
   groups[0].close();
 }
 
