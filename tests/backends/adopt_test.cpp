@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
 #include "lockstep/platform/mpi/world.hpp"
@@ -33,7 +33,7 @@ int world_size() {
 /// Sums 1 + rank over the group with the algorithm of this name.
 double sum_over(const MpiGroup& group, const std::string& algorithm) {
   Progress progress;
-  const auto communicator = make_communicator(group, progress, {.method = parse_method(algorithm)});
+  const auto communicator = make_agreed(group, progress, {.method = parse_method(algorithm)});
   double value = 1 + group.rank().value;
   const Buffer buffer{&value, {1}, DType::float64, MemoryKind::host};
   communicator->all_reduce(buffer, buffer, ReduceOp::sum).wait();

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/make_agreed.hpp"
 #include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "backends/stated_order.hpp"
 #include "collectives/algorithms/schedule.hpp"
@@ -126,7 +126,7 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
       collectives::Selection selection =
           collectives::forced({.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
       selection.shared_memory = false;  // with shared memory, tree-order would send no messages
-      const auto c = make_mpi_plan(world_.group(), progress_, {.selection = selection});
+      const auto c = make_plan(world_.group(), progress_, {.selection = selection});
       body(*c, segment);
       c->close();
     }

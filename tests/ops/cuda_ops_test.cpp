@@ -123,7 +123,7 @@ TEST(CudaOps, ConvertsBytesToTheNumbersThatTheHostMakesOfThem) {
   const std::vector<double> table = numbers.table();
   for (const Arithmetic& how : all_arithmetics) {
     const auto ops = make_cuda_ops(0, how.arithmetic);
-    const Device& device = ops->device();
+    const ComputeDevice& device = ops->device();
     const DType dtype = how.arithmetic.values;
     for (const Format& to : {cuda::nhwc(shape, dtype), Format::plain(shape, DType::float32)}) {
       const auto kernel = ops->convert_bytes(numbers, to);
@@ -279,8 +279,8 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
   graph.loss("loss", CrossEntropy{}, {logits, graph.input({"labels", {1, 1, 1}, Content::integer})});
   for (const Arithmetic& how : all_arithmetics) {
     const auto ops = make_cuda_ops(0, how.arithmetic);
-    const nn::Chosen chosen =
-        nn::choose_algorithms(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
+    const nn::MeasuredChoices chosen =
+        nn::measure_kernels(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
     EXPECT_EQ(chosen.measured, 1) << how.name;
     EXPECT_NE(chosen.choices.text().find(", statistics, "), std::string::npos) << chosen.choices.text();
   }

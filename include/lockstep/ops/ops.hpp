@@ -303,7 +303,7 @@ class Ops {
   /// Computes scalars of a step. @see compute
   virtual void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
   /// Where the kernels compute.
-  [[nodiscard]] virtual const Device& device() const { return host_device(); }
+  [[nodiscard]] virtual const ComputeDevice& device() const { return host_device(); }
 
   /// Measures the peak rates of the processors that operators use, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64
@@ -320,18 +320,18 @@ class Ops {
 };
 
 /// How half precision is computed.
-enum class Halves {
+enum class HalfPrecision {
   emulated,  ///< float32 kernels, after which values are rounded; memory holds float32
   native,    ///< kernels that store 16 bits (`Ops::make_half`), and emulation without such a kernel
 };
 
-/// Wraps a compute library so that every stored activation is a value of a 16-bit format. With `Halves::emulated`,
-/// values are rounded after a float32 kernel: the result is that of a processor with arithmetic in the format and sums
-/// in float32. With `Halves::native`, native kernels do this where they exist; they differ in the order of sums.
-/// Rounded (to nearest, ties to even, overflow to infinity) are results, gradients of activations, and copies of the
-/// parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their gradients,
-/// the parameters of normalization, statistics, and intermediate values inside a kernel or a loss stay float32. A sum
-/// of values that are not rounded is not rounded either.
+/// Wraps a compute library so that every stored activation is a value of a 16-bit format. With
+/// `HalfPrecision::emulated`, values are rounded after a float32 kernel: the result is that of a processor with
+/// arithmetic in the format and sums in float32. With `HalfPrecision::native`, native kernels do this where they exist;
+/// they differ in the order of sums. Rounded (to nearest, ties to even, overflow to infinity) are results, gradients of
+/// activations, and copies of the parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters
+/// themselves, their gradients, the parameters of normalization, statistics, and intermediate values inside a kernel or
+/// a loss stay float32. A sum of values that are not rounded is not rounded either.
 ///
 /// Rounded values have formats of their own (`Format::native`). Converting a value that is not rounded, such as the
 /// images of a batch, into the format of a kernel therefore rounds it. The dtype is float32 with emulation and `half`
@@ -340,6 +340,7 @@ enum class Halves {
 /// @param half   DType::bfloat16 or DType::float16
 /// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32, or if
 /// native kernels are requested and it has none
-std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by = Halves::emulated);
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half,
+                                      HalfPrecision by = HalfPrecision::emulated);
 
 }  // namespace lockstep::ops

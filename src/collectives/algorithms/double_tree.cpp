@@ -12,13 +12,13 @@ constexpr std::array trees{0, 1};
 
 /// A node of the binary tree over the labels 0 … ranks−1 whose in-order traversal visits them in ascending order. A
 /// label with k trailing zeros is k levels above the leaves, which are the odd labels; 0 is the root and has one child.
-struct Node {
+struct InOrderNode {
   int parent = -1;  ///< −1 at the root
   std::vector<int> children;
 };
 
-Node in_order_node(int label, int ranks) {
-  Node node;
+InOrderNode in_order_node(int label, int ranks) {
+  InOrderNode node;
   const int reach = label == 0 ? 2 * floor_power_of_two(ranks) : label & -label;
   if (label > 0) {
     const bool is_left_child = (label & (2 * reach)) == 0;
@@ -43,8 +43,8 @@ int rank_of(int label, int tree, int ranks) {
   return ranks % 2 == 0 ? ranks - 1 - label : wrap(label + 1, ranks);
 }
 
-Node node_of(int rank, int tree, int ranks) {
-  Node node = in_order_node(label_of(rank, tree, ranks), ranks);
+InOrderNode node_of(int rank, int tree, int ranks) {
+  InOrderNode node = in_order_node(label_of(rank, tree, ranks), ranks);
   if (node.parent >= 0) node.parent = rank_of(node.parent, tree, ranks);
   for (int& child : node.children) child = rank_of(child, tree, ranks);
   return node;
@@ -68,13 +68,13 @@ Expression subtree_order(Expressions& expressions, std::span<const Expression> c
 Plan double_tree_all_reduce(Rank me, int ranks, Count count) {
   PlanBuilder plan;
   for (const int tree : trees) {
-    const Node node = node_of(me.value, tree, ranks);
+    const InOrderNode node = node_of(me.value, tree, ranks);
     for (const int child : node.children)
       plan.receive_reduce(child, chunk(count, 2, tree), first_operand(me.value, child));
     if (node.parent >= 0) plan.send(node.parent, chunk(count, 2, tree));
   }
   for (const int tree : trees) {
-    const Node node = node_of(me.value, tree, ranks);
+    const InOrderNode node = node_of(me.value, tree, ranks);
     if (node.parent >= 0) plan.receive(node.parent, chunk(count, 2, tree));
     for (const int child : node.children) plan.send(child, chunk(count, 2, tree));
   }
