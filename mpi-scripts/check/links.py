@@ -51,13 +51,13 @@ def unknown_files(text):
 
 
 def unknown_in_rooms(text):
-    """Of the table "Room | Files, from the first to the last": each name stands for a file of the room, whatever its extension."""
+    """Of the table "Room | Files, from the first to the last": each name stands for a file or an inner room, whatever its extension."""
     table = re.search(r"^\| Room \| Files.*?\n\|[-|]+\n((?:\|.*\n)+)", text, flags=re.M)
     for row in table[1].splitlines() if table else []:
         room, names = re.match(r"\| `([^`]+)` \|(.*)", row).groups()
-        folders = (f"{room}/", f"src/{room}/", f"include/lockstep/{room}/")
-        stems = {file.rsplit("/", 1)[-1].split(".")[0] for file in repository() if file.startswith(folders)}
-        yield from (f"{room} has no file {name}" for name in re.findall(r"`([a-z0-9_]+)`", names) if name not in stems)
+        folders = tuple(f"{root}{room.removesuffix('/…')}/" for root in ("", "src/", "include/lockstep/"))
+        known = {part.split(".")[0] for file in repository() if file.startswith(folders) for part in file.split("/")}
+        yield from (f"{room} has no file {name}" for name in re.findall(r"`([a-z0-9_]+)`", names) if name not in known)
 
 
 def faults_of_markdown(path):
