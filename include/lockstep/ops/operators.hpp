@@ -15,13 +15,6 @@
 
 namespace lockstep::ops {
 
-/// An activation fused into an operator, which saves a pass over memory.
-enum class Activation {
-  none,
-  relu,
-  relu6,  ///< for batch norm only
-};
-
 /// A parameter, which is learned, or a state tensor, which steps update otherwise. Its initial values are uniform in
 /// [value − spread, value + spread).
 struct OwnedTensor {
@@ -67,6 +60,19 @@ struct LossSums {
 };
 /// A view of the sums as numbers.
 std::span<double> numbers(std::span<LossSums> loss_sums);
+
+class Kernel;
+using KernelPtr = std::unique_ptr<Kernel>;
+
+/// The operators and their options. Other namespaces use all of them by one directive.
+inline namespace operators {
+
+/// An activation fused into an operator, which saves a pass over memory.
+enum class Activation {
+  none,
+  relu,
+  relu6,  ///< for batch norm only
+};
 
 // Each operator consists of its options, the function `signature`, which derives everything else from the options and
 // the extents of the inputs, and the function `text`, which returns its name for lists.
@@ -483,8 +489,6 @@ struct Ctc {
   [[nodiscard]] std::string text() const;
 };
 
-class Kernel;
-
 /// An operator that a program defines: its signature, and a kernel over plain formats.
 class CustomOperator {
  public:
@@ -493,7 +497,7 @@ class CustomOperator {
   [[nodiscard]] virtual Signature signature(std::span<const Shape> inputs) const = 0;
   [[nodiscard]] virtual std::string text() const = 0;
   /// @param inputs  plain formats, as many as `signature` accepted; the batch may be 0
-  [[nodiscard]] virtual std::unique_ptr<Kernel> make(std::span<const Format> inputs) const = 0;
+  [[nodiscard]] virtual KernelPtr make(Formats inputs) const = 0;
 };
 
 /// A node with a CustomOperator.
@@ -511,6 +515,8 @@ using Operator =
                  AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
                  Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy, SoftCrossEntropy,
                  BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+
+}  // namespace operators
 
 /// The operator's own `signature`. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

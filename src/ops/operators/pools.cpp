@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/shapes.hpp"
 namespace lockstep::ops {
-
 namespace {
 
 /// As in PyTorch, every window must have an element that is not padding.
