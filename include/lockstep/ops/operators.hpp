@@ -232,6 +232,19 @@ struct AdaptiveAveragePool {
   [[nodiscard]] std::string text() const;
 };
 
+/// The mean or the largest of the channels at each position: batch × 1 × height × width, as PyTorch's
+/// `x.mean(1, keepdim=True)` and `x.max(1, keepdim=True).values`. The gradient of the largest goes to the first channel
+/// that has it; a NaN is larger than any number.
+/// @source Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018 (its spatial attention)
+struct ChannelPool {
+  enum class Kind { mean, max };
+  Kind kind = Kind::mean;
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A transposed convolution, as PyTorch's ConvTranspose2d: every element is multiplied by the window of its channel's
 /// weights, and overlapping windows are added. Along each axis of n elements the result has (n − 1)·stride − 2·padding
 /// + dilation·(kernel − 1) + output_padding + 1. Weights: in_channels × (out_channels ÷ groups) × kernel height ×
@@ -512,9 +525,9 @@ struct Custom {
 /// The operator of a node.
 using Operator =
     std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
-                 AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
-                 Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy, SoftCrossEntropy,
-                 BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+                 AdaptiveAveragePool, ChannelPool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm,
+                 LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy,
+                 SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
 
 }  // namespace operators
 

@@ -70,6 +70,16 @@ std::string AdaptiveAveragePool::text() const {
   return "adaptive average pool to " + std::to_string(height) + "×" + std::to_string(width);
 }
 
+Signature ChannelPool::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 1, "a channel pool");
+  const Shape& in = inputs[0];
+  const Shape out{in.batch, 1, in.height, in.width};
+  const Cost cost{in.count(), in.count() + out.count()};
+  return {.output = out, .forward = cost, .backward = cost};
+}
+
+std::string ChannelPool::text() const { return kind == Kind::mean ? "mean of channels" : "maximum of channels"; }
+
 Signature Resize::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 1, "a resize");
   Shape out = inputs[0];

@@ -17,6 +17,7 @@ KernelPtr make(const MaxPool& pool, Formats in);
 KernelPtr make(const AveragePool& pool, Formats in);
 KernelPtr make(const GlobalAveragePool& pool, Formats in);
 KernelPtr make(const AdaptiveAveragePool& pool, Formats in);
+KernelPtr make(const ChannelPool& pool, Formats in);
 KernelPtr make(const TransposedConvolution& shape, Formats in);
 KernelPtr make(const Linear& linear, Formats in);
 KernelPtr make(const Add& add, Formats in);

@@ -40,6 +40,7 @@ Implementation make(const MaxPool& op, Formats in, const Signature& signature);
 Implementation make(const AveragePool& op, Formats in, const Signature& signature);
 Implementation make(const GlobalAveragePool& op, Formats in, const Signature& signature);
 Implementation make(const AdaptiveAveragePool& op, Formats in, const Signature& signature);
+Implementation make(const ChannelPool& op, Formats in, const Signature& signature);
 Implementation make(const BatchNorm& op, Formats in, const Signature& signature);
 Implementation make(const FrozenBatchNorm& op, Formats in, const Signature& signature);
 Implementation make(const LayerNorm& op, Formats in, const Signature& signature);
