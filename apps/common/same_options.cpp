@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/common/same_options.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 
@@ -17,15 +16,12 @@
 namespace lockstep {
 
 std::vector<Term> settings_to_compare(const OptionValues& values) {
-  std::vector<Term> settings;
-  for (auto& [name, value] : values.of_all_ranks()) settings.push_back({name, value});
-  return settings;
+  std::vector<Term> terms;
+  for (auto& [name, value] : values.of_all_ranks()) terms.push_back({name, value});
+  return terms;
 }
 
 namespace {
-
-// Separates a mistake from the settings, in which it does not occur.
-constexpr char after_mistake = '\x1c';
 
 /// @param all  the mistake of each rank
 void refuse_mistakes(const World& world, const std::vector<std::string>& all) {
@@ -48,20 +44,16 @@ void require_no_mistake(const World& world, const std::string& mistake) {
 }
 
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Term>& settings) {
+                        const std::vector<Term>& terms) {
   const Phase phase(world.group(), "comparing the options of all ranks");
-  std::vector<std::string> mistakes;
-  std::vector<std::string> texts;
-  for (const std::string& text : all_gather_strings(world.group(), mistake + after_mistake + to_text(settings))) {
-    const std::size_t end = std::min(text.find(after_mistake), text.size());
-    mistakes.push_back(text.substr(0, end));
-    texts.push_back(text.substr(std::min(end + 1, text.size())));
-  }
-  refuse_mistakes(world, mistakes);
+  Agreement agreement;
+  agreement.add(terms);
+  agreement.add_fact("mistake", mistake);
+  agreement.exchange(world.group());
+  refuse_mistakes(world, agreement.fact("mistake"));
   try {
-    warn_of(world, app, require_equal_texts(world.group(), texts));
+    warn_of(world, app, agreement.require_equal_terms());
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::mismatch) throw;
     throw Error(ErrorCode::mismatch,
                 error.message() + "; start the same program with the same options and environment on all ranks",
                 error.context())

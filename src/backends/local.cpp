@@ -31,20 +31,20 @@ class LocalGroup {
   }
 
   /// Returns this rank's end of the control channel of its next communicator.
-  /// @throws Error{mismatch} if its settings differ from those of the first rank, and reports that to the other ranks
-  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Term>& settings) {
+  /// @throws Error{mismatch} if its terms differ from those of the first rank, and reports that to the other ranks
+  std::shared_ptr<ControlChannel> next_control(Rank rank, std::string host, const std::vector<Term>& terms) {
     const std::scoped_lock lock(mutex_);
     const auto me = static_cast<std::size_t>(rank.value);
     const std::size_t number = channels_made_[me]++;
     if (number == channels_.size()) {
       channels_.push_back(
-          {share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks()), rank, settings});
+          {share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks()), rank, terms});
     }
     const Channel& channel = channels_[number];
     auto control = std::make_shared<ControlChannel>(
         ControlChannel::Member{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me]), {}},
         channel.words[me], shape_.nodes() > 1 ? std::make_unique<LocalPost>(channel.posts, rank) : nullptr);
-    const std::string different = differences(settings, channel.settings, rank, channel.first);
+    const std::string different = differences(terms, channel.terms, rank, channel.first);
     if (different.empty()) return control;
     control->raise(ErrorCode::mismatch, different, {channel.first.value});
     control->tell_now();
@@ -55,8 +55,8 @@ class LocalGroup {
   struct Channel {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
     std::shared_ptr<LocalPosts> posts;
-    Rank first;  // the first rank to come, whose settings are below
-    std::vector<Term> settings;
+    Rank first;  // the first rank to come, whose terms are below
+    std::vector<Term> terms;
   };
 
   /// Makes shared memory for each node. @return the views by rank
@@ -96,7 +96,7 @@ std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& grou
                 "rank " + std::to_string(rank.value) + " is not one of the group's " + std::to_string(shape.ranks()));
   }
   const std::string host = "this process";
-  auto control = group->next_control(rank, host, settings_of("local", options));
+  auto control = group->next_control(rank, host, terms_of(options));
   PlanOptions here = options;
   here.selection = selection_on(shape, options.selection);
   std::shared_ptr<NodeMemory> memory;

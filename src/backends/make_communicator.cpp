@@ -11,8 +11,8 @@
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/mpi/connector.hpp"
 
 namespace lockstep::backends {
 
@@ -22,13 +22,6 @@ namespace {
 
 constexpr std::string_view automatic = "auto";
 constexpr std::string_view mpi = "mpi";
-
-/// The settings of ranks that share memory. They are the same on all ranks. Collective.
-NodeOptions node_options(const MpiGroup& group) {
-  NodeOptions options;
-  if (group.shape().nodes() == 1 && take_turns(group)) options.pull_limit = NodeOptions::pull_limit_in_turns;
-  return options;
-}
 
 }  // namespace
 
@@ -69,44 +62,52 @@ void check_compression(const CommunicatorOptions& options) {
   }
 }
 
-std::optional<Selection> agree_on_selection(const MpiGroup& group, const CommunicatorOptions& options) {
-  require_equal(group, {{"algorithm", std::string(name(options.method))},
-                        {"selection table", options.tuning.empty() ? "none" : "from a file of rank 0"},
-                        {"compression", options.compress ? std::string(name(*options.compress)) : "none"},
-                        {"sockets", std::string(name(options.sockets))},
-                        {"check of calls", options.check ? "yes" : "no"}});
+void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOptions& options) {
+  PlanOptions plan = options.plan;
+  const Selection* const wish = selection_of(options.method);
+  if (wish != nullptr) plan.selection = *wish;
+  agreement.add(terms_of(plan));
+  if (wish == nullptr) agreement.add({{"algorithm", std::string(mpi)}});
+  if (!options.tuning.empty()) agreement.add({{"selection table", "from a file of rank 0"}});
+  agreement.add({{"compression", options.compress ? std::string(name(*options.compress)) : "none"},
+                 {"check of calls", options.check ? "yes" : "no"}});
+  if (group.shape().nodes() == 1) add_binding(agreement);
+  agreement.add_fact("RDMA", has_rdma() ? "yes" : "no");
+}
+
+void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptions& options) {
   check_compression(options);
-  const Selection* wish = selection_of(options.method);
-  if (wish == nullptr) return std::nullopt;
-  Selection selection = selection_on(group.shape(), *wish);
-  if (!selection.forced && !options.tuning.empty()) selection.table = agreed_selection_table(group, options.tuning);
-  settle_shared_memory(group, selection, options.notice);
-  return selection;
+  const Selection* const wish = selection_of(options.method);
+  if (wish == nullptr) return;
+  PlanOptions& plan = options.plan;
+  plan.selection = selection_on(group.shape(), *wish);
+  if (!plan.selection.forced && !options.tuning.empty())
+    plan.selection.table = agreed_selection_table(group, options.tuning);
+  if (group.shape().nodes() == 1 && take_turns(agreement))
+    plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
+  const std::vector<std::string> rdma = agreement.fact("RDMA");
+  plan.sockets = sockets_on(group.shape(), plan.sockets, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
+}
+
+void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
+  Agreement agreement;
+  add_terms(agreement, group, options);
+  agreement.exchange(group);
+  (void)agreement.require_equal_terms();
+  settle(group, agreement, options);
 }
 
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
-                                                const CommunicatorOptions& options,
-                                                const std::optional<Selection>& selection) {
-  std::unique_ptr<Communicator> communicator;
-  if (selection) {
-    communicator = make_mpi_plan(group, progress,
-                                 {.selection = *selection,
-                                  .node = node_options(group),
-                                  .sockets = options.sockets,
-                                  .deadline = options.deadline,
-                                  .observer = options.observer,
-                                  .notice = options.notice});
-  } else {
-    communicator = make_mpi_native(
-        group, progress, {.check = options.check, .deadline = options.deadline, .observer = options.observer});
-  }
+                                                CommunicatorOptions& options) {
+  PlanOptions& plan = options.plan;
+  auto communicator = options.selection() != nullptr ? make_mpi_plan(group, progress, plan)
+                                                     : make_mpi_native(group, progress,
+                                                                       {.message_limit = plan.message_limit,
+                                                                        .check = options.check,
+                                                                        .deadline = plan.deadline,
+                                                                        .observer = plan.observer});
   if (options.compress) return make_compressed(std::move(communicator), *options.compress, progress);
   return communicator;
-}
-
-std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
-                                                const CommunicatorOptions& options) {
-  return make_communicator(group, progress, options, agree_on_selection(group, options));
 }
 
 }  // namespace lockstep::backends

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,42 +8,47 @@
 #include "backends/method.hpp"
 #include "backends/plan/options.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/base/observer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/mpi/agreement.hpp"
 
 namespace lockstep::backends {
 
+/// How the communicators of a group are made. Options are the same on all ranks, except for the observer and the
+/// notice.
 struct CommunicatorOptions {
   Method method;       ///< what runs the operations; by default the fastest choice
   std::string tuning;  ///< file of a selection table, read by rank 0 if no algorithm is forced; empty: the cost model
-  std::chrono::duration<double> deadline = usual_deadline;
   /// Makes all ranks compare their calls before each operation, as in MpiNativeOptions. Plans ignore it, because their
   /// messages carry signatures.
   bool check = false;
-  Observer* observer = nullptr;                            ///< outlives the communicator
-  std::function<void(std::string_view)> notice = nullptr;  ///< as PlanOptions::notice
   /// The format to which float32 is rounded on the wire, in reductions; nothing: it is sent unchanged.
   std::optional<WireFormat> compress = std::nullopt;
-  Sockets sockets = Sockets::automatic;  ///< as PlanOptions::sockets
+  PlanOptions plan;  ///< its message limit, deadline and observer hold for the MPI library, too; `settle` completes it
+
+  /// How algorithms are chosen; null if the MPI library chooses.
+  [[nodiscard]] const collectives::Selection* selection() const {
+    return selection_of(method) == nullptr ? nullptr : &plan.selection;
+  }
 };
 
-/// Returns the selection that the group's communicators use: the method's selection on this cluster, with rank 0's
-/// table if no algorithm is forced. It is the same on all ranks, and empty for the MPI library. Collective.
-/// @throws as selection_on and agreed_selection_table; Error{mismatch} that names the ranks with other options;
-///         Error{invalid_argument} for compression with an algorithm that guarantees the same bits at any number of
-///         ranks; Error{transport}
-std::optional<collectives::Selection> agree_on_selection(const MpiGroup& group, const CommunicatorOptions& options);
+/// Adds what must be equal on all ranks of a group, and what its choices depend on, to the group's agreement.
+void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOptions& options);
+/// Completes the options after the exchange, so that they are the same on all ranks: the selection on this cluster,
+/// with rank 0's table if no algorithm is forced, the pull limit of ranks that take turns on cores, and the sockets.
+/// Collective if there is a table. @param agreement  `add_terms` has added to it on all ranks, and the terms are equal
+/// @throws as check_compression, selection_on and agreed_selection_table; Error{transport}
+void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptions& options);
+/// Does both, with an exchange of their own. Collective. @throws as `settle`; Error{mismatch} that names the ranks with
+/// other options
+void agree_on(const MpiGroup& group, CommunicatorOptions& options);
 
-/// Makes a communicator over the group that uses the agreed selection. Collective.
+/// Makes a communicator over the group. It compares no options. Collective.
+/// @param options  settled; changed where this cluster lacks something, as by `make_mpi_plan`
+/// @throws as make_mpi_plan and make_mpi_native
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
-                                                const CommunicatorOptions& options,
-                                                const std::optional<collectives::Selection>& selection);
-/// Agrees on a selection and makes the communicator. @throws as agree_on_selection
-std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
-                                                const CommunicatorOptions& options);
+                                                CommunicatorOptions& options);
 
 /// @throws Error{invalid_argument} for compression with an algorithm that guarantees the same bits
 void check_compression(const CommunicatorOptions& options);

@@ -27,6 +27,7 @@ struct MpiNativeOptions {
 /// addition, the result of an integer overflow, and what becomes of NaNs in a maximum or minimum. (Open MPI 4.1 with
 /// AVX saturates sums of uint8 at 255, and drops some NaNs, but not in the elements after the last whole vector.)
 /// Collective over `group`, which may be closed afterwards.
+/// @param options  the same on all ranks, except for the observer; they are not compared here
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
 std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
                                               const MpiNativeOptions& options = {});

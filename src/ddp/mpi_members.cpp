@@ -2,13 +2,10 @@
 #include <cstddef>
 #include <utility>
 
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
 #include "backends/nccl.hpp"
 #include "base/wire_protocol.hpp"
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/agreement.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -17,18 +14,6 @@
 
 namespace lockstep::ddp {
 namespace {
-
-backends::CommunicatorOptions back_end_options(const GroupOptions& options, const backends::Method& method,
-                                               backends::Sockets sockets) {
-  return {.method = method,
-          .tuning = options.tuning,
-          .deadline = options.deadline,
-          .check = options.check,
-          .observer = options.observer,
-          .notice = options.notice,
-          .compress = options.compress,
-          .sockets = sockets};
-}
 
 /// Checks the MPI thread level. Every MPI call for a group is made under its Progress's lock: on two threads, but never
 /// at the same time.
@@ -41,27 +26,15 @@ void check_thread_level(const GroupOptions& options) {
 
 class MpiMembers : public Members {
  public:
-  MpiMembers(MpiGroup group, const GroupOptions& options, backends::Method method, std::optional<int> gpu)
-      : group_(std::move(group)),
-        method_(std::move(method)),
-        selection_(backends::agree_on_selection(
-            group_, back_end_options(options, method_, backends::parse_sockets(options.sockets)))),
-        sockets_(settled_sockets(options)),
-        gpu_(gpu) {}
+  MpiMembers(MpiGroup group, backends::CommunicatorOptions options, std::optional<int> gpu)
+      : Members(std::move(options)), group_(std::move(group)), gpu_(gpu) {}
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
   [[nodiscard]] std::optional<int> gpu() const override { return gpu_; }
   [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override { return flight_recorder_of(group_); }
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
-  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
-    const Phase phase(group_, "making a communicator");
-    return backends::make_communicator(group_, progress, back_end_options(options, method_, sockets_), selection_);
-  }
-
-  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& options) override {
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, Use use) override {
     const Phase phase(group_, "making a communicator on GPUs");
-    if (!gpu_) gpu_ = agree_on_gpu(group_, options.gpus);
     const auto from_zero = [this](const std::vector<std::byte>& mine) {
       const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
       const std::string of_zero = broadcast_string(group_, bytes, {0});
@@ -70,16 +43,16 @@ class MpiMembers : public Members {
     };
     return backends::make_nccl({.rank = group_.rank(),
                                 .size = group_.size(),
-                                .gpu = *gpu_,
+                                .gpu = gpu_.value(),
                                 .agree = [this](const std::optional<Error>& mine) { agree(group_, mine); },
                                 .broadcast_from_zero = from_zero},
                                progress,
-                               {.algorithm = nccl_algorithm(method_),
-                                .deadline = options.deadline,
-                                .check = options.check ? make_exchange(group_) : nullptr,
+                               {.algorithm = nccl_algorithm(options().method),
+                                .deadline = options().plan.deadline,
+                                .check = options().check ? make_exchange(group_) : nullptr,
                                 .control = make_control_channel(group_, group_.shape()),
                                 .hostname = group_.host(),
-                                .observer = options.observer});
+                                .observer = use == Use::first ? options().plan.observer : nullptr});
   }
 
   std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& /*over*/,
@@ -97,22 +70,30 @@ class MpiMembers : public Members {
   void close() override { group_.close(); }
 
  private:
-  [[nodiscard]] backends::Sockets settled_sockets(const GroupOptions& options) const {
-    const backends::Sockets wish = backends::parse_sockets(options.sockets);
-    return selection_ ? backends::settle_sockets(group_, wish, options.notice) : wish;
+  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& options) override {
+    const Phase phase(group_, "making a communicator");
+    return backends::make_communicator(group_, progress, options);
   }
-
   [[nodiscard]] std::optional<MpiGroup> split_group(std::optional<int> color, int key) const {
     const Phase phase(group_, "splitting a group");
     return group_.split(color, key);
   }
 
   MpiGroup group_;
-  backends::Method method_;
-  std::optional<collectives::Selection> selection_;
-  backends::Sockets sockets_;
   std::optional<int> gpu_;  ///< chosen once for all communicators of this group and of groups split from it
 };
+
+/// Checks options that are the same on all ranks. @throws Error on every rank
+void check_equal_options(const GroupOptions& options, const ParsedOptions& parsed) {
+  const std::optional<Error> failure = error_of([&] {
+    require_device(options.device);
+    if (parsed.failure) throw Error(*parsed.failure);
+    if (options.device == Device::cpu) return;
+    refuse_compression_on_gpus(options);
+    (void)nccl_algorithm(parsed.values.method);
+  });
+  if (failure) throw failure->on_every_rank();
+}
 
 }  // namespace
 
@@ -120,22 +101,21 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
                                     const std::optional<backends::Method>& exact) {
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
-  require_equal(group, {{"protocol", std::to_string(wire_protocol)},
-                        {"device", std::string(name(options.device))},
-                        {"algorithm", options.algorithm},
-                        {"sockets", options.sockets}});
-  require_device(options.device);
-  const backends::Method method = exact ? *exact : backends::parse_method(options.algorithm);
-  // All ranks check this first.
-  if (options.device == Device::cuda) {
-    agree(group, [&] {
-      refuse_compression_on_gpus(options);
-      (void)nccl_algorithm(method);
-    });
-  }
-  auto members = std::make_unique<MpiMembers>(std::move(group), options, method, gpu);
-  check_thread_level(options);
-  return members;
+  ParsedOptions parsed = parse(options, exact);
+  const bool must_choose_gpus = options.device == Device::cuda && !gpu;
+  Agreement agreement;
+  agreement.add({{"protocol", std::to_string(wire_protocol)}, {"device", std::string(name(options.device))}});
+  backends::add_terms(agreement, group, parsed.values);
+  if (parsed.failure) agreement.add({{"algorithm", options.algorithm}, {"sockets", options.sockets}});
+  agreement.add_check([&] { check_thread_level(options); });
+  if (must_choose_gpus) add_gpus(agreement, group, options.gpus);
+  agreement.exchange(group);
+  (void)agreement.require_equal_terms();
+  check_equal_options(options, parsed);
+  agreement.throw_failed_checks();
+  if (must_choose_gpus) gpu = agreed_gpu(agreement, group);
+  backends::settle(group, agreement, parsed.values);
+  return std::make_unique<MpiMembers>(std::move(group), std::move(parsed.values), gpu);
 }
 
 }  // namespace lockstep::ddp

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "platform/gpu/gpu.hpp"
-#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::ddp {
@@ -158,42 +157,53 @@ int listed_gpu(const MpiGroup& group, const std::vector<int>& listed) {
 
 std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool listed) {
   const std::string mine = own.empty() ? why_no_gpu() : own;
-  const std::vector<std::string> reasons = all_gather_strings(group, mine);
+  Agreement agreement;
+  agreement.add_fact("reason", mine);
+  if (mine.empty() && !listed) add_gpu_choices(agreement, machine_with_gpus());
+  agreement.exchange(group);
+  const std::vector<std::string> reasons = agreement.fact("reason");
   const auto first = std::find_if(reasons.begin(), reasons.end(), [](const std::string& why) { return !why.empty(); });
   if (first != reasons.end()) {
     const auto rank = static_cast<std::size_t>(first - reasons.begin());
     return "rank " + std::to_string(rank) + " on host " + group.hosts()[rank] + ": " + *first;
   }
   if (listed) return {};
-  const auto ranks = gather_gpu_choices(group, machine_with_gpus());
+  const auto ranks = gpu_choices(agreement);
   for (int rank = 0; rank < group.size(); ++rank)
     if (const auto error = crowded_host({rank}, ranks, group.shape(), group.hosts())) return error->message();
   return {};
 }
 
-int agree_on_gpu(const MpiGroup& group, const std::vector<int>& listed) {
-  Topology machine;
-  agree(group, [&] {
+void add_gpus(Agreement& agreement, const MpiGroup& group, const std::vector<int>& listed) {
+  agreement.add({{"GPUs", listed.empty() ? "chosen near processors" : "from a list"}});
+  agreement.add_check([&] {
     if (gpu_count() == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
-    machine = machine_with_gpus();
+    add_gpu_choices(agreement, machine_with_gpus());
+    if (!listed.empty()) agreement.add_fact("listed GPU", std::to_string(listed_gpu(group, listed)));
+    agreement.add_fact("NCCL", backends::nccl_version());
   });
-  const auto ranks = gather_gpu_choices(group, machine);
+}
+
+int agreed_gpu(const Agreement& agreement, const MpiGroup& group) {
+  const auto throw_first = [&](const auto& error_of_rank) {
+    std::vector<std::optional<Error>> errors;
+    for (int rank = 0; rank < group.size(); ++rank) errors.push_back(error_of_rank(Rank{rank}));
+    throw_first_of(group, errors);
+  };
+  const std::vector<GpuChoices> ranks = gpu_choices(agreement);
   std::vector<int> gpus;
-  if (listed.empty()) {
-    agree(group, crowded_host(group.rank(), ranks, group.shape(), group.hosts()));
+  for (const std::string& listed : agreement.fact("listed GPU"))
+    if (!listed.empty()) gpus.push_back(std::stoi(listed));
+  if (gpus.empty()) {
+    throw_first([&](Rank rank) { return crowded_host(rank, ranks, group.shape(), group.hosts()); });
     gpus = gpus_of(ranks, group.shape());
-  } else {
-    int own = 0;
-    agree(group, [&] { own = listed_gpu(group, listed); });
-    for (const std::int64_t gpu : all_gather_numbers(group, own)) gpus.push_back(static_cast<int>(gpu));
   }
   std::vector<Gpu> chosen;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     chosen.push_back(ranks[rank].visible[static_cast<std::size_t>(gpus[rank])]);
-  std::string nccl;
-  agree(group, [&] { nccl = backends::nccl_version(); });
-  require_equal(group, {{"NCCL", nccl}});
-  agree(group, shared_gpu(group.rank(), chosen, group.hosts(), nccl));
+  agreement.require_equal_fact("NCCL");
+  const std::string nccl = agreement.fact("NCCL").front();
+  throw_first([&](Rank rank) { return shared_gpu(rank, chosen, group.hosts(), nccl); });
   return gpus[static_cast<std::size_t>(group.rank().value)];
 }
 

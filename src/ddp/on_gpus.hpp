@@ -11,6 +11,7 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
 /// Functions that select NCCL's algorithm and each rank's GPU, before a group on GPUs exists.
@@ -41,10 +42,12 @@ std::optional<Error> crowded_host(Rank rank, const std::vector<GpuChoices>& rank
 std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const std::vector<std::string>& hosts,
                                 std::string_view nccl_version);
 
-/// Returns this rank's GPU, as a CUDA device index. Collective.
+/// Adds to the agreement of a group what the choice of each rank's GPU depends on, and the version of NCCL.
 /// @param listed  `GroupOptions::gpus`
+void add_gpus(Agreement& agreement, const MpiGroup& group, const std::vector<int>& listed);
+/// Returns this rank's GPU, as a CUDA device index, after the exchange. @pre no check of the agreement has failed
 /// @throws Error, on all ranks, unless each rank has a GPU of its own and all have the same version of NCCL
-int agree_on_gpu(const MpiGroup& group, const std::vector<int>& listed);
+int agreed_gpu(const Agreement& agreement, const MpiGroup& group);
 
 /// Returns why the ranks cannot each have a GPU of their own; empty if they can. The same on all ranks. Collective.
 /// @param own     why this rank cannot use GPUs anyway; empty: it can

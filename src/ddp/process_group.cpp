@@ -16,64 +16,15 @@
 #include "collectives/choice/selection.hpp"
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
+#include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/open_groups.hpp"
 
-namespace lockstep::ddp {
-
-/// The communicators and split groups that the abort of a group reaches.
-class AbortReach : public std::enable_shared_from_this<AbortReach> {
- public:
-  /// Aborts this communicator, too, until it is destroyed.
-  void add(Communicator& communicator) {
-    const std::scoped_lock lock(mutex_);
-    communicators_.push_back(&communicator);
-    back_end_of(communicator).when_destroyed([reach = shared_from_this(), &communicator] {
-      reach->remove(communicator);
-    });
-  }
-  void add(const std::shared_ptr<AbortReach>& part) {
-    const std::scoped_lock lock(mutex_);
-    std::erase_if(parts_, [](const auto& other) { return other.expired(); });
-    parts_.push_back(part);
-  }
-
-  /// Aborts all communicators. Any thread may call it.
-  void abort(std::string_view why) noexcept {
-    const std::scoped_lock lock(mutex_);
-    for (Communicator* const communicator : communicators_) communicator->abort(why);
-    for (const auto& part : parts_)
-      if (const auto reach = part.lock()) reach->abort(why);
-  }
-
- private:
-  void remove(const Communicator& communicator) {
-    const std::scoped_lock lock(mutex_);
-    std::erase(communicators_, &communicator);
-  }
-
-  std::mutex mutex_;
-  std::vector<Communicator*> communicators_;
-  std::vector<std::weak_ptr<AbortReach>> parts_;
-};
-
-}  // namespace lockstep::ddp
-
 namespace lockstep {
 
 std::span<const std::string_view> algorithm_names() { return backends::method_names(); }
-
-std::string_view name(Device device) {
-  if (device == Device::cuda) return "cuda";
-  return device == Device::cpu ? "cpu" : "unknown";
-}
-
-void ddp::require_device(Device device) {
-  if (device == Device::cpu || device == Device::cuda) return;
-  throw Error(ErrorCode::invalid_argument, no_enumerator("Device", device) + ": choose cpu or cuda");
-}
 
 namespace {
 
@@ -87,14 +38,6 @@ struct Engine {
   std::optional<ProgressThread> thread;
   std::recursive_mutex turn;  // held by the thread whose turn it is
 };
-
-/// Returns the options that all communicators of a group share, without those of its first communicator only.
-GroupOptions plain(GroupOptions options) {
-  options.observer = nullptr;
-  options.notice = nullptr;
-  options.compress.reset();
-  return options;
-}
 
 GroupOptions with_notice_of(const World& world, GroupOptions options) {
   if (!options.notice) options.notice = world.notice();
@@ -110,7 +53,7 @@ struct ProcessGroup::State final : OpenGroup {
       : options(std::move(options_in)),
         engine(engine_in ? std::move(engine_in) : std::make_shared<Engine>(options)),
         members(std::move(members_in)),
-        communicator(make_first()),
+        communicator(make(ddp::Members::Use::first)),
         open_groups(std::move(open_groups_in)) {
     if (engine.use_count() == 1) engine->progress.record_in(members->recorder());
     reach->add(*communicator);
@@ -138,21 +81,11 @@ struct ProcessGroup::State final : OpenGroup {
 
   /// Creates the device communicator first, because NCCL may be missing, and a host communicator that was already made
   /// would have to be closed.
-  [[nodiscard]] std::unique_ptr<Communicator> make_first() const {
+  [[nodiscard]] std::unique_ptr<Communicator> make(ddp::Members::Use use) const {
     std::unique_ptr<Communicator> on_device;
-    if (options.device == Device::cuda) on_device = members->make_on_device(engine->progress, options);
-    auto on_host = members->make(engine->progress, options);
+    if (options.device == Device::cuda) on_device = members->make_on_device(engine->progress, use);
+    auto on_host = members->make(engine->progress, use);
     return on_device ? backends::make_routed(std::move(on_host), std::move(on_device)) : std::move(on_host);
-  }
-
-  [[nodiscard]] std::unique_ptr<Communicator> make_plain() const {
-    return members->make(engine->progress, plain(options));
-  }
-
-  [[nodiscard]] std::unique_ptr<Communicator> make_new_communicator() const {
-    if (options.device == Device::cpu) return make_plain();
-    auto on_device = members->make_on_device(engine->progress, plain(options));
-    return backends::make_routed(make_plain(), std::move(on_device));
   }
 
   /// @throws Error{invalid_argument} in a child of the process that made the group
@@ -234,8 +167,8 @@ std::string ProcessGroup::explain(CollectiveKind kind, std::span<const Bytes> si
   for (const Bytes size : sizes)
     if (size < 0)
       throw Error(ErrorCode::invalid_argument, "a buffer of " + std::to_string(size.value) + " bytes", context);
-  const auto& selection = state_->members->selection();
-  if (selection) return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
+  if (const auto* const selection = state_->members->selection())
+    return collectives::explain(*selection, kind, sizes, state_->options.tuning, columns);
   return "# " + std::string(lockstep::name(kind)) + " on " + std::to_string(size()) +
          " ranks: the MPI library chooses, which does not say how\n";
 }
@@ -245,7 +178,7 @@ Communicator& ProcessGroup::control() {
     state_->check_process();
     if (!progress().is_of_this_thread())  // first, because making the communicator is collective
       throw Error(ErrorCode::invalid_argument, std::string(on_another_thread), {.rank = rank().value, .host = host()});
-    state_->control = state_->make_plain();
+    state_->control = state_->members->make(progress(), ddp::Members::Use::further);
     state_->reach->add(*state_->control);
   }
   return *state_->control;
@@ -261,7 +194,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   state_->check_process();
-  auto communicator = state_->make_new_communicator();
+  auto communicator = state_->make(ddp::Members::Use::further);
   back_end_of(*communicator).close_when_destroyed([] { return !mpi_has_ended(); });
   state_->reach->add(*communicator);
   return communicator;

@@ -16,19 +16,12 @@
 namespace lockstep::ddp {
 namespace {
 
-collectives::Selection selection_for(int ranks, const GroupOptions& options) {
-  const backends::Method method = backends::parse_method(options.algorithm);
-  const ClusterShape shape{std::vector<int>(static_cast<std::size_t>(ranks))};
-  collectives::Selection selection = collectives::selection_on(shape, *backends::selection_of(method));
-  if (!selection.forced && !options.tuning.empty()) selection.table = backends::read_selection_table(options.tuning);
-  return selection;
-}
-
 /// Holds what the threads of a group share in their next communicator or split group. All threads create the same
 /// objects in the same order, so the first thread that asks creates each object.
 class Team {
  public:
   explicit Team(int ranks) : ranks_(ranks) {}
+  [[nodiscard]] int ranks() const { return ranks_; }
 
   std::shared_ptr<backends::LocalGroup> communicator(std::size_t number) {
     const std::scoped_lock lock(mutex_);
@@ -42,7 +35,6 @@ class Team {
     if (!part) part = std::make_shared<Team>(ranks);
     return part;
   }
-  [[nodiscard]] int ranks() const { return ranks_; }
 
  private:
   int ranks_;
@@ -51,35 +43,33 @@ class Team {
   std::map<std::pair<std::size_t, int>, std::shared_ptr<Team>> parts_;
 };
 
-void check(const GroupOptions& options) {
+/// Returns the options of a group of this many threads. @throws as ProcessGroup::of_threads
+backends::CommunicatorOptions options_of(int ranks, const GroupOptions& options) {
   require_deadline(options.deadline);
   require_device(options.device);
-  const backends::Method method = backends::parse_method(options.algorithm);
-  (void)backends::parse_sockets(options.sockets);
-  backends::check_compression({.method = method, .compress = options.compress});
-  if (backends::selection_of(method) == nullptr) {
+  ParsedOptions parsed = parse(options);
+  if (parsed.failure) throw Error(*parsed.failure);
+  backends::check_compression(parsed.values);
+  const collectives::Selection* const wish = backends::selection_of(parsed.values.method);
+  if (wish == nullptr) {
     throw Error(ErrorCode::unsupported,
                 "the MPI library's collectives are between processes: for threads of one "
                 "process, choose another algorithm than mpi");
   }
+  collectives::Selection& selection = parsed.values.plan.selection;
+  selection = collectives::selection_on(ClusterShape{std::vector<int>(static_cast<std::size_t>(ranks))}, *wish);
+  if (!selection.forced && !options.tuning.empty()) selection.table = backends::read_selection_table(options.tuning);
+  return parsed.values;
 }
 
 class ThreadMembers : public Members {
  public:
   ThreadMembers(std::shared_ptr<Team> team, Rank rank, const GroupOptions& options)
-      : team_(std::move(team)), rank_(rank), selection_(selection_for(team_->ranks(), options)) {}
+      : Members(options_of(team->ranks(), options)), team_(std::move(team)), rank_(rank) {}
 
   [[nodiscard]] const std::string& host() const override { return host_; }
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override { return selection_; }
 
-  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
-    auto communicator =
-        backends::make_local(team_->communicator(communicators_++), rank_, progress,
-                             {.selection = *selection_, .deadline = options.deadline, .observer = options.observer});
-    if (options.compress) return backends::make_compressed(std::move(communicator), *options.compress, progress);
-    return communicator;
-  }
-  std::unique_ptr<Communicator> make_on_device(Progress& /*progress*/, const GroupOptions& /*options*/) override {
+  std::unique_ptr<Communicator> make_on_device(Progress& /*progress*/, Use /*use*/) override {
     throw Error(ErrorCode::unsupported,
                 "threads of one process are ranks of the device cpu only: for cuda, make the "
                 "group of processes");
@@ -94,7 +84,6 @@ class ThreadMembers : public Members {
                     Queue::host(), "split")
         .wait();
     if (!color) return nullptr;
-    check(options);
     std::vector<std::pair<std::int64_t, int>> part;  // key, rank
     for (int rank = 0; rank < over.size(); ++rank) {
       const auto& [of_rank, its_key] = all[static_cast<std::size_t>(rank)];
@@ -109,10 +98,15 @@ class ThreadMembers : public Members {
   void close() override {}
 
  private:
+  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& options) override {
+    auto communicator = backends::make_local(team_->communicator(communicators_++), rank_, progress, options.plan);
+    if (options.compress) return backends::make_compressed(std::move(communicator), *options.compress, progress);
+    return communicator;
+  }
+
   std::shared_ptr<Team> team_;
   Rank rank_;
   std::string host_ = "this process";
-  std::optional<collectives::Selection> selection_;
   std::size_t communicators_ = 0;
   std::size_t splits_ = 0;
 };
@@ -122,7 +116,6 @@ class ThreadMembers : public Members {
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options) {
   if (ranks < 1)
     throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
-  check(options);
   const auto team = std::make_shared<Team>(ranks);
   std::vector<std::unique_ptr<Members>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<ThreadMembers>(team, Rank{rank}, options));

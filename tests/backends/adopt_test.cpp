@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
 #include "lockstep/platform/mpi/world.hpp"
@@ -33,7 +33,7 @@ int world_size() {
 /// Sums 1 + rank over the group with the algorithm of this name.
 double sum_over(const MpiGroup& group, const std::string& algorithm) {
   Progress progress;
-  const auto communicator = make_communicator(group, progress, {.method = parse_method(algorithm)});
+  const auto communicator = make_agreed(group, progress, {.method = parse_method(algorithm)});
   double value = 1 + group.rank().value;
   const Buffer buffer{&value, {1}, DType::float64, MemoryKind::host};
   communicator->all_reduce(buffer, buffer, ReduceOp::sum).wait();
@@ -124,6 +124,22 @@ TEST(AdoptedGroup, RefusesNoCommunicator) {
   std::string message;
   EXPECT_EQ(code_of_adopting(MPI_COMM_NULL, LOCKSTEP_MPI_FAMILY, message), ErrorCode::invalid_argument);
   EXPECT_NE(message.find("MPI_COMM_NULL"), std::string::npos) << message;
+}
+
+TEST(AdoptedGroup, RefusesAnIntercommunicator) {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  const bool is_first = world_rank() == 0;
+  MPI_Comm_split(MPI_COMM_WORLD, is_first ? 0 : 1, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, is_first ? 1 : 0, 7, &between);
+  std::string message;
+  EXPECT_EQ(code_of_adopting(between, LOCKSTEP_MPI_FAMILY, message), ErrorCode::invalid_argument);
+  EXPECT_NE(message.find("intercommunicator"), std::string::npos) << message;
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
 }
 
 /// Returns the error on the ranks of a communicator if one of them arrives only after the others have given up.

@@ -6,9 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
@@ -25,7 +23,7 @@ OptionDifference of_plans(const std::string& name, const std::string& text, void
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
             PlanOptions options{.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})};
             if (is_odd) change(options);
-            return make_mpi_plan(group, progress, options);
+            return make_agreed(group, progress, {.method = options.selection, .plan = options});
           }};
 }
 
@@ -33,7 +31,7 @@ OptionDifference of_choice(const std::string& name, const std::string& text, voi
   return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
             CommunicatorOptions options;
             if (is_odd) change(options);
-            return make_communicator(group, progress, options);
+            return make_agreed(group, progress, options);
           }};
 }
 
@@ -46,10 +44,9 @@ const OptionDifference option_differences[] = {
              [](PlanOptions& o) { o.selection.forced->algorithm = collectives::Algorithm::ring; }),
     of_choice("AutoOrMpi", "algorithm mpi", [](CommunicatorOptions& o) { o.method = MpiLibrary{}; }),
     of_choice("Tuning", "selection table from a file", [](CommunicatorOptions& o) { o.tuning = "table.json"; }),
-    {"BackEnd", "back end mpi_native",
-     [](const MpiGroup& group, Progress& progress, bool is_odd) {
-       return is_odd ? make_mpi_native(group, progress) : make_mpi_plan(group, progress);
-     }},
+    of_choice("Compression", "compression bf16", [](CommunicatorOptions& o) { o.compress = WireFormat::bfloat16; }),
+    of_choice("Sockets", "sockets no", [](CommunicatorOptions& o) { o.plan.sockets = Sockets::no; }),
+    of_choice("Check", "check of calls yes", [](CommunicatorOptions& o) { o.check = true; }),
 };
 
 class Unequal : public testing::TestWithParam<OptionDifference> {};

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backends/contract/contract.hpp"
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
@@ -18,8 +18,8 @@ TEST_P(CompressedOver, KeepsTheContract) {
   World world;
   Progress progress({.spins_before_yield = 0});
   for (const WireFormat format : {WireFormat::bfloat16, WireFormat::float16}) {
-    const auto c = make_compressed(make_communicator(world.group(), progress, {.method = parse_method(GetParam())}),
-                                   format, progress);
+    const auto c =
+        make_compressed(make_agreed(world.group(), progress, {.method = parse_method(GetParam())}), format, progress);
     contract::check_all(*c);
   }
   world.close();

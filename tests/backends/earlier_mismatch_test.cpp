@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "backends/keep.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -28,7 +28,7 @@ class TwoRoots : public testing::TestWithParam<Library> {
  protected:
   TwoRoots() {
     if (GetParam() == Library::mpi_plan) {
-      c_ = make_mpi_plan(
+      c_ = make_plan(
           world_.group(), *progress_,
           {.selection = collectives::forced({.algorithm = collectives::Algorithm::ring}), .deadline = beyond_the_test});
     } else {

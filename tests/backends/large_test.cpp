@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "support/verdict.hpp"
 
@@ -30,7 +30,7 @@ class Large : public testing::Test {
   static void check(Algorithm algorithm, bool own_memory) {
     World world;
     Progress progress({.spins_before_yield = 0});
-    const auto c = make_mpi_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
+    const auto c = make_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
     {
       const Allocation memory = own_memory ? c->allocate({large_elements}) : allocate_host({large_elements});
       auto* values = static_cast<std::uint8_t*>(memory.data());

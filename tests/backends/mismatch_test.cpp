@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "backends/keep.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -128,10 +129,10 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   const auto& [difference, algorithm, count, sockets] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_mpi_plan(world.group(), *progress,
-                         {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
-                          .sockets = sockets,
-                          .deadline = mismatch_deadline});
+  auto c = make_plan(world.group(), *progress,
+                     {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
+                      .sockets = sockets,
+                      .deadline = mismatch_deadline});
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
@@ -143,19 +144,18 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   defer(world, std::move(c), std::move(progress), std::move(data));
 }
 
-INSTANTIATE_TEST_SUITE_P(, Mismatch,
-                         testing::Combine(testing::ValuesIn(differences),
-                                          testing::Values(Algorithm::ring, Algorithm::double_tree,
-                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling),
-                                          testing::Values(eager, large),
-                                          testing::Values(Sockets::automatic, Sockets::everywhere)),
-                         [](const auto& parameter) {
-                           std::string algorithm(name(std::get<1>(parameter.param)));
-                           std::replace(algorithm.begin(), algorithm.end(), '-', '_');
-                           return std::get<0>(parameter.param).name + "_" + algorithm +
-                                  (std::get<2>(parameter.param) == eager ? "_eager" : "_large") +
-                                  (std::get<3>(parameter.param) == Sockets::everywhere ? "_by_sockets" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , Mismatch,
+    testing::Combine(testing::ValuesIn(differences),
+                     testing::ValuesIn(testing_support::not_canonical(testing_support::message_algorithms)),
+                     testing::Values(eager, large), testing::Values(Sockets::automatic, Sockets::everywhere)),
+    [](const auto& parameter) {
+      std::string algorithm(name(std::get<1>(parameter.param)));
+      std::replace(algorithm.begin(), algorithm.end(), '-', '_');
+      return std::get<0>(parameter.param).name + "_" + algorithm +
+             (std::get<2>(parameter.param) == eager ? "_eager" : "_large") +
+             (std::get<3>(parameter.param) == Sockets::everywhere ? "_by_sockets" : "");
+    });
 
 /// The difference between a recv and the send that it matches.
 struct MessageDifference {
@@ -179,7 +179,7 @@ std::unique_ptr<Communicator> make(const World& world, Progress& progress, Trans
   if (transport == Transport::mpi_native)
     return make_mpi_native(world.group(), progress, {.check = check, .deadline = mismatch_deadline});
   const Sockets sockets = transport == Transport::sockets ? Sockets::everywhere : Sockets::automatic;
-  return make_mpi_plan(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
+  return make_plan(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
 }
 
 class MismatchedMessage : public testing::TestWithParam<std::tuple<MessageDifference, Transport, std::int64_t>> {};

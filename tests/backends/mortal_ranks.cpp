@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
@@ -32,11 +32,11 @@ constexpr std::string_view sockets = "sockets";
 std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s,
                                    const std::string& method = "shared-memory") {
   const bool by_sockets = method == sockets;
-  return backends::make_communicator(
+  return backends::make_agreed(
       world.group(), progress,
       {.method = backends::parse_method(by_sockets ? "ring" : method),
-       .deadline = deadline,
-       .sockets = by_sockets ? backends::Sockets::everywhere : backends::Sockets::automatic});
+       .plan = {.sockets = by_sockets ? backends::Sockets::everywhere : backends::Sockets::automatic,
+                .deadline = deadline}});
 }
 
 void add_up(Communicator& c, const Buffer& values) { c.all_reduce(values, values, ReduceOp::max).wait(); }

@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/contract/contract.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -17,10 +18,10 @@ class PlanContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(PlanContract, HoldsWithShortSegments) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(
-      world.group(), progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
-       .message_limit = {512}});
+  const auto c =
+      make_plan(world.group(), progress,
+                {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
+                 .message_limit = {512}});
   contract::check_all(*c);
   world.close();
 }
@@ -28,7 +29,7 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
 TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
+  const auto c = make_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
   contract::check_all(*c);
   world.close();
 }
@@ -37,19 +38,17 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
 TEST_P(PlanContract, HoldsOverSockets) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(
-      world.group(), progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
-       .message_limit = {512},
-       .sockets = Sockets::everywhere,
-       .socket_limit = {1024}});
+  const auto c =
+      make_plan(world.group(), progress,
+                {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
+                 .message_limit = {512},
+                 .sockets = Sockets::everywhere,
+                 .socket_limit = {1024}});
   contract::check_all(*c);
   world.close();
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
-                         testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling, Algorithm::tree_order));
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract, testing::ValuesIn(testing_support::message_algorithms));
 
 /// The communicator's own memory, which the node's ranks access without copies.
 class OwnMemory : public contract::Memory {
@@ -78,7 +77,7 @@ class SharedContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(
+  const auto c = make_plan(
       world.group(), progress,
       {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, OwnMemory(*c));
@@ -88,7 +87,7 @@ TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
 TEST_P(SharedContract, HoldsInMixedMemory) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(
+  const auto c = make_plan(
       world.group(), progress,
       {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, MixedMemory(*c));
@@ -126,7 +125,7 @@ TEST(NativeContract, HoldsWhereRanksCompareWhatTheyCall) {
 TEST(TwoCommunicators, MayBeWaitedForInDifferentOrdersOnDifferentRanks) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto first = make_mpi_plan(world.group(), progress);
+  const auto first = make_plan(world.group(), progress);
   const auto second = make_mpi_native(world.group(), progress);
   std::vector<float> a(300'000, 1.0F);
   std::vector<float> b(300'000, 2.0F);

@@ -2,10 +2,10 @@
 // Every algorithm adds in its documented order, over MPI.
 #include <gtest/gtest.h>
 
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/stated_order.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -15,12 +15,12 @@ using collectives::Algorithm;
 TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  for (const Algorithm algorithm : stated_order::all_algorithms)
+  for (const Algorithm algorithm : testing_support::algorithms_of_one_node())
     for (const std::int64_t segment : stated_order::segments) {
-      const auto c = make_mpi_plan(
-          world.group(), progress,
-          {.selection = collectives::forced(
-               {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
+      const auto c =
+          make_plan(world.group(), progress,
+                    {.selection = collectives::forced(
+                         {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
       stated_order::check(*c, algorithm, segment);
       c->close();
     }
@@ -31,7 +31,7 @@ TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
 TEST(MpiOrder, OfLeavesIsCanonical) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_communicator(world.group(), progress, {});
+  const auto c = make_agreed(world.group(), progress, {});
   stated_order::check_leaves(*c);
   c->close();
   world.close();
@@ -41,7 +41,7 @@ TEST(MpiOrder, OfLeavesIsCanonical) {
 TEST(MpiOrder, OfTheTreeIsTheSingleProcessSum) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_communicator(world.group(), progress, {.method = parse_method("tree-order")});
+  const auto c = make_agreed(world.group(), progress, {.method = parse_method("tree-order")});
   for (const std::int64_t count : {std::int64_t{1}, std::int64_t{1000}, std::int64_t{300'007}}) {
     const auto expected = stated_order::canonical_sums(stated_order::inputs_of(c->size(), count));
     EXPECT_EQ(stated_order::bits(stated_order::all_reduced(*c, count)), stated_order::bits(expected));

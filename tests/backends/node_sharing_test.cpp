@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/no_more_files.hpp"
 #include "backends/plan/options.hpp"
 #include "lockstep/platform/mpi/world.hpp"
@@ -60,7 +59,7 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   const long long before = memory_of_this_process("VmRSS");
   std::vector<std::unique_ptr<Communicator>> all;
   for (int i = 0; i < number; ++i) {
-    all.push_back(make_mpi_plan(world.group(), progress, {.selection = selection, .notice = notice}));
+    all.push_back(make_plan(world.group(), progress, {.selection = selection, .notice = notice}));
   }
   const long long made = memory_of_this_process("VmRSS");
   for (const auto& communicator : all) {
@@ -91,19 +90,22 @@ TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
   barrier(world.group());
   std::vector<std::string> said;
   auto limit = world.rank() == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
-  const CommunicatorOptions options{.notice = [&said](std::string_view text) { said.emplace_back(text); }};
+  CommunicatorOptions options{.plan = {.notice = [&said](std::string_view text) { said.emplace_back(text); }}};
   Progress progress({.spins_before_yield = 0});
-  const auto selection = agree_on_selection(world.group(), options);
-  const auto communicator = make_communicator(world.group(), progress, options, selection);
+  agree_on(world.group(), options);
+  const auto communicator = make_communicator(world.group(), progress, options);
   EXPECT_EQ(wrong_sums(*communicator, 1000), 0);
   limit.reset();
-  EXPECT_FALSE(selection->shared_memory);
+  EXPECT_FALSE(options.selection()->shared_memory);
+  const auto another = make_communicator(world.group(), progress, options);  // does not try again
+  EXPECT_EQ(wrong_sums(*another, 1000), 0);
   ASSERT_EQ(said.size(), world.rank() == Rank{0} ? 1U : 0U);
   if (world.rank() == Rank{0}) {
     EXPECT_NE(said[0].find("cannot share memory (local rank " + std::to_string(world.size() - 1)), std::string::npos)
         << said[0];
     EXPECT_NE(said[0].find("Too many open files"), std::string::npos) << said[0];
   }
+  another->close();
   communicator->close();
   world.close();
 }
@@ -111,7 +113,7 @@ TEST(NodeSharing, WhereItFailsThatIsSaidOnceAndExplained) {
 /// Returns whether rank 0 ends an all-reduce that the others have submitted before, but do not advance any more.
 bool ends_without_the_others(const World& world, std::int64_t count) {
   Progress progress({.spins_before_yield = 0});
-  const auto communicator = make_communicator(world.group(), progress, {});
+  const auto communicator = make_agreed(world.group(), progress, {});
   const Allocation memory = communicator->allocate({count * 4});
   const Buffer buffer = memory.as(DType::float32);
   const auto submit = [&] { return communicator->all_reduce(buffer, buffer, ReduceOp::sum); };

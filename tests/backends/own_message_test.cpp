@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/mpi.hpp"
 
 namespace {
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Waits, OwnMessage, testing::Values("spin", "yield", "sl
 TEST_P(OwnMessage, TakesAtMostTwiceItsTimeBesideAWait) {
   MpiGroup group = adopt_group(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
-  const auto communicator = make_communicator(group, progress, {});
+  const auto communicator = make_agreed(group, progress, {});
   communicator->barrier().wait();
   // The result is the same on all ranks. Other processes only add time, so one good attempt is sufficient proof.
   Seconds alone{};
@@ -95,7 +95,7 @@ TEST_P(OwnMessage, TakesAtMostTwiceItsTimeBesideAWait) {
 TEST_P(OwnMessage, IsLookedAfterEveryMillisecondOrSo) {
   MpiGroup group = adopt_group(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
-  const auto communicator = make_communicator(group, progress, {});
+  const auto communicator = make_agreed(group, progress, {});
   communicator->barrier().wait();
   probes = 0;
   if (world_rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -43,6 +43,11 @@ using lockstep::pmpi::counted;
     ++counted.collectives;                              \
     return PMPI_##name arguments;                       \
   }
+#define COUNTED_COMMUNICATOR(name, parameters, arguments) \
+  int MPI_##name parameters {                             \
+    ++counted.communicators;                              \
+    return PMPI_##name arguments;                         \
+  }
 
 extern "C" {
 
@@ -99,6 +104,10 @@ COUNTED_COLLECTIVE(Allgatherv,
                    (const void* in, int n, MPI_Datatype t, void* out, const int* m, const int* at, MPI_Datatype u,
                     MPI_Comm c),
                    (in, n, t, out, m, at, u, c))
+COUNTED_COLLECTIVE(Iallgatherv,
+                   (const void* in, int n, MPI_Datatype t, void* out, const int* m, const int* at, MPI_Datatype u,
+                    MPI_Comm c, MPI_Request* r),
+                   (in, n, t, out, m, at, u, c, r))
 COUNTED_COLLECTIVE(Gather,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c),
                    (in, n, t, out, m, u, root, c))
@@ -106,6 +115,10 @@ COUNTED_COLLECTIVE(Igather,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c,
                     MPI_Request* r),
                    (in, n, t, out, m, u, root, c, r))
+COUNTED_COLLECTIVE(Igatherv,
+                   (const void* in, int n, MPI_Datatype t, void* out, const int* m, const int* at, MPI_Datatype u,
+                    int root, MPI_Comm c, MPI_Request* r),
+                   (in, n, t, out, m, at, u, root, c, r))
 COUNTED_COLLECTIVE(Scatter,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, int root, MPI_Comm c),
                    (in, n, t, out, m, u, root, c))
@@ -119,6 +132,11 @@ COUNTED_COLLECTIVE(Ialltoall,
                    (const void* in, int n, MPI_Datatype t, void* out, int m, MPI_Datatype u, MPI_Comm c,
                     MPI_Request* r),
                    (in, n, t, out, m, u, c, r))
+
+COUNTED_COMMUNICATOR(Comm_dup, (MPI_Comm c, MPI_Comm* made), (c, made))
+COUNTED_COMMUNICATOR(Comm_split, (MPI_Comm c, int color, int key, MPI_Comm* made), (c, color, key, made))
+COUNTED_COMMUNICATOR(Comm_split_type, (MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm* made),
+                     (c, type, key, info, made))
 
 }  // extern "C"
 

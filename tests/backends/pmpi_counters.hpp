@@ -11,6 +11,7 @@ struct Counters {
   std::int64_t bytes_sent = 0;
   std::int64_t messages_received = 0;  ///< posted receives
   std::int64_t collectives = 0;
+  std::int64_t communicators = 0;  ///< made by MPI, which takes several collectives of its own
 };
 
 /// Resets all counters to zero.

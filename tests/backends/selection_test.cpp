@@ -11,8 +11,7 @@
 
 #include "backends/contract/checks.hpp"
 #include "backends/contract/contract.hpp"
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/selection_file.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -66,10 +65,11 @@ TEST_F(Agreement, EveryRankUsesTheTableOfRankZero) {
                                       : table(Algorithm::ring, Algorithm::ring, 2);
   write("table.json", format_selection_table(mine));
   Progress progress({.spins_before_yield = 0});
-  const auto selection = agree_on_selection(world_.group(), options("table.json"));
-  EXPECT_EQ(selection->table, table(Algorithm::double_tree, Algorithm::halving_doubling, 5));
-  EXPECT_EQ(selection->shape, shape());
-  const auto c = make_communicator(world_.group(), progress, options("table.json"), selection);
+  CommunicatorOptions agreed = options("table.json");
+  agree_on(world_.group(), agreed);
+  EXPECT_EQ(agreed.selection()->table, table(Algorithm::double_tree, Algorithm::halving_doubling, 5));
+  EXPECT_EQ(agreed.selection()->shape, shape());
+  const auto c = make_communicator(world_.group(), progress, agreed);
   for (const int count : {100, 100'000})
     contract::check_all_reduce(*c, contract::host_memory(), DType::float32, ReduceOp::sum, count, true);
   c->close();
@@ -82,10 +82,10 @@ TEST_F(Agreement, OnlyRankZeroNeedsTheFile) {
 }
 
 /// Returns the error, which must be the same on all ranks; rank 0's error is passed to every rank.
-std::string common_complaint(const World& world, const CommunicatorOptions& options, ErrorCode code) {
+std::string common_complaint(const World& world, CommunicatorOptions options, ErrorCode code) {
   std::string mine = "nothing was thrown";
   try {
-    (void)agree_on_selection(world.group(), options);
+    agree_on(world.group(), options);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code);
     EXPECT_TRUE(error.is_on_every_rank());
@@ -111,11 +111,12 @@ TEST_F(Agreement, AFileThatRankZeroDoesNotUnderstandIsTheSameErrorOnEveryRank) {
 TEST_F(Agreement, ANamedAlgorithmIsForcedAndReadsNoTable) {
   CommunicatorOptions named = options("missing.json");
   named.method = parse_method("tree");
-  const auto selection = agree_on_selection(world_.group(), named);
-  EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).reason, Reason::forced);
-  EXPECT_EQ(choose(*selection, CollectiveKind::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
+  agree_on(world_.group(), named);
+  EXPECT_EQ(choose(*named.selection(), CollectiveKind::all_reduce, {4}).reason, Reason::forced);
+  EXPECT_EQ(choose(*named.selection(), CollectiveKind::all_reduce, {4}).choice.algorithm, Algorithm::double_tree);
   named.method = MpiLibrary{};
-  EXPECT_EQ(agree_on_selection(world_.group(), named), std::nullopt);
+  agree_on(world_.group(), named);
+  EXPECT_EQ(named.selection(), nullptr);
 }
 
 TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheSize) {
@@ -127,20 +128,20 @@ TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheS
   mixed.add({CollectiveKind::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
   mixed.add({CollectiveKind::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
   mixed.add({CollectiveKind::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
-  const auto c = make_mpi_plan(world_.group(), progress, {.selection = {.table = mixed}});
+  const auto c = make_plan(world_.group(), progress, {.selection = {.table = mixed}});
   contract::check_all(*c);
 }
 
 TEST_F(Agreement, TheContractHoldsByTheCostModel) {
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_communicator(world_.group(), progress, options(""));
+  const auto c = make_agreed(world_.group(), progress, options(""));
   contract::check_all(*c);
 }
 
 TEST_F(Agreement, ASelectionThatCannotRunHereIsRefused) {
   Progress progress;
   const auto refused = [&](const collectives::Selection& wish) {
-    EXPECT_THROW((void)make_mpi_plan(world_.group(), progress, {.selection = wish}), Error);
+    EXPECT_THROW((void)make_plan(world_.group(), progress, {.selection = wish}), Error);
   };
   refused(collectives::forced({.radix = 1}));
   refused(collectives::forced({.blocks_in_flight = SelectionTable::max_blocks_in_flight + 1}));

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 class SharedMemory : public testing::Test {
  protected:
   std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
-    return make_mpi_plan(
+    return make_plan(
         world_.group(), progress_,
         {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
   }

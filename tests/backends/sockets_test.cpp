@@ -19,8 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/no_more_files.hpp"
 #include "backends/on_nodes.hpp"
 #include "lockstep/base/error.hpp"
@@ -167,10 +166,10 @@ TEST(Sockets, CarrySmallMessagesBetweenHostsWithoutMpi) {
   Progress progress({.spins_before_yield = 0});
   std::vector<std::string> said;
   const auto notice = [&said](std::string_view text) { said.emplace_back(text); };
-  const auto c = make_mpi_plan(group, progress,
-                               {.selection = collectives::forced({.algorithm = Algorithm::recursive_doubling}),
-                                .sockets = has_rdma(group) ? Sockets::yes : Sockets::automatic,
-                                .notice = notice});
+  const auto c = make_plan(group, progress,
+                           {.selection = collectives::forced({.algorithm = Algorithm::recursive_doubling}),
+                            .sockets = has_rdma() ? Sockets::yes : Sockets::automatic,
+                            .notice = notice});
   EXPECT_EQ(wrong_sums_of(*c, 1), 0);
   const int before = sends_of_mpi;
   for (const std::int64_t count : {1, 2, 100, 1000, 4096}) EXPECT_EQ(wrong_sums_of(*c, count), 0);
@@ -186,8 +185,11 @@ TEST(Sockets, CarrySmallMessagesBetweenHostsWithoutMpi) {
 TEST(Sockets, AreNotUsedOnOneHostOrIfTheyAreRefused) {
   World world;
   MpiGroup group = on_nodes(world, 1);
-  EXPECT_FALSE(connect_hosts(world.group(), Sockets::automatic, nullptr));
-  EXPECT_FALSE(connect_hosts(world.group(), Sockets::yes, nullptr));
+  EXPECT_EQ(sockets_on(world.shape(), Sockets::automatic, false), Sockets::no);
+  EXPECT_EQ(sockets_on(world.shape(), Sockets::yes, false), Sockets::no);
+  EXPECT_EQ(sockets_on(group.shape(), Sockets::automatic, true), Sockets::no);
+  EXPECT_EQ(sockets_on(group.shape(), Sockets::automatic, false), Sockets::automatic);
+  EXPECT_EQ(sockets_on(group.shape(), Sockets::yes, true), Sockets::yes);
   EXPECT_FALSE(connect_hosts(group, Sockets::no, nullptr));
   EXPECT_TRUE(connect_hosts(group, Sockets::yes, nullptr));
   group.close();
@@ -199,8 +201,8 @@ TEST(Sockets, OfTwoCommunicatorsDoNotMix) {
   Progress progress({.spins_before_yield = 0});
   const PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::ring, .segment = {1024}}),
                             .sockets = Sockets::everywhere};
-  const auto first = make_mpi_plan(world.group(), progress, options);
-  const auto second = make_mpi_plan(world.group(), progress, options);
+  const auto first = make_plan(world.group(), progress, options);
+  const auto second = make_plan(world.group(), progress, options);
   for (int round = 0; round < 20; ++round) {
     std::vector<float> a(3000, 1.0F);
     std::vector<float> b(3000, 2.0F);
@@ -223,7 +225,7 @@ TEST(Sockets, OfTwoCommunicatorsDoNotMix) {
 TEST(Sockets, HoldManyMessagesThatAreEarly) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(world.group(), progress, {.sockets = Sockets::everywhere});
+  const auto c = make_plan(world.group(), progress, {.sockets = Sockets::everywhere});
   constexpr std::int64_t messages = 5000;
   std::vector<std::int64_t> data(static_cast<std::size_t>(messages));
   const Buffer buffer{data.data(), {messages}, DType::int64};
@@ -247,24 +249,27 @@ TEST(Sockets, HoldManyMessagesThatAreEarly) {
 TEST(Sockets, WhereTheyCannotBeMadeThatIsSaidOnceAndMessagesGoByMpi) {
   World world;
   MpiGroup group = on_nodes(world, 1);
-  if (has_rdma(group)) GTEST_SKIP() << "there is RDMA, so that sockets are not tried";
+  if (has_rdma()) GTEST_SKIP() << "there is RDMA, so that sockets are not tried";
   barrier(world.group());
   std::vector<std::string> said;
   const auto notice = [&said](std::string_view text) { said.emplace_back(text); };
   auto limit = world.rank() == world.size() - 1 ? std::make_unique<NoMoreFiles>() : nullptr;
-  const Sockets settled = settle_sockets(group, Sockets::automatic, notice);
+  Progress progress({.spins_before_yield = 0});
+  CommunicatorOptions options{.plan = {.notice = notice}};
+  agree_on(group, options);
+  const auto first = make_communicator(group, progress, options);
   limit.reset();
-  EXPECT_EQ(settled, Sockets::no);
+  EXPECT_EQ(options.plan.sockets, Sockets::no);
   ASSERT_EQ(said.size(), world.rank() == Rank{0} ? 1U : 0U);
   if (!said.empty()) {
     EXPECT_NE(said[0].find("go by MPI"), std::string::npos) << said[0];
     EXPECT_NE(said[0].find("rank " + std::to_string(world.size() - 1)), std::string::npos) << said[0];
   }
-  Progress progress({.spins_before_yield = 0});
-  const auto c = make_mpi_plan(group, progress, {.sockets = settled, .notice = notice});
-  EXPECT_EQ(wrong_sums_of(*c, 100), 0);
+  const auto second = make_communicator(group, progress, options);
+  for (const auto& c : {first.get(), second.get()}) EXPECT_EQ(wrong_sums_of(*c, 100), 0);
   EXPECT_EQ(said.size(), world.rank() == Rank{0} ? 1U : 0U);
-  c->close();
+  second->close();
+  first->close();
   group.close();
   world.close();
 }

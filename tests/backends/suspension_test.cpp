@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/mpi.hpp"
 
 namespace lockstep::backends {
@@ -39,7 +39,7 @@ class Suspension : public testing::TestWithParam<const char*> {};
 TEST_P(Suspension, IsNotWaitedFor) {
   MpiGroup group = adopt_group(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
-  const auto communicator = make_communicator(group, progress, {.deadline = longest_silence});
+  const auto communicator = make_agreed(group, progress, {.plan = {.deadline = longest_silence}});
   std::array<pid_t, 2> ranks{};
   const pid_t own = getpid();
   MPI_Allgather(&own, sizeof own, MPI_BYTE, ranks.data(), sizeof own, MPI_BYTE, MPI_COMM_WORLD);

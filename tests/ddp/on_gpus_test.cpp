@@ -174,16 +174,11 @@ class Untouchable : public BackEnd {
 /// One rank, with such a communicator for its GPU.
 class OneRank : public Members {
  public:
-  explicit OneRank(Calls& calls) : calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
+  explicit OneRank(Calls& calls)
+      : Members({}), calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
 
   [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override {
-    return on_host_->selection();
-  }
-  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
-    return on_host_->make(progress, options);
-  }
-  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, Use /*use*/) override {
     return std::make_unique<Communicator>(std::make_unique<Untouchable>(*calls_, progress));
   }
   std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
@@ -193,6 +188,10 @@ class OneRank : public Members {
   void close() override { on_host_->close(); }
 
  private:
+  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& /*options*/) override {
+    return on_host_->make(progress, Use::further);
+  }
+
   Calls* calls_;
   std::unique_ptr<Members> on_host_;
 };

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
@@ -41,8 +41,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return EXIT_FAILURE;
   lockstep::World world;
   lockstep::Progress progress({.spins_before_yield = 0});
-  const auto communicator = lockstep::backends::make_communicator(
-      world.group(), progress, {.method = lockstep::backends::parse_method(argv[1]), .deadline = deadline});
+  const auto communicator = lockstep::backends::make_agreed(
+      world.group(), progress, {.method = lockstep::backends::parse_method(argv[1]), .plan = {.deadline = deadline}});
   try {
     reduce_until_one_stops(*communicator, std::stoi(argv[2]));
   } catch (const lockstep::Error& error) {

@@ -84,7 +84,8 @@ TEST(PyTorchModels, HaveARunOfEveryModel) {
   for (const Models models; const std::string_view name : models.names()) {
     const bool found =
         std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.of.at("model") == name; });
-    EXPECT_TRUE(found) << "nothing holds '" << name << "' to PyTorch; add it to mpi-scripts/parity/torch_models.py and run "
+    EXPECT_TRUE(found) << "nothing holds '" << name
+                       << "' to PyTorch; add it to mpi-scripts/parity/torch_models.py and run "
                        << "mpi-scripts/parity/parity.sh --record " << name;
   }
 }

@@ -99,6 +99,7 @@ TEST_P(Contract, RefusesPoolsThatCannotBe) {
                  "padding is 2; it must be at most half of the kernel, which is 2");
   expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.height = 0}, std::vector{image}); }, "height is 0");
   expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.width = -3}, std::vector{image}); }, "width is -3");
+  expect_refusal([&] { (void)ops_->make(ChannelPool{}, std::vector{image, image}); }, "a channel pool takes 1 input");
 }
 
 TEST_P(Contract, RefusesOtherNonsense) {

@@ -30,6 +30,13 @@ TEST_F(GatherTest, MoreThreadsThanProcessorsYieldAtOnce) {
   EXPECT_EQ(gather_node(world_, topology_, topology_.pus.size() + 1).spins_before_yield, 0);
 }
 
+bool take_turns(const MpiGroup& group) {
+  Agreement agreement;
+  add_binding(agreement);
+  agreement.exchange(group);
+  return take_turns(agreement);
+}
+
 TEST_F(GatherTest, RanksTakeTurnsIfTheyAreBoundToFewerProcessorsThanThereAreRanks) {
   EXPECT_EQ(bound_pus(), topology_.bound_pus);
   EXPECT_EQ(take_turns(world_.group()), oversubscribed(gather_node(world_, topology_).bound_pus));

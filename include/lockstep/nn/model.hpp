@@ -153,7 +153,7 @@ class Model {
   };
   [[nodiscard]] MemoryUse memory_use() const;
   /// Makes all existing and later kernels with other kernel choices. @pre no step is in flight
-  /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
+  /// @throws as ops::Ops::use and ops::Ops::make, and then nothing changes
   void use(const ops::KernelChoices& choices);
   /// The name of the compute library whose kernel choices the model can use.
   [[nodiscard]] std::string_view library() const { return ops_.library(); }

@@ -197,8 +197,8 @@ class Ops {
   [[nodiscard]] virtual bool sums_in_convolutions() const { return false; }
 
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
-  /// to nearest, ties to even.
-  /// @throws Error{unsupported} for formats of another compute library
+  /// to nearest, ties to even. @pre both formats are plain, or this library's own
+  /// @throws Error{unsupported} if the library has no formats of its own
   [[nodiscard]] virtual KernelPtr reorder(const Format& from, const Format& to) = 0;
 
   /// Whether the library has `convert_bytes`.
@@ -213,7 +213,7 @@ class Ops {
   /// @see ops/kernel_choices.hpp
   [[nodiscard]] virtual std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) = 0;
   /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
-  /// @throws Error{unsupported} with the reason if a choice is not available; nothing changes then
+  /// @throws Error{unsupported} with the reason if a choice is not available, and then nothing changes
   virtual void use(const KernelChoices& choices) = 0;
   /// The kernel choices in use; empty at first.
   [[nodiscard]] virtual const KernelChoices& choices() const = 0;

@@ -8,7 +8,6 @@
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 
@@ -74,9 +73,6 @@ std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& p
     throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +
                                                  std::to_string(options.message_limit.value));
   }
-  require_equal(group, {{"back end", "mpi_native"},
-                        {"message limit", std::to_string(options.message_limit.value)},
-                        {"check of calls", options.check ? "yes" : "no"}});
   auto control = make_control_channel(group, group.shape());
   auto communicator = std::make_unique<MpiNative>(group.dup(), std::move(control), progress, options);
   communicator->enlist();

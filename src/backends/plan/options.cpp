@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
@@ -12,16 +13,18 @@ namespace {
 
 constexpr std::array<std::string_view, 3> names_of_sockets = {"auto", "no", "yes"};
 
-std::string to_text(const collectives::Choice& choice) {
-  return std::string(name(choice.algorithm)) + " in segments of " + std::to_string(choice.segment.value) + " bytes, " +
-         std::to_string(choice.blocks_in_flight) + " blocks in flight, radix " + std::to_string(choice.radix);
+std::string parameters_of(const collectives::Choice& choice) {
+  return "segments of " + std::to_string(choice.segment.value) + " bytes, " + std::to_string(choice.blocks_in_flight) +
+         " blocks in flight, radix " + std::to_string(choice.radix);
 }
 
 /// Returns a short digest of a table, by which ranks compare their tables.
 std::string fingerprint(const collectives::SelectionTable& table) {
+  if (table.entries().empty()) return "none";
   Fnv1a hash;
   for (const collectives::TableEntry& entry : table.entries()) {
-    hash.add(std::string(name(entry.kind)) + describe(entry.shape) + to_text(entry.choice));
+    hash.add(std::string(name(entry.kind)) + describe(entry.shape) + std::string(name(entry.choice.algorithm)) +
+             parameters_of(entry.choice));
     hash.add(entry.from.value);
     hash.add(entry.below.value);
   }
@@ -43,29 +46,25 @@ std::string_view name(Sockets sockets) {
   return sockets == Sockets::everywhere ? "everywhere" : names_of_sockets[static_cast<std::size_t>(sockets)];
 }
 
-std::vector<Term> settings_of(std::string_view back_end, const PlanOptions& options) {
-  std::vector<Term> settings{{"back end", std::string(back_end)},
-                             {"operations in flight", std::to_string(options.operations_in_flight)},
-                             {"staging area (bytes)", std::to_string(options.node.staging.value)},
-                             {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
-                             {"message limit (bytes)", std::to_string(options.message_limit.value)},
-                             {"sockets", std::string(name(options.sockets))},
-                             {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
+std::vector<Term> terms_of(const PlanOptions& options) {
   const collectives::Selection& selection = options.selection;
-  settings.push_back({"algorithm", selection.forced ? to_text(*selection.forced) : "auto"});
-  settings.push_back({"selection table", fingerprint(selection.table)});
-  settings.push_back({"untuned choice", to_text(selection.untuned)});
-  return settings;
+  return {{"algorithm", selection.forced ? std::string(name(selection.forced->algorithm)) : "auto"},
+          {"parameters of algorithms", parameters_of(selection.forced.value_or(selection.untuned))},
+          {"selection table", fingerprint(selection.table)},
+          {"operations in flight", std::to_string(options.operations_in_flight)},
+          {"staging area (bytes)", std::to_string(options.node.staging.value)},
+          {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
+          {"message limit (bytes)", std::to_string(options.message_limit.value)},
+          {"sockets", std::string(name(options.sockets))},
+          {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
 }
 
 std::string differences(const std::vector<Term>& mine, const std::vector<Term>& theirs, Rank me, Rank other) {
   std::string text;
-  for (const Term& setting : mine) {
-    const auto same_name = [&](const Term& s) { return s.name == setting.name; };
-    const auto there = std::find_if(theirs.begin(), theirs.end(), same_name);
-    if (there == theirs.end() || there->value == setting.value) continue;
-    text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(me.value)) + " has " + setting.name + " " +
-            setting.value + ", rank " + std::to_string(other.value) + " has " + there->value;
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    if (theirs[i].value == mine[i].value) continue;
+    text += (text.empty() ? "" : "; ") + ("rank " + std::to_string(me.value)) + " has " + mine[i].name + " " +
+            mine[i].value + ", rank " + std::to_string(other.value) + " has " + theirs[i].value;
   }
   return text;
 }

@@ -62,11 +62,12 @@ struct PlanOptions {
   std::function<void(std::string_view)> notice = nullptr;
 };
 
-/// Returns the settings that determine messages, their peers and their memory. If one rank had different settings, it
-/// would send messages that no rank awaits, or write memory that another rank reads.
-std::vector<Term> settings_of(std::string_view back_end, const PlanOptions& options);
+/// Returns what determines messages, their peers and their memory. If one rank had other values, it would send messages
+/// that no rank awaits, or write memory that another rank reads.
+std::vector<Term> terms_of(const PlanOptions& options);
 
 /// Returns text such as "rank 2 has pull limit (bytes) 64, rank 0 has 4096"; empty if there are no differences.
+/// @param mine    from `terms_of`, as the others
 std::string differences(const std::vector<Term>& mine, const std::vector<Term>& theirs, Rank me, Rank other);
 
 }  // namespace lockstep::backends

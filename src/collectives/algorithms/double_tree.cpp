@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 
@@ -65,7 +65,13 @@ Expression subtree_order(Expressions& expressions, std::span<const Expression> c
 
 }  // namespace
 
-Plan double_tree_all_reduce(Rank me, int ranks, Count count) {
+/// Double binary tree in the output: each of two trees reduces one half of the buffer to its root and broadcasts the
+/// sum down again. The second tree is the first one mirrored (even p) or rotated by one rank (odd p), so that a rank
+/// that has children in one is a leaf of the other (for odd p one rank has children in both): together they use every
+/// link in both directions. Logarithmic latency at nearly full bandwidth once many blocks are in flight.
+/// @cost   at most 4h(α + nβ/2) + h·nγ with h = ⌈log₂p⌉, for one block alone; blocks in flight overlap
+/// @source Sanders, Speck & Träff, Parallel Computing 35(12), 2009
+Plan double_tree_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
   PlanBuilder plan;
   for (const int tree : trees) {
     const InOrderNode node = node_of(me.value, tree, ranks);
@@ -81,10 +87,18 @@ Plan double_tree_all_reduce(Rank me, int ranks, Count count) {
   return plan.take();
 }
 
+/// The same order for all elements of one half: each rank adds its children's sums to its own contribution, the
+/// lower-labeled child first.
 Expression double_tree_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
                                         Count count, std::int64_t element) {
   const int tree = chunk_of(count, 2, element);
   return subtree_order(expressions, contributions, tree, rank_of(0, tree, static_cast<int>(contributions.size())));
+}
+
+/// The cost is an upper bound, since ports idle if only one child sends. For two ranks it is twice the exact cost.
+double double_tree_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int /*radix*/) {
+  const double height = ceil_log2(ranks);
+  return price(links.far, buffer, 4 * height, 2 * height, height);
 }
 
 }  // namespace lockstep::collectives

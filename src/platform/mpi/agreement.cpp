@@ -4,124 +4,180 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
-#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 namespace {
 
-// Separators after a name and a value: bytes that no user's text contains. A harmless setting has another one after its
-// name.
+// Separators after a name and a value: bytes that no user's text contains. A harmless term has another one after its
+// name. The facts follow the terms, and the error of a failed check is a fact without a name.
 constexpr char after_name = '\x1f';
 constexpr char after_harmless_name = '\x1d';
 constexpr char after_value = '\x1e';
+constexpr char after_terms = '\x1c';
 
 constexpr std::size_t longest_value = 400;  // in a message
 
-/// The settings of a rank, by name.
-using Settings = std::map<std::string, Term>;
+void append(std::string& text, const Term& term) {
+  text += term.name + (term.is_harmless ? after_harmless_name : after_name) + term.value + after_value;
+}
 
-/// Reads what `to_text` has written, perhaps that of another build.
-Settings settings_from(const std::string& text) {
-  Settings settings;
+/// Reads what `append` has written, perhaps that of another build.
+std::vector<Term> terms_from(const std::string& text) {
+  std::vector<Term> terms;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t value_end = std::min(text.find(after_value, at), text.size());
     const std::string entry = text.substr(at, value_end - at);
     const std::size_t name_end =
         std::min(entry.find_first_of(std::string{after_name, after_harmless_name}), entry.size());
-    const std::string name = entry.substr(0, name_end);
-    const std::string value = entry.substr(std::min(name_end + 1, entry.size()));
-    settings[name] = {name, value, name_end < entry.size() && entry[name_end] == after_harmless_name};
+    terms.push_back({entry.substr(0, name_end), entry.substr(std::min(name_end + 1, entry.size())),
+                     name_end < entry.size() && entry[name_end] == after_harmless_name});
     at = value_end + 1;
   }
-  return settings;
+  return terms;
 }
 
-/// Ranks with the same value.
-struct Party {
+const std::string* value_in(const std::vector<Term>& terms, const std::string& name) {
+  // If a rank has a name twice, the last value counts.
+  const auto found = std::find_if(terms.rbegin(), terms.rend(), [&](const Term& term) { return term.name == name; });
+  return found == terms.rend() ? nullptr : &found->value;
+}
+
+/// The ranks that have the same value.
+struct EqualRanks {
   std::string value;
   std::vector<int> ranks;
 };
 
-std::vector<Party> parties(const std::vector<Settings>& all, const std::string& name) {
-  std::vector<Party> found;
+std::vector<EqualRanks> grouped_by_value(const std::vector<std::vector<Term>>& all, const std::string& name) {
+  std::vector<EqualRanks> groups;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const auto at = all[rank].find(name);
-    const std::string value = at == all[rank].end() ? "(nothing)" : at->second.value;
-    auto party = std::find_if(found.begin(), found.end(), [&](const Party& p) { return p.value == value; });
-    if (party == found.end()) party = found.insert(found.end(), {value, {}});
-    party->ranks.push_back(static_cast<int>(rank));
+    const std::string* const known = value_in(all[rank], name);
+    const std::string value = known == nullptr ? "(nothing)" : *known;
+    auto at = std::find_if(groups.begin(), groups.end(), [&](const EqualRanks& g) { return g.value == value; });
+    if (at == groups.end()) at = groups.insert(groups.end(), {value, {}});
+    at->ranks.push_back(static_cast<int>(rank));
   }
-  return found;
+  return groups;
 }
 
-/// Names the ranks and their value: "rank 3 on host2 has --lr 0.2".
-std::string who_has(const MpiGroup& group, const Party& party, const std::string& name) {
-  const std::string who = rank_names(party.ranks, [&](int rank) { return group.host_of(Rank{rank}); });
-  return who + (party.ranks.size() == 1 ? " has " : " have ") + echo(name) + " " + echo(party.value, longest_value);
-}
+/// Compares what all ranks have for one name.
+class Comparison {
+ public:
+  Comparison(const MpiGroup& group, const std::vector<std::vector<Term>>& all) : group_(group), all_(all) {}
 
-/// @param odd  the ranks that are named are added to it
-std::string complaint(const MpiGroup& group, std::vector<Party> all, const std::string& name, std::set<int>& odd) {
-  std::string ending;
-  const auto majority = std::find_if(all.begin(), all.end(), [&](const Party& p) {
-    return 2 * p.ranks.size() > static_cast<std::size_t>(group.size());
-  });
-  if (majority != all.end()) {
-    const std::size_t others = majority->ranks.size();
-    ending = others == 1 ? ", the other one has " : ", the other " + std::to_string(others) + " have ";
-    ending += echo(majority->value, longest_value);
-    all.erase(majority);
+  /// @return empty if the values are equal; otherwise "rank 3 on host2 has --lr 0.2, the other 15 have 0.1"
+  std::string difference(const std::string& name) {
+    std::vector<EqualRanks> groups = grouped_by_value(all_, name);
+    if (groups.size() == 1) return {};
+    std::string ending;
+    const auto majority =
+        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return 2 * g.ranks.size() > all_.size(); });
+    if (majority != groups.end()) {
+      const std::size_t others = majority->ranks.size();
+      ending = others == 1 ? ", the other one has " : ", the other " + std::to_string(others) + " have ";
+      ending += echo(majority->value, longest_value);
+      groups.erase(majority);
+    }
+    std::string text;
+    for (const EqualRanks& odd : groups) {
+      text += (text.empty() ? "" : ", ") + rank_names(odd.ranks, [&](int r) { return group_.host_of(Rank{r}); });
+      text += (odd.ranks.size() == 1 ? " has " : " have ") + echo(name) + " " + echo(odd.value, longest_value);
+      odd_.insert(odd.ranks.begin(), odd.ranks.end());
+    }
+    return text + ending;
   }
-  std::string text;
-  for (const Party& party : all) {
-    text += (text.empty() ? "" : ", ") + who_has(group, party, name);
-    odd.insert(party.ranks.begin(), party.ranks.end());
+
+  [[noreturn]] void refuse(const std::string& differences) const {
+    throw Error(ErrorCode::mismatch, differences, {.peers = std::vector<int>(odd_.begin(), odd_.end())})
+        .on_every_rank();
   }
-  return text + ending;
-}
+
+ private:
+  const MpiGroup& group_;
+  const std::vector<std::vector<Term>>& all_;
+  std::set<int> odd_;  // ranks that differ from the majority, in any name
+};
 
 }  // namespace
 
-std::string to_text(const std::vector<Term>& settings) {
-  std::string text;
-  for (const auto& [name, value, is_harmless] : settings)
-    text += name + (is_harmless ? after_harmless_name : after_name) + value + after_value;
-  return text;
+void Agreement::add(std::vector<Term> terms) {
+  terms_.insert(terms_.end(), std::make_move_iterator(terms.begin()), std::make_move_iterator(terms.end()));
 }
 
-std::string require_equal_texts(const MpiGroup& group, const std::vector<std::string>& texts) {
-  if (std::adjacent_find(texts.begin(), texts.end(), std::not_equal_to<>()) == texts.end()) return {};
-  std::vector<Settings> all;
+void Agreement::exchange(const MpiGroup& group) {
+  std::string mine;
+  for (const Term& term : terms_) append(mine, term);
+  mine += after_terms;
+  for (const auto& [name, value] : facts_) append(mine, {name, value});
+  if (failure_) append(mine, {"", to_text(*failure_)});
+  const std::vector<std::string> all = all_gather_strings(group, mine);
+  std::vector<std::string> terms;
+  group_ = &group;
+  all_facts_.clear();
+  for (const std::string& text : all) {
+    const std::size_t end = std::min(text.find(after_terms), text.size());
+    terms.push_back(text.substr(0, end));
+    all_facts_.push_back(terms_from(text.substr(std::min(end + 1, text.size()))));
+  }
+  all_terms_.clear();  // stays empty if all ranks have equal terms, which takes no time on many ranks
+  if (std::adjacent_find(terms.begin(), terms.end(), std::not_equal_to<>()) == terms.end()) return;
+  for (const std::string& text : terms) all_terms_.push_back(terms_from(text));
+}
+
+std::string Agreement::require_equal_terms() const {
   std::map<std::string, bool> is_harmless;  // by name; the strictest rank decides
-  for (const std::string& text : texts) {
-    all.push_back(settings_from(text));
-    for (const auto& [name, setting] : all.back()) {
-      const auto known = is_harmless.emplace(name, setting.is_harmless).first;
-      known->second = known->second && setting.is_harmless;
+  for (const std::vector<Term>& terms : all_terms_) {
+    for (const Term& term : terms) {
+      const auto known = is_harmless.emplace(term.name, term.is_harmless).first;
+      known->second = known->second && term.is_harmless;
     }
   }
+  Comparison strict(*group_, all_terms_);
+  Comparison harmless(*group_, all_terms_);
   std::string errors;
   std::string warnings;
-  std::set<int> odd;
-  std::set<int> harmless;
   for (const auto& [name, may_differ] : is_harmless) {
-    std::vector<Party> found = parties(all, name);
-    if (found.size() == 1) continue;
     std::string& message = may_differ ? warnings : errors;
-    message += (message.empty() ? "" : "; ") + complaint(group, std::move(found), name, may_differ ? harmless : odd);
+    const std::string difference = (may_differ ? harmless : strict).difference(name);
+    if (!difference.empty()) message += (message.empty() ? "" : "; ") + difference;
   }
-  if (errors.empty()) return warnings;
-  throw Error(ErrorCode::mismatch, errors, {.peers = std::vector<int>(odd.begin(), odd.end())}).on_every_rank();
+  if (!errors.empty()) strict.refuse(errors);
+  return warnings;
 }
 
-std::string require_equal(const MpiGroup& group, const std::vector<Term>& mine) {
-  return require_equal_texts(group, all_gather_strings(group, to_text(mine)));
+void Agreement::require_equal_fact(const std::string& name) const {
+  Comparison comparison(*group_, all_facts_);
+  if (const std::string difference = comparison.difference(name); !difference.empty()) comparison.refuse(difference);
+}
+
+void Agreement::throw_failed_checks() const {
+  std::vector<std::optional<Error>> errors;
+  for (const std::string& text : fact("")) {
+    errors.emplace_back();
+    if (!text.empty()) errors.back() = error_from_text(text);
+  }
+  throw_first_of(*group_, errors);
+}
+
+std::vector<std::string> Agreement::fact(const std::string& name) const {
+  std::vector<std::string> values;
+  for (const std::vector<Term>& facts : all_facts_) {
+    const std::string* const value = value_in(facts, name);
+    values.push_back(value == nullptr ? std::string() : *value);
+  }
+  return values;
+}
+
+std::string require_equal(const MpiGroup& group, std::vector<Term> mine) {
+  Agreement agreement;
+  agreement.add(std::move(mine));
+  agreement.exchange(group);
+  return agreement.require_equal_terms();
 }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/bootstrap.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -31,38 +32,6 @@ std::string number_or_nothing(const std::optional<Number>& value) {
 std::optional<std::int64_t> read_number(const std::string& field) {
   if (field.empty()) return std::nullopt;
   return std::stoll(field);
-}
-
-/// Serialize an error for another rank of the same program, without its peers and source location.
-std::string to_text(const Error& error) {
-  const ErrorContext& context = error.context();
-  const std::array<std::string, 8> fields = {std::to_string(static_cast<int>(error.code())),
-                                             error.message(),
-                                             context.operation,
-                                             context.label,
-                                             number_or_nothing(context.step),
-                                             number_or_nothing(context.rank),
-                                             context.host,
-                                             number_or_nothing(context.bytes)};
-  std::string text;
-  for (const std::string& field : fields) text += field + end_of_field;
-  return text;
-}
-
-Error error_from_text(const std::string& text) {
-  std::istringstream stream(text);
-  std::array<std::string, 8> fields;
-  for (std::string& field : fields) std::getline(stream, field, end_of_field);
-  const auto& [code, message, operation, label, step, rank, host, bytes] = fields;
-  ErrorContext context{.operation = operation,
-                       .label = label,
-                       .step = read_number(step),
-                       .rank = std::nullopt,
-                       .host = host,
-                       .peers = {},
-                       .bytes = read_number(bytes)};
-  if (const auto number = read_number(rank)) context.rank = static_cast<int>(*number);
-  return {static_cast<ErrorCode>(std::stoi(code)), message, std::move(context)};
 }
 
 /// Returns the beginning of each rank's part of a gathered text, and the end of the last part. MPI's int counts limit
@@ -147,6 +116,12 @@ std::vector<std::string> all_gather_strings(const MpiGroup& group, std::string_v
   return buffers->cut();
 }
 
+std::string first_reason(const MpiGroup& group, std::string_view mine) {
+  for (std::string& reason : all_gather_strings(group, mine))
+    if (!reason.empty()) return std::move(reason);
+  return {};
+}
+
 std::vector<std::string> gather_strings(const MpiGroup& group, std::string_view mine, Rank root) {
   const bool here = group.rank() == root;
   const auto buffers = std::make_shared<Strings>(group, mine);
@@ -183,20 +158,59 @@ void barrier(const MpiGroup& group) {
   await(group, request);
 }
 
-void agree(const MpiGroup& group, const std::optional<Error>& mine) {
-  const auto verdicts = all_gather_numbers(group, mine ? 1 : 0);
+std::string to_text(const Error& error) {
+  const ErrorContext& context = error.context();
+  const std::array<std::string, 8> fields = {std::to_string(static_cast<int>(error.code())),
+                                             error.message(),
+                                             context.operation,
+                                             context.label,
+                                             number_or_nothing(context.step),
+                                             number_or_nothing(context.rank),
+                                             context.host,
+                                             number_or_nothing(context.bytes)};
+  std::string text;
+  for (const std::string& field : fields) text += field + end_of_field;
+  return text;
+}
+
+Error error_from_text(const std::string& text) {
+  std::istringstream stream(text);
+  std::array<std::string, 8> fields;
+  for (std::string& field : fields) std::getline(stream, field, end_of_field);
+  const auto& [code, message, operation, label, step, rank, host, bytes] = fields;
+  ErrorContext context{.operation = operation,
+                       .label = label,
+                       .step = read_number(step),
+                       .rank = std::nullopt,
+                       .host = host,
+                       .peers = {},
+                       .bytes = read_number(bytes)};
+  if (const auto number = read_number(rank)) context.rank = static_cast<int>(*number);
+  return {static_cast<ErrorCode>(std::stoi(code)), message, std::move(context)};
+}
+
+void throw_first_of(const MpiGroup& group, const std::vector<std::optional<Error>>& of_ranks) {
   std::vector<int> at_fault;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    if (verdicts[static_cast<std::size_t>(rank)] != 0) at_fault.push_back(rank);
-  }
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+    if (of_ranks[rank]) at_fault.push_back(static_cast<int>(rank));
   if (at_fault.empty()) return;
   const Rank first{at_fault.front()};
-  const std::string text = group.rank() == first ? to_text(*mine) : std::string();
-  const Error error =
-      error_from_text(broadcast_string(group, text, first)).reported_by(first.value, group.host_of(first));
+  const Error error = of_ranks[static_cast<std::size_t>(first.value)]->reported_by(first.value, group.host_of(first));
   ErrorContext context = error.context();
   context.peers = std::move(at_fault);
   throw Error(error.code(), error.message(), std::move(context), error.location()).on_every_rank();
+}
+
+void agree(const MpiGroup& group, const std::optional<Error>& mine) {
+  const auto verdicts = all_gather_numbers(group, mine ? 1 : 0);
+  const auto first = std::find(verdicts.begin(), verdicts.end(), 1);
+  if (first == verdicts.end()) return;
+  const Rank root{static_cast<int>(first - verdicts.begin())};
+  const Error error = error_from_text(broadcast_string(group, group.rank() == root ? to_text(*mine) : "", root));
+  std::vector<std::optional<Error>> errors(verdicts.size());
+  for (std::size_t rank = 0; rank < errors.size(); ++rank)
+    if (verdicts[rank] != 0) errors[rank] = error;
+  throw_first_of(group, errors);
 }
 
 }  // namespace lockstep

@@ -34,27 +34,43 @@ std::string broadcast_string(const MpiGroup& group, std::string_view value, Rank
 /// Returns the numbers of all ranks, by rank.
 std::vector<std::int64_t> all_gather_numbers(const MpiGroup& group, std::int64_t mine);
 
+/// Returns the text of the lowest rank whose text is not empty, such as why a resource cannot be had; empty if all are.
+std::string first_reason(const MpiGroup& group, std::string_view mine);
+
 /// Returns when every rank has called it.
 void barrier(const MpiGroup& group);
 
-/// Combines the results of checks that each rank has made by itself. If any rank passes an error, every rank throws the
-/// error of the lowest such rank (`Error::is_on_every_rank`). That rank is filled in if it was unknown, and `peers`
-/// names all ranks that passed an error.
+/// Returns the error that work throws; nothing if it throws none. Another exception than Error becomes an Error{io}
+/// with its text. Not collective.
+template <std::invocable Work>
+std::optional<Error> error_of(const Work& work) {
+  try {
+    work();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::io, error.what());
+  }
+}
+
+/// Throws the error of the lowest rank that has one (`Error::is_on_every_rank`), with that rank and its host filled in
+/// if they were unknown; `peers` names all ranks that have an error. Not collective.
+/// @param of_ranks  by rank; the same on every rank
+void throw_first_of(const MpiGroup& group, const std::vector<std::optional<Error>>& of_ranks);
+
+/// Writes an error as text for another rank, without its peers and source location, and reads it.
+std::string to_text(const Error& error);
+Error error_from_text(const std::string& text);
+
+/// Combines the results of checks that each rank has made by itself: if any rank passes an error, every rank throws as
+/// `throw_first_of` does.
 void agree(const MpiGroup& group, const std::optional<Error>& mine);
 
 /// Runs work that can fail on single ranks, then agrees on the result: if it throws on any rank, every rank throws.
-/// Another exception than Error becomes an Error{io} with its text.
 template <std::invocable Work>
 void agree(const MpiGroup& group, const Work& work) {
-  std::optional<Error> failure;
-  try {
-    work();
-  } catch (const Error& error) {
-    failure = error.reported_by(group.rank().value, group.host());
-  } catch (const std::exception& error) {
-    failure = Error(ErrorCode::io, error.what(), {.rank = group.rank().value, .host = group.host()});
-  }
-  agree(group, failure);
+  agree(group, error_of(work));
 }
 
 /// Runs work on rank 0 only, then agrees on the result.

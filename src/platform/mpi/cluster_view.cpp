@@ -142,34 +142,41 @@ ProcessView this_process(const World& world, const Topology& topology, const Nod
 
 }  // namespace
 
-std::vector<GpuChoices> gather_gpu_choices(const MpiGroup& group, const Topology& topology) {
-  nlohmann::json mine = {{"bound", topology.bound_pus.text()}, {"gpus", nlohmann::json::array()}};
+void add_gpu_choices(Agreement& agreement, const Topology& topology) {
+  json mine = {{"bound", topology.bound_pus.text()}, {"gpus", json::array()}};
   for (const Gpu& gpu : topology.gpus) mine["gpus"].push_back({gpu.pci_bus_id, gpu.uuid, gpu.near_pus.text()});
+  agreement.add_fact("GPUs", mine.dump());
+}
+
+std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
   std::vector<GpuChoices> all;
-  for (const std::string& text : all_gather_strings(group, mine.dump())) {
-    const auto record = nlohmann::json::parse(text);
+  for (const std::string& text : agreement.fact("GPUs")) {
+    const json record = json::parse(text);
     GpuChoices& rank = all.emplace_back();
-    rank.bound = CpuSet::parse(record.at("bound").get<std::string>());
-    for (const auto& gpu : record.at("gpus")) {
-      rank.visible.push_back(
-          {.uuid = gpu.at(1), .pci_bus_id = gpu.at(0), .near_pus = CpuSet::parse(gpu.at(2).get<std::string>())});
-    }
+    rank.bound = set_of(record.at("bound"));
+    for (const auto& gpu : record.at("gpus"))
+      rank.visible.push_back({.uuid = gpu.at(1), .pci_bus_id = gpu.at(0), .near_pus = set_of(gpu.at(2))});
   }
   return all;
 }
 
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank) {
   NodeView view;
-  const std::vector<GpuChoices> ranks = gather_gpu_choices(world.node_group(), topology);
+  Agreement agreement;
+  add_gpu_choices(agreement, topology);
+  agreement.exchange(world.node_group());
+  const std::vector<GpuChoices> ranks = gpu_choices(agreement);
   for (const GpuChoices& rank : ranks) view.bound_pus.push_back(rank.bound);
   view.gpu = assign_gpus(ranks)[static_cast<std::size_t>(world.place().local_rank)];
   view.spins_before_yield = oversubscribed(view.bound_pus, threads_per_rank) ? 0 : spins_with_a_processor_each;
   return view;
 }
 
-bool take_turns(const MpiGroup& group) {
+void add_binding(Agreement& agreement) { agreement.add_fact("processors", bound_pus().text()); }
+
+bool take_turns(const Agreement& agreement) {
   std::vector<CpuSet> bound;
-  for (const std::string& text : all_gather_strings(group, bound_pus().text())) bound.push_back(CpuSet::parse(text));
+  for (const std::string& text : agreement.fact("processors")) bound.push_back(CpuSet::parse(text));
   return oversubscribed(bound);
 }
 

@@ -241,18 +241,11 @@ std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, cons
       connector.connect(group.rank().value, partners, addresses, time_to_connect(group), failure);
   if (!failure.empty())
     failure = "rank " + std::to_string(group.rank().value) + " on " + group.host() + " cannot reach " + failure;
-  for (const std::string& reason : all_gather_strings(group, failure)) {
-    if (reason.empty()) continue;
-    why_not = reason;
-    return std::nullopt;
-  }
+  why_not = first_reason(group, failure);
+  if (!why_not.empty()) return std::nullopt;
   return made;
 }
 
-bool has_rdma(const MpiGroup& group) {
-  const bool here = has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi");
-  const std::vector<std::int64_t> all = all_gather_numbers(group, here ? 1 : 0);
-  return std::find(all.begin(), all.end(), 1) != all.end();
-}
+bool has_rdma() { return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi"); }
 
 }  // namespace lockstep

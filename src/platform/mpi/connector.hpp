@@ -52,8 +52,7 @@ class Connector {
 std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, const std::vector<int>& partners,
                                                      std::string& why_not);
 
-/// Whether any host of the group has a network adapter with RDMA, which MPI libraries use without the kernel.
-/// Collective. @throws Error{timeout}, Error{transport}
-bool has_rdma(const MpiGroup& group);
+/// Whether this host has a network adapter with RDMA, which MPI libraries use without the kernel.
+bool has_rdma();
 
 }  // namespace lockstep

@@ -143,23 +143,29 @@ class MpiExchange : public Exchange {
 
 }  // namespace
 
-std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
-  const int node = shape.node_of_rank[static_cast<std::size_t>(group.rank().value)];
-  ControlChannel::Member member{group.rank(), group.size(), group.host(), shape.ranks_on(node), group.hosts()};
-  std::optional<MpiGroup> node_group = group.split(node, group.rank().value);
+std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape,
+                                                     const MpiGroup& node) {
+  ControlChannel::Member member{group.rank(), group.size(), group.host(),
+                                shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(group.rank().value)]),
+                                group.hosts()};
   std::string why_not;
   const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};
-  std::shared_ptr<NodeMemory> word = make_node_memory(*node_group, options, why_not);
-  node_group->close();
+  std::shared_ptr<NodeMemory> word = make_node_memory(node, options, why_not);
   if (word == nullptr) {
     member.node = {member.rank.value};
     word = make_node_memory_of_threads(1, options).front();
   }
+  // The same on every rank: those of one node get the same memory or none, and those of several never share all of it.
   const bool is_cut_off = member.node.size() < static_cast<std::size_t>(member.ranks);
-  const auto cut_off = all_gather_numbers(group, is_cut_off ? 1 : 0);
-  std::unique_ptr<ControlChannel::Post> post;
-  if (std::find(cut_off.begin(), cut_off.end(), 1) != cut_off.end()) post = std::make_unique<MpiPost>(group.dup());
+  std::unique_ptr<ControlChannel::Post> post = is_cut_off ? std::make_unique<MpiPost>(group.dup()) : nullptr;
   return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
+}
+
+std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
+  MpiGroup node = split_by_node(group, shape);
+  auto channel = make_control_channel(group, shape, node);
+  node.close();
+  return channel;
 }
 
 std::unique_ptr<Exchange> make_exchange(const MpiGroup& group) { return std::make_unique<MpiExchange>(group.dup()); }

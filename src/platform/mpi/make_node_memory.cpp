@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <exception>
+#include <charconv>
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -223,32 +223,33 @@ class Join {
 
   void sign_in() { file_->enter(); }
   void meet() { file_->meet(); }
-  void take_area() { area_ = file_->take_area(ProcessMemory::area_bytes(rank_, ranks_, plan_.control)); }
-
+  /// All ranks learn each other's areas, or why there is none, in one exchange.
   void take_areas(std::string& why_not) {
-    why_not = first_failure(&Join::take_area);
-    if (why_not.empty()) {
-      plan_.area_of_rank = all_gather_numbers(node_, *area_);
-    } else if (area_) {
-      file_->release(*area_, ProcessMemory::area_bytes(rank_, ranks_, plan_.control));
+    const Bytes bytes = ProcessMemory::area_bytes(rank_, ranks_, plan_.control);
+    std::optional<std::int64_t> area;
+    const std::string failure = failure_of([&] { area = file_->take_area(bytes); });
+    for (const std::string& text : all_gather_strings(node_, area ? std::to_string(*area) : failure)) {
+      std::int64_t taken = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), taken);
+      if (error == std::errc() && end == text.data() + text.size()) {
+        plan_.area_of_rank.push_back(taken);
+      } else if (why_not.empty()) {
+        why_not = text;
+      }
     }
+    if (!why_not.empty() && area) file_->release(*area, bytes);
   }
 
+  /// Runs one step. @return why it failed on this rank; empty if it succeeded
+  template <typename Step>
+  [[nodiscard]] std::string failure_of(const Step& step) const {
+    const std::optional<Error> failure = error_of(step);
+    return failure ? local_rank_name(rank_) + failure->message() : std::string();
+  }
   /// Runs one step. Collective. @return the reason of the first rank on which it failed; empty if it succeeded on all
   /// ranks
   std::string first_failure(void (Join::*step)()) {
-    std::string mine;
-    try {
-      (this->*step)();
-    } catch (const Error& error) {
-      mine = local_rank_name(rank_) + error.message();
-    } catch (const std::exception& error) {
-      mine = local_rank_name(rank_) + error.what();
-    }
-    for (std::string& reason : all_gather_strings(node_, mine)) {
-      if (!reason.empty()) return std::move(reason);
-    }
-    return {};
+    return first_reason(node_, failure_of([&] { (this->*step)(); }));
   }
 
   /// Returns a deadline shorter than the group's, so that a rank that waits here for a stopped rank gives up before the
@@ -271,11 +272,15 @@ class Join {
   std::unique_ptr<DescriptorSender> sender_;
   std::string socket_;  // name of the sender's socket
   std::shared_ptr<NodeFile> file_;
-  std::optional<std::int64_t> area_;
   GroupPlan plan_;
 };
 
 }  // namespace
+
+MpiGroup split_by_node(const MpiGroup& group, const ClusterShape& shape) {
+  const int rank = group.rank().value;
+  return *group.split(shape.node_of_rank[static_cast<std::size_t>(rank)], rank);
+}
 
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not) {

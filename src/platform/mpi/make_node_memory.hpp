@@ -20,8 +20,18 @@ namespace lockstep {
 std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
                                              std::string& why_not);
 
-/// Makes a ControlChannel over MPI. Collective over `group`, which may be closed afterwards. If ranks of a node cannot
-/// share memory, they send messages. @param shape  the shape of the group. @throws Error{transport}
+/// Returns the group of the ranks of this rank's node. Collective. @param shape  the shape of the group
+/// @throws Error{timeout}, Error{transport}
+MpiGroup split_by_node(const MpiGroup& group, const ClusterShape& shape);
+
+/// Makes a ControlChannel over MPI. Collective over `group`, which may be closed afterwards, as may `node`. If ranks of
+/// a node cannot share memory, they send messages.
+/// @param shape  the shape of the group
+/// @param node   from `split_by_node`
+/// @throws Error{transport}
+std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape,
+                                                     const MpiGroup& node);
+/// Makes the group of the node for itself.
 std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape);
 
 /// Makes an Exchange over MPI, on its own communicator. Collective over `group`, which may be closed afterwards.

@@ -23,14 +23,10 @@ namespace {
 /// One rank on the first GPU.
 class OneOnAGpu : public Members {
  public:
+  OneOnAGpu() : Members({}) {}
+
   [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
-  [[nodiscard]] const std::optional<collectives::Selection>& selection() const override {
-    return on_host_->selection();
-  }
-  std::unique_ptr<Communicator> make(Progress& progress, const GroupOptions& options) override {
-    return on_host_->make(progress, options);
-  }
-  std::unique_ptr<Communicator> make_on_device(Progress& progress, const GroupOptions& /*options*/) override {
+  std::unique_ptr<Communicator> make_on_device(Progress& progress, Use /*use*/) override {
     const auto agree = [](const std::optional<Error>& mine) {
       if (mine) throw Error(*mine);
     };
@@ -48,6 +44,10 @@ class OneOnAGpu : public Members {
   void close() override { on_host_->close(); }
 
  private:
+  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& /*options*/) override {
+    return on_host_->make(progress, Use::further);
+  }
+
   std::unique_ptr<Members> on_host_ = std::move(members_of_threads(1, {}).front());
 };
 

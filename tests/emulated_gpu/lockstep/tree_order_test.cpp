@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/contract/device_memory.hpp"
-#include "backends/make_communicator.hpp"
+#include "backends/make_agreed.hpp"
 #include "backends/nccl/sliced_blocks.hpp"
 #include "backends/nccl/tree_order_all_reduce.hpp"
 #include "backends/stated_order.hpp"
@@ -26,8 +26,8 @@ class TreeOrder : public testing::Test {
  protected:
   void SetUp() override {
     gpu_ = processes_.make(progress_, {.algorithm = NcclAlgorithm::tree_order});
-    host_ = backends::make_communicator(processes_.world().group(), progress_,
-                                        {.method = backends::parse_method("tree-order")});
+    host_ =
+        backends::make_agreed(processes_.world().group(), progress_, {.method = backends::parse_method("tree-order")});
     memory_.emplace();
   }
   void TearDown() override {

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "backends/make_communicator.hpp"
+#include "backends/mpi_plan.hpp"
+
+namespace lockstep::backends {
+
+/// Makes a communicator of plans with options that are the same on all ranks, so that there is nothing to compare.
+inline std::unique_ptr<Communicator> make_plan(const MpiGroup& group, Progress& progress, PlanOptions options = {}) {
+  options.selection = selection_on(group.shape(), options.selection);
+  options.sockets = sockets_on(group.shape(), options.sockets, has_rdma());
+  return make_mpi_plan(group, progress, options);
+}
+
+/// Lets the ranks agree on the options, and makes a communicator.
+inline std::unique_ptr<Communicator> make_agreed(const MpiGroup& group, Progress& progress,
+                                                 CommunicatorOptions options = {}) {
+  agree_on(group, options);
+  return make_communicator(group, progress, options);
+}
+
+}  // namespace lockstep::backends
