@@ -13,9 +13,11 @@ if(LOCKSTEP_SHARED)
 endif()
 install(TARGETS ${lockstep_train_target} EXPORT lockstepTrainTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/launch.py DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME lockstep-launch)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/launch/main.py DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME lockstep-launch)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/train.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/mpi-scripts/launch DESTINATION share/lockstep FILES_MATCHING PATTERN "*.py")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/mpi-scripts/launch DESTINATION share/lockstep FILES_MATCHING PATTERN "*.py"
+  PATTERN main.py EXCLUDE)
+install(FILES ${PROJECT_SOURCE_DIR}/apps/train/foreign_options.txt DESTINATION share/lockstep/launch)
 install(EXPORT lockstepTrainTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
 
 set(lockstep_train_pc_libraries -llockstep_train)

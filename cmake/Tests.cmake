@@ -7,7 +7,9 @@
 # waiting, more than half of it, so such a test counts for half a processor. CTest's -j is therefore twice the cores, and one
 # more, for what the others wait.
 # ALONE is for a test that replaces what a whole program has one of, such as operator new, MPI's functions or a library.
-# CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/.
+# CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/. Some have the label slow
+# (SlowTests.cmake): those that it names, and all numbers of ranks but one, which is 3 or else the first.
+include(SlowTests)
 set(LOCKSTEP_MPIEXEC_FLAGS "" CACHE STRING "Further flags for mpiexec in tests")
 # An executable a test is quick to build for whoever works on it. All together are quicker where all are wanted: a room's
 # files are compiled together, so that they parse headers once, and linked once. Each CTest entry then runs the cases of
@@ -126,6 +128,10 @@ function(lockstep_test name)
   set(command $<TARGET_FILE:${target}> ${ARG_ARGUMENTS})
   if(ARG_RANKS)
     set(tests "")
+    list(GET ARG_RANKS 0 usual_ranks)
+    if(3 IN_LIST ARG_RANKS)
+      set(usual_ranks 3)
+    endif()
     separate_arguments(flags UNIX_COMMAND "${LOCKSTEP_MPIEXEC_FLAGS}")
     foreach(ranks ${ARG_RANKS})
       list(APPEND tests ${room}.${name}.np${ranks})
@@ -137,6 +143,12 @@ function(lockstep_test name)
   endif()
   set_tests_properties(${tests} PROPERTIES PROCESSORS ${halves} TIMEOUT ${ARG_TIMEOUT} LABELS "${label};${ARG_LABELS}"
     SKIP_RETURN_CODE 77 ENVIRONMENT "${environment}")
+  foreach(ranks ${ARG_RANKS})
+    if(NOT ranks EQUAL usual_ranks)
+      set_property(TEST ${room}.${name}.np${ranks} APPEND PROPERTY LABELS slow)
+    endif()
+  endforeach()
+  lockstep_sort_tests(${target} ${tests})
   if(ARG_PROCESSORS GREATER 1)
     set_tests_properties(${tests} PROPERTIES COST 10)
   endif()

@@ -19,7 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 readonly network=10.77.0 state=$PWD/build/local-cluster not_permitted=77
 readonly caller=${LOCKSTEP_CALLER:-$OLDPWD} # this script calls itself
-readonly self=$PWD/mpi-scripts/local-cluster.sh ssh=$PWD/mpi-scripts/local-cluster-ssh.sh
+readonly self=$PWD/mpi-scripts/local-cluster.sh ssh=$PWD/mpi-scripts/launch/local-cluster-ssh.sh
 hosts=2
 rate=
 slurm=

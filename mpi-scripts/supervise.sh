@@ -9,4 +9,4 @@ for word; do
     -h | --help | --max[-_]restart*) restarts=() ;;
   esac
 done
-exec python3 "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/launch.py" "${restarts[@]}" "$@"
+exec python3 "$(dirname "$(realpath "${BASH_SOURCE[0]}")")/launch/main.py" "${restarts[@]}" "$@"

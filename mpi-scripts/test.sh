@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that has to hold before a change goes in.
-#   test.sh [all | deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit]...     (lint = format, tidy)
-# all is every stage but tidy-full, clang's static analyzer, which belongs into a weekly run, and speed, which is a job of its own. BUILD_JOBS limits the compiler
-# processes. Where LOCKSTEP_REQUIRE, a comma-separated list, names the reason of a skipped test, that is an error; the
+# Installs packages, builds, and runs the tests that find most for their time: about ten minutes on two cores.
+#   test.sh                the stages deps, format, build-quick and quick
+#   test.sh all            these, and then the rest: everything else that has to hold before a change goes in. That
+#                          is the stages build, tidy, docs, nocuda and slow
+#   test.sh STAGE...       stages by name; also lint (format, tidy), unit (the tests of quick and slow), tidy-full (clang's static
+#                          analyzer, for a weekly run) and speed (beside a former commit: a job of its own)
+# cmake/SlowTests.cmake says which tests are slow, and why. What a run leaves out is printed at its end. BUILD_JOBS limits the
+# compiler processes. Where LOCKSTEP_REQUIRE, a comma-separated list, names the reason of a skipped test, that is an error; the
 # reasons are in tests/support/verdict.hpp. Each stage's seconds are shown beside what it may take, and with
 # LOCKSTEP_BUDGETS=enforce a stage that takes half as long again fails. CTest's summary comes last.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -11,7 +15,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # 1.2 times the seconds that a quiet machine took with an empty compiler cache, on whose two cores the calibration takes
 # calibrated_seconds: CONTRIBUTING.md has them. What deps takes is a mirror's matter.
 calibrated_seconds=2.76
-declare -A budget=([deps]=60 [format]=6 [build]=520 [tidy]=128 [tidy-full]=1200 [docs]=5 [nocuda]=294 [speed]=200 [unit]=840)
+declare -A budget=([deps]=60 [format]=6 [build-quick]=480 [quick]=310 [build]=45 [tidy]=128 [tidy-full]=1200 [docs]=5
+  [nocuda]=160 [speed]=200 [slow]=740 [unit]=840)
+# What a stage finds, for the list of those that a run has left out.
+declare -A finds=([tidy]="mistakes that clang-tidy finds" [docs]="dead links, functions without a description, plots that differ"
+  [nocuda]="what works only with assertions or CUDA" [slow]="faults in whole runs, under Slurm, and on more numbers of ranks"
+  [tidy-full]="mistakes that clang's static analyzer finds" [speed]="what has become slower than at a former commit")
 over=1.5
 
 deps() { mpi-scripts/install-deps.sh; }
@@ -21,7 +30,7 @@ format() {
   local formatter
   formatter=$(pinned clang-format)
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
-  shellcheck .ci/run mpi-scripts/*.sh mpi-scripts/*.sbatch tests/install/*.sh
+  files '*.sh' '*.sbatch' .ci/run | xargs -0 shellcheck
   # American English. The pattern takes identifiers apart into their words.
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.sbatch' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
     xargs -0 codespell --builtin en-GB_to_en-US --regex '[A-Za-z][a-z]+' ||
@@ -37,7 +46,7 @@ requires() { [[ ,${LOCKSTEP_REQUIRE:-}, == *,$1,* ]]; }
 # With CUDA where its toolkit is, since LOCKSTEP_CUDA is AUTO: then all that needs it is compiled and linked, and run where
 # there is a GPU.
 build() {
-  section "Build, warnings are errors (preset ci)"
+  section "Build, warnings are errors (preset ci${1:+, $1})"
   cmake --preset ci
   local why
   why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/ci/CMakeCache.txt)
@@ -45,29 +54,35 @@ build() {
     echo "Without CUDA: $why"
     ! requires cuda || fail "LOCKSTEP_REQUIRE names cuda, but $why"
   fi
-  cmake --build --preset ci -j "$jobs"
+  cmake --build --preset ci -j "$jobs" --target "${1:-all}"
 }
+build-quick() { build quick_tests; }
 
 # These read the commands that would compile each file by itself, which there are once CMake has been run.
 tidy() {
   section "clang-tidy"
   cmake --preset dev >/dev/null
-  mpi-scripts/tidy.py
+  mpi-scripts/check/tidy.py
 }
 tidy-full() {
   section "clang-tidy and clang's static analyzer"
   cmake --preset dev >/dev/null
-  mpi-scripts/tidy.py --full
+  mpi-scripts/check/tidy.py --full
 }
 
 # A public function says what it does, but for accessors, which are const and take nothing, and for moving.
 docs() {
   section "Documentation (plots as measured; links; doxygen, warnings are errors)"
-  mpi-scripts/plots.py --check
-  files '*.md' | xargs -0 mpi-scripts/links.py
-  mkdir -p build/doc
-  doxygen Doxyfile
-  mpi-scripts/links.py --site build/doc/html
+  mpi-scripts/bench/plots.py --check
+  mkdir -p build/doc/scale
+  python3 mpi-scripts/bench/simulate_report.py docs/scale/results.csv build/doc/scale >build/doc/scale.md
+  if ! diff -r docs/scale build/doc/scale || grep -vxFf docs/scale.md build/doc/scale.md; then
+    fail "docs/scale.md and docs/scale are not what mpi-scripts/bench/simulate_report.py makes of docs/scale/results.csv"
+  fi
+  files '*.md' | xargs -0 mpi-scripts/check/links.py
+  # From 1.9.5 on, Doxygen has colors of its own for dark pages, which doxygen-awesome-css replaces.
+  { cat Doxyfile; if doxygen -g - | grep -q HTML_COLORSTYLE; then echo HTML_COLORSTYLE=LIGHT; fi; } | doxygen -
+  mpi-scripts/check/links.py --site build/doc/html
   local silent
   silent=$({
     cat Doxyfile
@@ -79,18 +94,24 @@ docs() {
   echo "build/doc/html/index.html"
 }
 
-# What users get: no assertions, no CUDA. Not optimized, because neither depends on that.
+# What users get: no assertions, no CUDA. Not optimized, because neither depends on that. comm-check runs random operations and
+# checks each result.
 nocuda() {
-  section "Build without CUDA and assertions, and quick tests (preset ndebug)"
+  section "Build without CUDA and assertions, and a run of each program (preset ndebug)"
   cmake --preset ndebug
-  cmake --build --preset ndebug -j "$jobs" --target train topo comm-bench {base,kernels,train}_tests
-  ctest --preset ndebug -j "$((2 * jobs))" -R '^(base|kernels)\.|^train\.(usage|metrics)_test'
+  cmake --build --preset ndebug -j "$jobs" --target train topo comm-bench comm-check {base,kernels}_tests
+  ctest --preset ndebug -j "$((2 * jobs))" -R '^(base|kernels)\.'
+  local ranks=(mpirun --oversubscribe --bind-to none -np 3) programs=build/ndebug/bin
+  OMP_NUM_THREADS=1 "${ranks[@]}" "$programs/comm-check" --scenarios 60
+  OMP_NUM_THREADS=1 "${ranks[@]}" "$programs/train" --steps 20 --batch 48 --save-dir none
+  "${ranks[@]}" "$programs/topo"
+  "${ranks[@]}" "$programs/comm-bench" --max 64K --seconds 0.01 --check
 }
 
 # What the preset nocuda builds is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
 speed() {
   local code=0
-  mpi-scripts/speed-guard.sh || code=$?
+  mpi-scripts/bench/speed-guard.sh || code=$?
   [ "$code" != 77 ] || ! requires baseline || fail "LOCKSTEP_REQUIRE names baseline, but the speed was not compared"
   [ "$code" = 0 ] || [ "$code" = 77 ]
 }
@@ -98,18 +119,21 @@ speed() {
 # CTest's summary, from the line with the percentage on, is kept for the end.
 summary=$(mktemp)
 trap 'rm -f "$summary"' EXIT
-unit() {
-  section "Tests (preset ci)"
-  ctest --preset ci -j "$((2 * jobs + 1))" |
-    awk -v summary="$summary" '/^[0-9]+% tests passed/ { last = 1 } last { print > summary; next } { print; fflush() }'
+run_tests() {
+  section "$1 (preset ci)"
+  ctest --preset ci -j "$((2 * jobs + 1))" "${@:2}" | awk -v summary="$summary" -v title="$1" '
+    /^[0-9]+% tests passed/ { last = 1; print "\n" title >> summary } last { print >> summary; next } { print; fflush() }'
 }
+quick() { run_tests "Tests without the label slow" -LE '^slow$'; }
+slow() { run_tests "Tests with the label slow" -L '^slow$'; }
+unit() { run_tests "All tests"; }
 
 # How long this machine takes for a fixed small file, one on each core that is used: the median of three.
 calibrate() {
   local round job seconds=()
   for round in 1 2 3; do
     local begin=$EPOCHREALTIME
-    for ((job = 0; job < jobs; ++job)); do c++ -std=c++20 -O1 -c mpi-scripts/calibration.cpp -o /dev/null & done
+    for ((job = 0; job < jobs; ++job)); do c++ -std=c++20 -O1 -c mpi-scripts/check/calibration.cpp -o /dev/null & done
     wait
     seconds[round]=$(awk "BEGIN { print $EPOCHREALTIME - $begin }")
   done
@@ -145,17 +169,34 @@ report() {
   [ "$too_long" = 0 ] || [ "${LOCKSTEP_BUDGETS:-}" != enforce ]
 }
 
+# Says what a run of tests has left out, and how to run it.
+left_out() {
+  local stage done=" ${names[*]} "
+  [[ $done == *" quick "* || $done == *" unit "* ]] || return 0
+  [[ $done != *" unit "* ]] || done+=" slow "
+  section "Left out"
+  for stage in tidy docs nocuda slow speed tidy-full; do
+    [[ $done == *" $stage "* ]] || printf '  mpi-scripts/test.sh %-10s %s\n' "$stage" "${finds[$stage]}"
+  done
+  [[ $done == *" slow "* ]] || echo "  mpi-scripts/test.sh rest       what continuous integration runs of these, in about twelve minutes"
+  echo "  CONTRIBUTING.md lists longer checks: faults and kills by the hour, sanitizers, other compilers and MPI libraries, GPUs."
+}
+
 # Files that git does not know, outside build/.
 untracked() { [ ! -e .git ] || git ls-files --others | grep -v '^build/' || true; }
 
 run=()
-[ $# -gt 0 ] || set -- all
+[ $# -gt 0 ] || set -- usual
 for stage in "$@"; do
   case $stage in
-    all) run+=(deps format build tidy docs nocuda unit) ;;
+    usual) run+=(deps format build-quick quick) ;;
+    all) run+=(deps format build-quick quick build tidy docs nocuda slow) ;;
+    rest) run+=(build tidy docs nocuda slow) ;;
     lint) run+=(format tidy) ;;
-    deps | format | build | tidy | tidy-full | docs | nocuda | speed | unit) run+=("$stage") ;;
-    *) fail "unknown stage '$stage'; the stages are all deps format build tidy tidy-full docs nocuda speed unit lint" ;;
+    *)
+      [ -n "${budget[$stage]:-}" ] || fail "unknown stage '$stage'; the stages are usual rest all lint ${!budget[*]}"
+      run+=("$stage")
+      ;;
   esac
 done
 echo "Not to be skipped: ${LOCKSTEP_REQUIRE:-(nothing: LOCKSTEP_REQUIRE is not set)}"
@@ -165,4 +206,5 @@ before=$(untracked)
 for stage in "${run[@]}"; do timed "$stage"; done
 written=$(LC_ALL=C comm -13 <(echo "$before") <(untracked))
 [ -z "$written" ] || fail "scripts and tests write into build/ and temporary folders only, but now there is"$'\n'"$written"
+left_out
 report || fail "a stage took too long"

@@ -13,73 +13,74 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "apps/common/facts.hpp"
 #include "apps/common/help.hpp"
-#include "apps/common/run_app.hpp"
 #include "apps/common/same_options.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
+namespace lockstep::comm_check {
 namespace {
 
-using namespace lockstep;
-
 struct Settings {
-  std::string algorithm;  ///< "any": each communicator gets another one
+  std::string algorithm = "any";  ///< "any": each communicator gets another one
   double seconds = 10;
-  std::uint64_t scenarios = 0;
+  std::uint64_t scenarios = 0;  ///< 0: as many as fit into `seconds`
   std::uint64_t seed = 1;
   bool progress_thread = false;
   bool blocking = false;
 };
 
-Program describe() {
+OptionGroup options_of(Settings& s) {
   std::vector<std::string_view> algorithms{"any"};
   const auto names = algorithm_names();
   algorithms.insert(algorithms.end(), names.begin(), names.end());
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return {"Options",
+          {{.name = "algorithm",
+            .domain = Word{algorithms},
+            .help = "any: another one for each communicator; mpi: the MPI library's own collectives",
+            .otherwise = "any",
+            .store = into(s.algorithm)},
+           {.name = "seconds",
+            .domain = Real{.min = 0, .max = 1e7, .above_min = true},
+            .help = "run time",
+            .otherwise = "10",
+            .store = into(s.seconds)},
+           {.name = "scenarios",
+            .domain = Whole{1, most},
+            .help = "number of scenarios, instead of a run time",
+            .store = into(s.scenarios)},
+           {.name = "seed",
+            .domain = Whole{0, most},
+            .help = "seed of the first scenario",
+            .otherwise = "1",
+            .store = into(s.seed)},
+           {.name = "blocking",
+            .domain = Switch{},
+            .help = "wait for each operation before the next one is submitted",
+            .otherwise = "no",
+            .store = into(s.blocking)},
+           {.name = "progress-thread",
+            .domain = Switch{},
+            .help = "let a thread of each rank progress operations, too",
+            .otherwise = "no",
+            .of_each_rank = true,
+            .store = into(s.progress_thread)}}};
+}
+
+Program program_of(Settings& settings) {
   return {.name = "comm-check",
           .synopsis = "mpirun -np RANKS comm-check [options]",
           .about =
               "Submits random collective operations on communicators that come and go, with a few in flight at a time, "
               "waits for them in any order, and compares every element of every result. Any difference is an error "
               "that names the seed, which repeats the scenario.",
-          .groups = {
-              {"Options",
-               {{.name = "algorithm",
-                 .domain = Word{algorithms},
-                 .help = "any: another one for each communicator; mpi: the MPI library's own collectives",
-                 .otherwise = "any"},
-                {.name = "seconds",
-                 .domain = Real{.min = 0, .max = 1e7, .above_min = true},
-                 .help = "run time",
-                 .otherwise = "10"},
-                {.name = "scenarios", .domain = Whole{1, most}, .help = "number of scenarios, instead of a run time"},
-                {.name = "seed", .domain = Whole{0, most}, .help = "seed of the first scenario", .otherwise = "1"},
-                {.name = "blocking",
-                 .domain = Switch{},
-                 .help = "wait for each operation before the next one is submitted",
-                 .otherwise = "no"},
-                {.name = "progress-thread",
-                 .domain = Switch{},
-                 .help = "let a thread of each rank progress operations, too",
-                 .otherwise = "no",
-                 .of_each_rank = true}}},
-              general_options()}};
-}
-
-Settings settings_of(const OptionValues& flags) {
-  return {.algorithm = flags.get<std::string>("algorithm"),
-          .seconds = flags.get<double>("seconds"),
-          .scenarios = static_cast<std::uint64_t>(flags.get<std::int64_t>("scenarios")),
-          .seed = static_cast<std::uint64_t>(flags.get<std::int64_t>("seed")),
-          .progress_thread = flags.get<bool>("progress-thread"),
-          .blocking = flags.get<bool>("blocking")};
+          .groups = {options_of(settings), general_options()}};
 }
 
 /// Returns the nodes on which a group's ranks run, in rank order.
-ClusterShape shape_of(const check::Members& members, const ClusterShape& world) {
+ClusterShape shape_of(const Members& members, const ClusterShape& world) {
   std::vector<int> nodes;
   ClusterShape shape;
   for (const int member : members) {
@@ -133,15 +134,15 @@ class Run {
 
   /// Runs one scenario. @return its number of operations
   std::size_t one(std::uint64_t seed) {
-    check::Limits limits{.min_ranks = world_.size(), .max_ranks = world_.size(), .max_bytes = 64 * 1024};
+    Limits limits{.min_ranks = world_.size(), .max_ranks = world_.size(), .max_bytes = 64 * 1024};
     if (settings_.blocking) limits.max_in_flight = 1;
-    const check::Scenario scenario = check::draw_scenario(seed, limits);
-    check::Member member(
-        scenario, world_.rank().value, everybody_.progress(), check::Member::Together::everybody,
+    const Scenario scenario = draw_scenario(seed, limits);
+    Member member(
+        scenario, world_.rank().value, everybody_.progress(), Member::Together::everybody,
         [&](std::size_t group) { return make(scenario.groups[group]); }, rest);
     try {
       member.run();
-    } catch (const check::WrongResult& wrong) {
+    } catch (const WrongResult& wrong) {
       throw Error(ErrorCode::corrupt, std::string(wrong.what()) + " (--seed " + std::to_string(seed) + ")");
     }
     for (const auto& group : groups_) group->close();
@@ -152,7 +153,7 @@ class Run {
   }
 
   /// Makes the group's communicator. Its member closes it; the rest of the group is destroyed after the scenario.
-  std::shared_ptr<Communicator> make(const check::Group& of) {
+  std::shared_ptr<Communicator> make(const Group& of) {
     const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
     const GroupOptions options{.algorithm = settings_.algorithm == "any"
@@ -178,27 +179,12 @@ class Run {
 };
 
 }  // namespace
+}  // namespace lockstep::comm_check
 
 int main(int argc, char** argv) {
-  const Program program = describe();
-  Settings settings;
-  std::string to_print;
-  std::string mistake;
-  std::vector<Term> compared;
-  try {
-    const OptionValues values = read_command_line(argc, argv, program);
-    to_print = requested_text(values, program);
-    settings = settings_of(values);
-    compared = settings_to_compare(values);
-  } catch (const UsageError& error) {
-    mistake = error.what();
-  }
-  if (!to_print.empty()) return print_once(program.name, to_print);
-  return run_app("comm-check", {}, [&](World& world) {
-    std::vector<Term> all = facts_of_process();
-    all.insert(all.end(), compared.begin(), compared.end());
-    require_same_start(world, "comm-check", mistake, all);
-    Run(world, settings).all();
-    return exit_success;
+  lockstep::comm_check::Settings settings;
+  return lockstep::run_app(lockstep::comm_check::program_of(settings), argc, argv, {}, [&](lockstep::World& world) {
+    lockstep::comm_check::Run(world, settings).all();
+    return lockstep::exit_success;
   });
 }

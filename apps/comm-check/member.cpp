@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-namespace lockstep::check {
+namespace lockstep::comm_check {
 
 Member::Member(const Scenario& scenario, int rank, Progress& progress, Together together, Make make,
                std::function<void(unsigned)> between)
@@ -200,4 +200,4 @@ void Member::pause() {
   }
 }
 
-}  // namespace lockstep::check
+}  // namespace lockstep::comm_check

@@ -17,7 +17,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
 
-namespace lockstep::check {
+namespace lockstep::comm_check {
 
 /// Memory for an operand between two guard bands, which must not be written.
 class GuardedBuffer {
@@ -148,4 +148,4 @@ class Member {
   std::size_t last_group_ = 0;
 };
 
-}  // namespace lockstep::check
+}  // namespace lockstep::comm_check

@@ -6,7 +6,7 @@
 #include "apps/comm-check/member.hpp"
 #include "comm/collective_parts.hpp"
 
-namespace lockstep::check {
+namespace lockstep::comm_check {
 namespace {
 
 constexpr std::int64_t band_bytes = 64;
@@ -220,4 +220,4 @@ void Pending::check_other_sums() const {
   });
 }
 
-}  // namespace lockstep::check
+}  // namespace lockstep::comm_check

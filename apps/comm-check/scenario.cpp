@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace lockstep::check {
+namespace lockstep::comm_check {
 namespace {
 
 using Random = std::mt19937_64;
@@ -248,4 +248,4 @@ int expected(const Request& r, int size, int me, std::int64_t i) {
   return sum_of(r, 0, size, at);
 }
 
-}  // namespace lockstep::check
+}  // namespace lockstep::comm_check

@@ -10,7 +10,7 @@
 #include "lockstep/comm/collective.hpp"
 
 /// Scenarios for comm-check: operations that are drawn from a seed, alike on every rank.
-namespace lockstep::check {
+namespace lockstep::comm_check {
 
 /// World ranks of a group's members, in the order of their group ranks.
 using Members = std::vector<int>;
@@ -85,4 +85,4 @@ int sum_of(const Request& request, int first, int leaves, std::int64_t i);
 /// Returns the correct element i of the output of `me` if each member brings one operand.
 int expected(const Request& request, int size, int me, std::int64_t i);
 
-}  // namespace lockstep::check
+}  // namespace lockstep::comm_check

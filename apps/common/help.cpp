@@ -190,8 +190,8 @@ std::string help_man(const Program& program) {
 
 std::string help_markdown(const Program& program) {
   std::string page = "# Options of `" + program.name + "`\n\n<!-- Written by `" + program.name +
-                     " --help=markdown`; do not edit. -->\n\n    " + program.synopsis + "\n\n" +
-                     wrapped(markdown(program.about), 120, 0, 0);
+                     " --help=markdown`; do not edit. -->\n\nThis page lists the options of `" + program.name +
+                     "`.\n\n    " + program.synopsis + "\n\n" + wrapped(markdown(program.about), 120, 0, 0);
   for (const OptionGroup& group : program.groups) {
     page += "\n## " + group.title + "\n\n| Option | Meaning | Values | Default |\n|---|---|---|---|\n";
     for (const Option& option : group.options) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <map>
 
+#include "apps/common/facts.hpp"
+#include "apps/common/help.hpp"
 #include "apps/common/run_app.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
@@ -57,6 +59,27 @@ void require_same_start(const World& world, std::string_view app, const std::str
                 error.context())
         .on_every_rank();
   }
+}
+
+int run_app(const Program& program, int argc, const char* const* argv, const WorldOptions& options,
+            const std::function<int(World&)>& body) {
+  OptionValues values(program);
+  std::string mistake;
+  try {
+    values = read_command_line(argc, argv, program);
+    values.store();
+  } catch (const UsageError& error) {
+    mistake = error.what();
+  }
+  const std::string to_print = requested_text(values, program);
+  if (!to_print.empty()) return print_once(program.name, to_print);
+  return run_app(program.name, options, [&](World& world) {
+    std::vector<Term> settings = facts_of_process();
+    const std::vector<Term> given = mistake.empty() ? settings_to_compare(values) : std::vector<Term>();
+    settings.insert(settings.end(), given.begin(), given.end());
+    require_same_start(world, program.name, mistake, settings);
+    return body(world);
+  });
 }
 
 void warn_of(const World& world, std::string_view app, const std::string& differences) {

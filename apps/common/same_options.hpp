@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,12 @@ void require_no_mistake(const World& world, const std::string& mistake);
 /// @throws as require_no_mistake and require_equal
 void require_same_start(const World& world, std::string_view app, const std::string& mistake,
                         const std::vector<Term>& settings);
+
+/// Runs an app whose ranks are all started with the same options: reads and stores the command line, prints what --help
+/// or --version ask for, compares the options and the processes of all ranks, and runs the body.
+/// @return the ExitCode that main() returns
+int run_app(const Program& program, int argc, const char* const* argv, const WorldOptions& options,
+            const std::function<int(World&)>& body);
 
 /// Prints harmless differences between ranks as one warning, on rank 0.
 /// @param differences  as from require_equal; empty: there are none

@@ -13,7 +13,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/observe/progress_display.hpp"
+#include "observe/progress_display.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -44,8 +44,8 @@ std::string conflict_of_compress(const Options& o) {
 }
 
 std::string conflict_of_shards(const Options& o) {
-  if (o.trainer.shards == 0) return "";
-  const std::string shards = "--shards " + std::to_string(o.trainer.shards);
+  if (o.trainer.step.shards == 0) return "";
+  const std::string shards = "--shards " + std::to_string(o.trainer.step.shards);
   if (is_forced(o) && !is_canonical(o))
     return shards + " with " + algorithm_of(o) +
            ": it adds in an order of its own; leave it out, or choose --algorithm auto";
@@ -53,7 +53,7 @@ std::string conflict_of_shards(const Options& o) {
     return shards + " with --compress " + o.compress +
            ": how often a sum is rounded on the wire depends on the number of ranks";
   }
-  return too_many_parts("--shards", o.trainer.shards, o);
+  return too_many_parts("--shards", o.trainer.step.shards, o);
 }
 
 std::string conflict_of_min_ranks(const Options& o) {
@@ -64,7 +64,7 @@ std::string conflict_of_min_ranks(const Options& o) {
 }
 
 std::string conflict_of_balance(const Options& o) {
-  if (!o.trainer.balance || o.trainer.shards > 0) return "";
+  if (!o.trainer.balance || o.trainer.step.shards > 0) return "";
   return "--balance moves shards, and there are none: give --shards N, with several for each rank";
 }
 
@@ -143,7 +143,7 @@ OptionGroup communication_options(Options& o) {
         .help = "cut each step into N shards, at least as many as ranks, and reduce their gradients in one fixed "
                 "order: the same bits on any number of ranks, nodes and threads",
         .otherwise = "off",
-        .store = into(o.trainer.shards),
+        .store = into(o.trainer.step.shards),
         .conflict = [&o](const OptionValues&) { return conflict_of_shards(o); }},
        {.name = "balance",
         .domain = Switch{},

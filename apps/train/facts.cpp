@@ -37,7 +37,7 @@ void add_gpus(std::vector<Term>& facts) {
 
 std::vector<Term> facts_to_compare(const Options& options) {
   const bool wants_gpus = options.device != "cpu" && options.cpu_reason.empty();
-  const RunNature nature{.same_bits = options.trainer.shards > 0, .on_gpus = wants_gpus && gpu_count() > 0};
+  const RunNature nature{.same_bits = options.trainer.step.shards > 0, .on_gpus = wants_gpus && gpu_count() > 0};
   std::vector<Term> facts = facts_of_process(nature);
   // These kernels give the same bits with every instruction set, but not the loops of operators and not oneDNN.
   facts.push_back({"kernels for", kernels::widest_instruction_set().name, true});

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/text_file.hpp"
-#include "nn/choose.hpp"
+#include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
@@ -65,8 +65,8 @@ nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops:
 }  // namespace
 
 std::int64_t largest_leaf(const Options& options, int ranks) {
-  const std::int64_t shards = options.trainer.shards > 0 ? options.trainer.shards : ranks;
-  const std::int64_t parts = shards * options.trainer.accumulate;
+  const std::int64_t shards = options.trainer.step.shards > 0 ? options.trainer.step.shards : ranks;
+  const std::int64_t parts = shards * options.trainer.step.accumulate;
   return (options.trainer.batch.value + parts - 1) / parts;
 }
 

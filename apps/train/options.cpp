@@ -174,8 +174,8 @@ void complete_for(int ranks, Options& options) {
                      " ranks to begin with: start more, or give a smaller number");
   if (options.batch_per_rank > 0) {
     options.trainer.batch = {options.batch_per_rank * ranks};
-    for (const std::string& mistake : {too_many_parts("--accumulate", options.trainer.accumulate, options),
-                                       too_many_parts("--shards", options.trainer.shards, options)}) {
+    for (const std::string& mistake : {too_many_parts("--accumulate", options.trainer.step.accumulate, options),
+                                       too_many_parts("--shards", options.trainer.step.shards, options)}) {
       if (!mistake.empty()) throw UsageError(mistake);
     }
   }

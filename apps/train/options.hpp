@@ -14,7 +14,6 @@
 #include "lockstep/data/augment.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
-#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "platform/mpi/agreement.hpp"
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/observe/metrics_file.hpp"
-#include "lockstep/observe/progress_display.hpp"
 #include "lockstep/trainer/options.hpp"
+#include "observe/metrics_file.hpp"
+#include "observe/progress_display.hpp"
 
 namespace lockstep::train {
 

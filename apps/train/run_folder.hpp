@@ -7,11 +7,11 @@
 #include <string_view>
 
 #include "apps/train/options.hpp"
-#include "lockstep/observe/metrics_file.hpp"
-#include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "observe/metrics_file.hpp"
+#include "observe/trace.hpp"
 
 /// What a run reads from its folder and leaves there.
 namespace lockstep::train {

@@ -29,9 +29,9 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/explain.hpp"
-#include "lockstep/observe/trace.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "observe/trace.hpp"
 #include "platform/mpi/agreement.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
@@ -151,7 +151,7 @@ void tell_user(const Options& options, std::string_view text) { print_error(opti
 /// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
   std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
-                     std::to_string(options.trainer.shards) + " shards, as --shards asks, at any size\n";
+                     std::to_string(options.trainer.step.shards) + " shards, as --shards asks, at any size\n";
   std::string line = "# size (B)";
   for (const Bytes size : sizes) line += ' ' + std::to_string(size.value);
   return text + wrapped(line, table_columns()) + '\n';
@@ -160,7 +160,7 @@ std::string order_of_shards(const Options& options, const ProcessGroup& group, c
 /// Explains the algorithm that reduces each bucket, in the order in which backward fills them.
 std::string explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
   std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
-  if (options.trainer.shards > 0) return order_of_shards(options, group, sizes);
+  if (options.trainer.step.shards > 0) return order_of_shards(options, group, sizes);
   CollectiveKind kind = CollectiveKind::all_reduce;
   if (options.trainer.zero) {
     kind = CollectiveKind::reduce_scatter_v;
@@ -176,9 +176,9 @@ void show_step(const World& world, const Options& options, const nn::Graph& grap
   voice.phase("measuring a step");
   barrier(world.group());
   const nn::StepReport report = nn::explain_step(graph, ops, options.trainer.precision, share, options.trainer.passes);
-  const std::string what = options.trainer.accumulate > 1 ? "micro-batch"
-                           : options.trainer.shards > 0   ? "shard"
-                                                          : "step";
+  const std::string what = options.trainer.step.accumulate > 1 ? "micro-batch"
+                           : options.trainer.step.shards > 0   ? "shard"
+                                                               : "step";
   voice.print("A " + what + " of rank 0, with " + std::to_string(share) + " samples:\n" +
               to_text(report, table_columns()) + '\n');
 }
@@ -272,8 +272,8 @@ int run_session(World& world, const Options& given, const Registry& registry) {
   const nn::Graph graph = make_graph(world, options, registry.models, *data.train);
   const int threads = threads_of_this_rank(options, world, node);
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
-  const bool by_shards = options.trainer.shards > 0;
-  options.trainer.lanes = by_shards ? threads : 1;
+  const bool by_shards = options.trainer.step.shards > 0;
+  options.trainer.step.lanes = by_shards ? threads : 1;
   require_kernels(graph, options, device);
   options.device = name(device.device);
   if (device.device == Device::cuda && !options.bucket_given) options.trainer.bucket = bucket_on_gpus;

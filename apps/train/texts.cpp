@@ -27,10 +27,10 @@ std::string count_of(long long number, const char* thing) {
 }
 
 std::string gradients_text(const Options& options) {
-  const bool by_shards = options.trainer.shards > 0;
+  const bool by_shards = options.trainer.step.shards > 0;
   std::string text =
       options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
-  text += by_shards ? "tree-order over " + std::to_string(options.trainer.shards) + " shards" : options.algorithm;
+  text += by_shards ? "tree-order over " + std::to_string(options.trainer.step.shards) + " shards" : options.algorithm;
   const bool by_nccl = options.device == "cuda" && options.algorithm != "tree-order";
   text += by_nccl ? " (NCCL's own)" : options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
@@ -39,7 +39,7 @@ std::string gradients_text(const Options& options) {
 /// Returns the global batch, and what a rank gets of it.
 std::string batch_text(const Options& options, const RunDescription& run, std::int64_t samples) {
   const std::int64_t batch = options.trainer.batch.value;
-  const int shards = options.trainer.shards > 0 ? options.trainer.shards : run.ranks;
+  const int shards = options.trainer.step.shards > 0 ? options.trainer.step.shards : run.ranks;
   const bool is_even = batch % shards == 0 && shards % run.ranks == 0 && !options.trainer.balance;
   const std::string text = "global batch " + std::to_string(batch) + (is_even ? ", " : ", about ") +
                            std::to_string(batch / run.ranks) + " on each rank";
@@ -67,7 +67,7 @@ std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
   const bool synchronized = options.trainer.sync_batch_norm;
   if (!has_one) return synchronized ? "--sync-bn changes nothing: the model has no batch norm" : "";
   if (synchronized) return "batch norm synchronized: over all samples of a step (--sync-bn)";
-  return std::string("batch norm over each ") + (options.trainer.shards > 0 ? "shard" : "rank") +
+  return std::string("batch norm over each ") + (options.trainer.step.shards > 0 ? "shard" : "rank") +
          "'s own samples of a step";
 }
 
@@ -114,7 +114,7 @@ std::string header_text(const Options& options, const RunDescription& run, const
           to_text(options.trainer.schedule, run.steps),
       scaling_text(options),
       batch_norm_text(options, graph),
-      ema_text(options.trainer.ema, run.steps),
+      ema_text(options.trainer.step.ema, run.steps),
       run.kernels,
       run.why_cpu.empty() ? "" : "on CPUs: " + run.why_cpu,
       options.options_file.empty() ? "" : "options that are not given are those of " + options.options_file};

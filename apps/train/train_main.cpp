@@ -27,7 +27,7 @@ std::string needs_memory(const train::Options& options, const World& world) {
   const std::int64_t samples = train::largest_leaf(options, world.size());
   return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +
          " (--batch " + std::to_string(options.trainer.batch.value) + ", --accumulate " +
-         std::to_string(options.trainer.accumulate) + ", " + std::to_string(world.size()) +
+         std::to_string(options.trainer.step.accumulate) + ", " + std::to_string(world.size()) +
          (world.size() == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
          " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
          "hosts";

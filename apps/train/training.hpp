@@ -12,8 +12,8 @@
 #include "apps/train/options.hpp"
 #include "apps/train/voice.hpp"
 #include "lockstep/observe/events.hpp"
-#include "lockstep/observe/progress_display.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "observe/progress_display.hpp"
 
 namespace lockstep::train {
 

@@ -216,8 +216,8 @@ OptionGroup training_options(Options& o) {
         .domain = Whole{1, 65536},
         .help = "micro-batches per step on each rank, with one update: saves memory",
         .otherwise = "1",
-        .store = into(o.trainer.accumulate),
-        .conflict = [&o](const OptionValues&) { return too_many_parts("--accumulate", o.trainer.accumulate, o); }},
+        .store = into(o.trainer.step.accumulate),
+        .conflict = [&o](const OptionValues&) { return too_many_parts("--accumulate", o.trainer.step.accumulate, o); }},
        {.name = "sync-bn",
         .domain = Switch{},
         .help =
@@ -239,7 +239,7 @@ OptionGroup optimizer_options(Options& o) {
             [&o](const OptionValues& given) {
               const bool has_norms = o.trainer.optimizer.rule == ops::UpdateRule::lars ||
                                      o.trainer.optimizer.rule == ops::UpdateRule::lamb;
-              return has_norms && o.trainer.zero && o.trainer.shards > 0
+              return has_norms && o.trainer.zero && o.trainer.step.shards > 0
                          ? "--optimizer " + given.get<std::string>("optimizer") +
                                " with --zero and --shards: the norms of parts of tensors would not have the same bits "
                                "on any number of ranks; leave one of the two out"
@@ -294,13 +294,13 @@ OptionGroup optimizer_options(Options& o) {
         .domain = Real{0, 1e30, "off"},
         .help = "clip gradients to this global L2 norm",
         .otherwise = "off",
-        .store = into(o.trainer.clip_norm)},
+        .store = into(o.trainer.step.clip_norm)},
        {.name = "ema",
         .domain = Real{.min = 0, .max = 1, .zero = "off", .below_max = true},
         .help = "keep an exponential moving average of the weights with decay X, and evaluate with it; it spans about "
                 "1/(1-X) steps: 0.99 for runs of hundreds of steps, 0.999 for thousands",
         .otherwise = "off",
-        .store = into(o.trainer.ema)}}};
+        .store = into(o.trainer.step.ema)}}};
 }
 
 OptionGroup computation_options(Options& o) {
@@ -334,7 +334,7 @@ OptionGroup computation_options(Options& o) {
             .help = "multiply the loss by X, and divide gradients by it in the update; steps with non-finite gradients "
                     "are skipped and halve X, 2000 steps without one double it",
             .default_text = "off, and such a step ends the run; 65536 with --precision mixed-fp16",
-            .store = into(o.trainer.loss_scale.initial)},
+            .store = into(o.trainer.step.loss_scale.initial)},
            {.name = "exact",
             .domain = Switch{},
             .help = "compute convolutions directly, without Winograd transforms, which are faster and round more",

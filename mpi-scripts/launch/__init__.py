@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parts of launch.py, which is installed as lockstep-launch."""
+"""The launcher: main.py is the program, which launch.sh starts and which is installed as lockstep-launch."""

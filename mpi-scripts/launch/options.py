@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The launcher's options: what was typed, which hosts have how many ranks, and the program."""
 import os
+import pathlib
 import re
 import select
 import stat
 import time
 
 NAME = "lockstep-launch"
-# What takes a value, by the name that stands for it.
-VALUES = {"hosts": "hosts", "ips": "hosts", "H": "hosts", "host": "hosts", "hostfile": "hostfile", "machinefile": "hostfile",
-          "nnodes": "nodes", "np": "ranks", "n": "ranks", "nproc-per-node": "per_host", "ppn": "per_host", "gpus": "gpus",
-          "devices": "gpus", "selected-gpu": "gpus", "selected-gpus": "gpus", "node-rank": "node_rank", "rank": "node_rank",
-          "ifname": "ifname", "start-port": "start_port", "log-dir": "log_dir", "master-addr": None, "master-port": None,
-          "master": None, "job-id": None, "rdzv-backend": None, "rdzv-endpoint": None, "rdzv-id": None,
-          "max-restart": "max_restart", "max-restarts": "max_restart", "min-ranks": "min_ranks"}
-FLAGS = {"dry-run": "dry_run", "preflight": "preflight", "no-preflight": "no_preflight", "use-env": None, "standalone": None,
-         "no-python": None}
+HERE = pathlib.Path(__file__).resolve().parent
+TABLE = HERE / "foreign_options.txt"  # as it is installed; in the repository it is train's
+TABLE = TABLE if TABLE.exists() else HERE.parents[1] / "apps/train/foreign_options.txt"
 # Scripts of other frameworks that mean lockstep's train, and others, which it must not take for these.
 TRAINS = re.compile(r"(.*[_.-])?train([_.-].*)?\.py")
 EVALUATES = re.compile(r"(e?val|validate|evaluate|validation|evaluation)([_.-].*)?\.py")
@@ -29,6 +24,19 @@ LONGEST = 1 << 20  # bytes of it
 
 class UsageError(Exception):
     pass
+
+
+def spellings():
+    """Options that take a value and options that do not, each by the name that stands for it; None: it has no effect."""
+    values, flags = {"min-ranks": "min_ranks"}, {}
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        name, *words = line.split() if line.startswith("  @") else [""]
+        for word in words:
+            (values if name.endswith("=") else flags)[word.lstrip("-")] = name.strip("@=") or None
+    return values, flags
+
+
+VALUES, FLAGS = spellings()
 
 
 def without_foreign_launcher(words):

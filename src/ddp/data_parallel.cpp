@@ -86,7 +86,7 @@ DataParallel::Step DataParallel::finish(double weight, std::span<double> sums) {
     state.send_the_rest();
     state.look_at_values();
     Work tallying = state.tally.send(state.group->control(), state.finite.found(), state.values.digest());
-    state.reducer->finish();
+    state.reducer->finish(state.queue);
     tallying.wait();
     state.tensors.distribute();
     state.end_step();

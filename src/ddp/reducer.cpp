@@ -162,7 +162,8 @@ Work Reducer::reduce(std::size_t bucket, Queue queue) {
                                          queue, labels_[bucket]);
 }
 
-void Reducer::finish() {
+void Reducer::finish(Queue queue) {
+  launch_full_buckets(queue);
   while (!behind_.empty()) wait_for_first_behind();
   wait_for_all("wait for gradients");
   begin_anew();
@@ -171,9 +172,11 @@ void Reducer::finish() {
 /// Orders the queue after all buckets. Operations that a graph has captured have ended for the host and have no result
 /// of their own.
 void Reducer::order_before(Queue queue) {
-  if (queue.is_host()) return finish();
+  if (queue.is_host()) return finish(queue);
+  launch_full_buckets(queue);
   while (!behind_.empty() && behind_.front().test()) wait_for_first_behind();
   for (Pending& pending : pending_) {
+    if (!pending.work) continue;
     pending.work->order_before(queue);
     if (state_of(*pending.work) == Operation::State::pending) behind_.push_back(std::move(*pending.work));
     pending.work.reset();
@@ -216,6 +219,7 @@ void Reducer::gather(const Buffer& flat) {
 void Reducer::wait_for_all(const char* what) {
   const Clock::time_point begin = Clock::now();
   for (Pending& pending : pending_) {
+    if (!pending.work) continue;  // an earlier call has waited for it, and then failed at another one
     pending.work->wait();
     pending.work.reset();
   }

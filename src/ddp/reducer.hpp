@@ -69,7 +69,8 @@ class Reducer {
   void ready(int tensor, Queue queue = Queue::host());
   /// Waits until all gradients, or those of this rank's parts, are sums over all ranks, and starts the next step.
   /// @pre all are ready. @throws Error{transport | timeout | mismatch}
-  void finish();
+  /// @param queue  for buckets that are complete and whose launch in ready() has failed: they are launched again
+  void finish(Queue queue = Queue::host());
   /// Does the same as finish(), but makes `queue` wait. The host waits only if the queue is the host's or the
   /// operations run on the host. The next call, or the communicator, throws later failures.
   void order_before(Queue queue);

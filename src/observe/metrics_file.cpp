@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/metrics_file.hpp"
+#include "observe/metrics_file.hpp"
 
 #include <algorithm>
 #include <array>

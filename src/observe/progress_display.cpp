@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/progress_display.hpp"
+#include "observe/progress_display.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/trace.hpp"
+#include "observe/trace.hpp"
 
 #include <string_view>
 
@@ -31,8 +31,8 @@ Json name_event(std::string_view what, int rank, int track, std::string_view nam
 
 void TraceRecorder::span(const Span& span) {
   const std::lock_guard lock(mutex_);
-  events_.push_back({number_of(tracks_, span.track), number_of(names_, span.name), span.begin, span.end, span.bytes,
-                     number_of(names_, span.algorithm)});
+  spans_.push_back({number_of(tracks_, span.track), number_of(names_, span.name), span.begin, span.end, span.bytes,
+                    number_of(names_, span.algorithm)});
 }
 
 std::string TraceRecorder::events_json() const {
@@ -44,15 +44,15 @@ std::string TraceRecorder::events_json() const {
       one_line(name_event("process_name", rank, 0, "rank " + std::to_string(rank) + " on " + options_.host));
   for (std::size_t track = 0; track < tracks.size(); ++track)
     text += ",\n" + one_line(name_event("thread_name", rank, static_cast<int>(track), tracks[track]));
-  for (const Event& event : events_) {
+  for (const RecordedSpan& span : spans_) {
     Json json = {{"ph", "X"},
-                 {"name", names[static_cast<std::size_t>(event.name)]},
+                 {"name", names[static_cast<std::size_t>(span.name)]},
                  {"pid", rank},
-                 {"tid", event.track},
-                 {"ts", microseconds(event.begin - options_.origin)},
-                 {"dur", microseconds(event.end - event.begin)}};
-    if (event.bytes.value != 0) json["args"]["bytes"] = event.bytes.value;
-    const std::string_view algorithm = names[static_cast<std::size_t>(event.algorithm)];
+                 {"tid", span.track},
+                 {"ts", microseconds(span.begin - options_.origin)},
+                 {"dur", microseconds(span.end - span.begin)}};
+    if (span.bytes.value != 0) json["args"]["bytes"] = span.bytes.value;
+    const std::string_view algorithm = names[static_cast<std::size_t>(span.algorithm)];
     if (!algorithm.empty()) json["args"]["algorithm"] = algorithm;
     text += ",\n" + one_line(json);
   }

@@ -10,7 +10,6 @@
 
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/observe/events.hpp"
-#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/run_state.hpp"
 #include "lockstep/trainer/store.hpp"

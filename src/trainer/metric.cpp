@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "nn/step.hpp"
+#include "nn/run/step.hpp"
 
 namespace lockstep::trainer {
 namespace {

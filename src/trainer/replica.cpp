@@ -42,14 +42,14 @@ auto on_every_rank(const ProcessGroup& group, const Make& make) {
 }
 
 LeafShares checked_shards(const ProcessGroup& group, const TrainerOptions& options) {
-  if (options.shards == 0) return {};
-  if (options.shards < group.size() || options.lanes < 1) {
+  if (options.step.shards == 0) return {};
+  if (options.step.shards < group.size() || options.step.lanes < 1) {
     throw Error(ErrorCode::invalid_argument,
-                std::to_string(options.shards) + " shards on " + std::to_string(group.size()) + " ranks of " +
-                    std::to_string(options.lanes) +
+                std::to_string(options.step.shards) + " shards on " + std::to_string(group.size()) + " ranks of " +
+                    std::to_string(options.step.lanes) +
                     " lanes: each rank needs a shard and a lane, so use no more ranks than shards");
   }
-  return options.shards;
+  return options.step.shards;
 }
 
 /// Returns this rank's shards, or without shards its samples as one.
@@ -76,7 +76,7 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
       .on_every_rank();
 }
 
-void check_loss_scale(const LossScaleOptions& options) {
+void check_loss_scale(const ops::LossScaleOptions& options) {
   if (!(options.initial >= 0) || !std::isfinite(options.initial)) {
     throw Error(ErrorCode::invalid_argument,
                 "a loss cannot be scaled by " + std::to_string(options.initial) + "; use 0 for no scale");
@@ -92,16 +92,11 @@ nn::ModelOptions model_options(const ProcessGroup& group, const nn::Graph& graph
   const nn::Optimizer checked(graph.parameters(), options.optimizer);
   return {.dtype = options.precision,
           .optimizer = checked.options(),
-          .accumulate = options.accumulate,
-          .shards = options.shards,
-          .own_shards = own_shards(group, options.shards),
-          .lanes = options.lanes,
-          .synchronized_parts = !options.sync_batch_norm ? 0
-                                : options.shards > 0     ? options.shards
-                                                         : group.size(),
-          .loss_scale_interval = options.loss_scale.initial > 0 ? options.loss_scale.interval : 0,
-          .clip_norm = options.clip_norm,
-          .ema = options.ema,
+          .step = options.step,
+          .own_shards = own_shards(group, options.step.shards),
+          .synchronized_parts = !options.sync_batch_norm  ? 0
+                                : options.step.shards > 0 ? options.step.shards
+                                                          : group.size(),
           .passes = options.passes,
           .observer = observer};
 }
@@ -148,7 +143,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
                      {.bucket = options.bucket,
                       .initial = options.initial,
                       .shard_optimizer = options.zero,
-                      .shards = options.shards,
+                      .shards = options.step.shards,
                       .places = model_.gradient_places(),
                       .compare_every = options.compare_every,
                       .observer = observer}),
@@ -158,7 +153,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       counts_(static_cast<std::size_t>(group.size())),
       seed_(options.seed),
       submitted_(static_cast<std::size_t>(model_.max_in_flight())) {
-  on_every_rank(group, [&] { check_loss_scale(options.loss_scale); });
+  on_every_rank(group, [&] { check_loss_scale(options.step.loss_scale); });
   require_equal_arithmetic(group, ops, shards_.total() > 0);
   model_.bind(store_.memory());
   model_.initialize(options.seed);

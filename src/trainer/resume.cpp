@@ -51,7 +51,7 @@ std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& op
                                    {"batch", std::to_string(options.batch.value)},
                                    {"drop-last", yes_or_no(options.drop_last)},
                                    {"seed", std::to_string(options.seed)},
-                                   {"shards", std::to_string(options.shards)}};
+                                   {"shards", std::to_string(options.step.shards)}};
   if (!options.data_fingerprint.empty()) settings.push_back({"data set", options.data_fingerprint});
   return settings;
 }

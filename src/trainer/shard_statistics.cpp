@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/reduce.hpp"
-#include "nn/fill.hpp"
+#include "nn/graph/fill.hpp"
 
 namespace lockstep::trainer {
 

@@ -34,10 +34,10 @@ Store::Store(ProcessGroup& group, const nn::Model& model, DataParallel& data_par
       data_parallel_(&data_parallel),
       rule_(options.optimizer.rule),
       is_sharded_(options.zero),
-      has_averages_(options.ema > 0),
+      has_averages_(options.step.ema > 0),
       statistics_are_equal_(options.sync_batch_norm),
-      has_shards_(options.shards > 0),
-      shards_(has_shards_ ? options.shards : group.size()),
+      has_shards_(options.step.shards > 0),
+      shards_(has_shards_ ? options.step.shards : group.size()),
       counts_(static_cast<std::size_t>(group.size())) {
   allocate_statistics();
   const Bytes own{total(owned()).value * size_of(model.dtype())};

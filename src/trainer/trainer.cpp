@@ -48,7 +48,8 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
           "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
               number(group.size()) + ": give every rank at least one sample",
           group);
-  require(!options.balance || options.shards > 0, "balance moves shards, and there are none: set their number", group);
+  require(!options.balance || options.step.shards > 0, "balance moves shards, and there are none: set their number",
+          group);
   require(options.batch.value <= data.train->size(),
           "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
               " training images: give a smaller one, or more images",
@@ -66,7 +67,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                                     .ranks = group.size(),
                                     .seed = options.seed,
                                     .shuffle = training,
-                                    .shards = options.shards});
+                                    .shards = options.step.shards});
   std::vector<std::string> bytes;
   for (const TensorSpec& input : model.graph().inputs())
     if (input.bytes) bytes.push_back(input.name);
@@ -92,7 +93,7 @@ Trainer::Trainer(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       batches_(make_batches(data.train, group, options, replica_.model(), true, observer)),
       test_batches_(make_batches(data.test, group, options, replica_.model(), false, nullptr)),
       balance_(options.balance && group.size() > 1 ? std::make_unique<Balance>() : nullptr) {
-  state_.loss_scale = options_.loss_scale.initial;
+  state_.loss_scale = options_.step.loss_scale.initial;
   replica_.start_from(state_);
   for (std::unique_ptr<Metric>& metric : make_metrics(replica_.model().graph(), data.train->tensors()))
     add_metric(std::move(metric));

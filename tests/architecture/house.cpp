@@ -151,8 +151,22 @@ House House::parse(std::string_view markdown) {
   return house;
 }
 
+void House::find_public_headers(std::span<const SourceFile> files) {
+  for (const SourceFile& file : files) {
+    const std::string room = room_of(file.path).value_or("");
+    if (!file.path.ends_with(".cpp") || room.find('/') == std::string::npos) continue;
+    const std::string name = file.path.substr(file.path.rfind('/') + 1);
+    const std::string header = room.substr(0, room.rfind('/') + 1) + name.substr(0, name.rfind('.')) + ".hpp";
+    const std::vector<Directive> lines = directives(file.text);
+    const bool is_first = !lines.empty() && lines.front().argument == "\"lockstep/" + header + "\"";
+    if (is_first) homes_.emplace(header, room);
+  }
+}
+
 std::optional<std::string> House::room_of(std::string_view path) const {
   const std::string_view inside = within_house(path);
+  const bool is_public_header = starts_with(path, "include/") || starts_with(path, "lockstep/");
+  if (const auto home = homes_.find(std::string(inside)); is_public_header && home != homes_.end()) return home->second;
   std::string best;
   for (const auto& [name, room] : rooms_) {
     if (lies_in(inside, name) && name.size() > best.size()) best = name;

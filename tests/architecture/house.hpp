@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ class House {
   static House parse(std::string_view markdown);
 
   [[nodiscard]] const std::map<std::string, Room>& rooms() const { return rooms_; }
+  /// Lets a public header of a divided room belong to the inner room that implements it: include/lockstep/nn/model.hpp
+  /// to `nn/run`, because src/nn/run/model.cpp includes it first.
+  void find_public_headers(std::span<const SourceFile> files);
   /// Returns the room to which a file belongs; none for a file outside of all rooms.
   [[nodiscard]] std::optional<std::string> room_of(std::string_view path) const;
   /// Returns one message for each violation in the file.
@@ -45,6 +49,7 @@ class House {
   /// Returns whether `to` is reached from `from` over any number of the table's arrows.
   [[nodiscard]] bool reaches(const std::string& from, const std::string& to) const;
   std::map<std::string, Room> rooms_;
+  std::map<std::string, std::string> homes_;  // the inner rooms of public headers: "nn/model.hpp" → "nn/run"
 };
 
 /// Returns the vendor library of a header ("mpi", "cuda", "nccl", "cudnn", "dnnl", "hwloc"); none for other headers.

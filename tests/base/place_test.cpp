@@ -3,6 +3,7 @@
 
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep {
 namespace {
@@ -25,8 +26,8 @@ TEST(Place, LocalRanksCountWithinTheNode) {
 }
 
 TEST(Place, RefusesARankOutsideTheCluster) {
-  EXPECT_THROW(place_of(ClusterShape{{0, 0}}, Rank{2}), Error);
-  EXPECT_THROW(place_of(ClusterShape{{0, 0}}, Rank{-1}), Error);
+  EXPECT_EQ(code_of([&] { (void)place_of(ClusterShape{{0, 0}}, Rank{2}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)place_of(ClusterShape{{0, 0}}, Rank{-1}); }), ErrorCode::invalid_argument);
 }
 
 }  // namespace

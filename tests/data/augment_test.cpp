@@ -12,13 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "data/expect_error.hpp"
 #include "data/random.hpp"
 #include "data/signals.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/data/images.hpp"
 #include "lockstep/data/prefetcher.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {

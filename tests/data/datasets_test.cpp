@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/expect_error.hpp"
 #include "data/fingerprint.hpp"
 #include "data/signals.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {

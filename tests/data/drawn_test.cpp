@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/hash.hpp"
-#include "data/expect_error.hpp"
 #include "data/images_pair.hpp"
 #include "data/read_samples.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {

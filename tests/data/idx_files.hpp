@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "data/expect_error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "data/expect_error.hpp"
 #include "data/read_samples.hpp"
 #include "data/small_dataset.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/expect_error.hpp"
 #include "data/signals.hpp"
 #include "lockstep/data/prefetcher.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {

@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "data/expect_error.hpp"
 #include "data/read_samples.hpp"
 #include "data/signals.hpp"
 #include "data/small_dataset.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {
@@ -103,8 +103,12 @@ TEST_P(PrefetcherTest, GoesOnWithTheShardsThatARankHasNow) {
       }
       EXPECT_EQ(prefetcher.next(), nullptr);
     }
-    EXPECT_THROW(prefetcher.move_shards(9), Error) << "another number of shards";
-    EXPECT_THROW(prefetcher.move_shards(LeafShares(std::vector<int>{2, 2, 4})), Error) << "of three ranks";
+    EXPECT_EQ(code_of([&] { prefetcher.move_shards(9); }), ErrorCode::invalid_argument) << "another number of shards";
+    EXPECT_EQ(code_of([&] {
+                prefetcher.move_shards(LeafShares(std::vector<int>{2, 2, 4}));
+              }),
+              ErrorCode::invalid_argument)
+        << "of three ranks";
   }
 }
 
@@ -185,8 +189,8 @@ TEST_P(PrefetcherTest, BeginsAnEpochInItsMiddleAndLeavesOneUnfinished) {
   }
   prefetcher.start_epoch(1, expected.steps());
   EXPECT_EQ(prefetcher.next(), nullptr);
-  EXPECT_THROW(prefetcher.start_epoch(1, -1), Error);
-  EXPECT_THROW(prefetcher.start_epoch(1, expected.steps() + 1), Error);
+  EXPECT_EQ(code_of([&] { prefetcher.start_epoch(1, -1); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { prefetcher.start_epoch(1, expected.steps() + 1); }), ErrorCode::invalid_argument);
 }
 
 TEST_P(PrefetcherTest, UsesTheSameMemoryAgain) {

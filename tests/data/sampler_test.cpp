@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {
@@ -188,12 +189,16 @@ TEST(DistributedSampler, EveryPlaceIsAsLikelyForASample) {
 }
 
 TEST(DistributedSampler, RefusesWhatCannotBe) {
-  EXPECT_THROW(DistributedSampler({.samples = {0}, .batch = {1}}), Error);
-  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {0}}), Error);
-  EXPECT_THROW(DistributedSampler({.samples = {9}, .batch = {10}, .drop_last = true}), Error);
-  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {1}, .ranks = 1}), Error);
-  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {-1}, .ranks = 2}), Error);
-  EXPECT_THROW(DistributedSampler({.samples = {1}, .batch = {1}, .rank = {0}, .ranks = 0}), Error);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {0}, .batch = {1}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {0}}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {9}, .batch = {10}, .drop_last = true}); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .rank = {1}, .ranks = 1}); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .rank = {-1}, .ranks = 2}); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .rank = {0}, .ranks = 0}); }),
+            ErrorCode::invalid_argument);
 }
 
 }  // namespace

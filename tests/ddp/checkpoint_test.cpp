@@ -10,30 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "ddp/rank_zero.hpp"
 #include "ddp/ranks.hpp"
+#include "ddp/shared_folder.hpp"
 #include "state/safetensors_file.hpp"
-#include "state/scratch_folder.hpp"
 
 namespace lockstep::ddp {
 namespace {
 
 namespace fs = std::filesystem;
-using state::ScratchFolder;
-
-/// A folder of rank 0, whose path all ranks know.
-class SharedFolder {
- public:
-  explicit SharedFolder(ProcessGroup& group) {
-    if (group.is_root()) folder_.emplace();
-    path_ = text_of_rank(group, folder_ ? folder_->path().string() : "");
-  }
-  [[nodiscard]] fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::optional<ScratchFolder> folder_;
-  fs::path path_;
-};
 
 /// The state of a program's loop.
 struct Loop {

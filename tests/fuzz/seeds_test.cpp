@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs each target with its seeds, which are good and bad files, and with cut and changed ones. mpi-scripts/fuzz.sh
-// goes on from there.
+// Runs each target with its seeds, which are good and bad files, and with cut and changed ones.
+// mpi-scripts/check/fuzz.sh goes on from there.
 #include <gtest/gtest.h>
 
 #include <filesystem>

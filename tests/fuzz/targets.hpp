@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-/// Parsers of untrusted files. libFuzzer runs each of them with inputs that it makes up (mpi-scripts/fuzz.sh), and a
-/// test runs all of them with the seeds.
+/// Parsers of untrusted files. libFuzzer runs each of them with inputs that it makes up (mpi-scripts/check/fuzz.sh),
+/// and a test runs all of them with the seeds.
 namespace lockstep::fuzz {
 
 struct Target {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks hosts in many ways, and expects launch.py to name each before it starts anything: preflight_test.py ROOT
+"""Breaks hosts in many ways, and expects launch.sh to name each before it starts anything: preflight_test.py ROOT
 
 It runs beside four hosts that mpi-scripts/local-cluster.sh makes. Several of them are broken at once, each in its own way. SETUPS names
 all ways. Where a namespace cannot be broken like that, a program on the host's PATH or the agent pretends it.
@@ -64,7 +64,7 @@ def says(text):
 
 
 ALL_GPUS = "export EMULATED_GPU_MACHINE=$WORLD/{}.json"
-# Rounds: options of launch.py, options of train (else another program is started), and by host what is broken: the name of the set-up, how it is made, and what must be said, with the remedy.
+# Rounds: options of launch.sh, options of train (else another program is started), and by host what is broken: the name of the set-up, how it is made, and what must be said, with the remedy.
 SETUPS = [
     ("", "", {
         "host2": ("a login asks for a password", says("root@host2: Permission denied (publickey,password)."), "host2: it refuses a login.*ssh-copy-id host2"),
@@ -177,13 +177,13 @@ class Preflight(unittest.TestCase):
         cls.directory.cleanup()
 
     def launch(self, options, of_train, hosts, patience=20, **variables):
-        """Starts bin/own, or with options of train bin/train, which is the same. @return the finished launch.py"""
+        """Starts bin/own, or with options of train bin/train, which is the same. @return the finished launch.sh"""
         own, arguments = (text.replace("$WORLD", str(self.world)).split() for text in (options, of_train))
         program = [self.world / ("bin/train" if arguments else "bin/own"), *arguments]
         environment = os.environ | {"LOCKSTEP_LAUNCH_AGENT": str(self.world / "agent"), "WORLD": str(self.world), "OMP_NUM_THREADS": "1",
                                     "PATH": "/usr/bin:/bin:/usr/sbin:/sbin:" + os.environ["PATH"],
                                     "LOCKSTEP_PREFLIGHT_SECONDS": str(patience), "MPIEXEC": MPIEXEC} | variables
-        command = [sys.executable, ROOT / "mpi-scripts/launch.py", *own, "-H", ",".join(hosts), *program]
+        command = [sys.executable, ROOT / "mpi-scripts/launch/main.py", *own, "-H", ",".join(hosts), *program]
         result = subprocess.run(list(map(str, command)), cwd=self.world, env=environment, capture_output=True, text=True, timeout=120)
         self.assertFalse((self.world / "started").exists() and result.returncode, "something was started")
         return result
@@ -292,7 +292,7 @@ class Preflight(unittest.TestCase):
             (self.world / "bin" / name).chmod(0o755)
         environment = os.environ | {"PATH": f"{self.world}/bin:{os.environ['PATH']}"}
         for option, where in (("--mpi=pmi2", "pmi2 (--mpi=pmi2)"), ("-n4", "none (MpiDefault of slurm.conf)")):
-            result = subprocess.run([sys.executable, str(ROOT / "mpi-scripts/launch.py"), "srun", option, str(self.world / "bin/own")], env=environment,
+            result = subprocess.run([sys.executable, str(ROOT / "mpi-scripts/launch/main.py"), "srun", option, str(self.world / "bin/own")], env=environment,
                                     capture_output=True, text=True)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(f"srun's PMI plugin is {where}", result.stderr)

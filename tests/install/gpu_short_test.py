@@ -16,7 +16,7 @@ import unittest
 
 ROOT, TRAIN = map(pathlib.Path, sys.argv[1:3])
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "mpi-scripts"))
+sys.path.insert(0, str(ROOT / "mpi-scripts/check"))
 import kernel_budget  # noqa: E402
 
 # Behaves by its first option of a file named "plan": "hang", "fail", or nothing, for which it trains.
@@ -51,7 +51,7 @@ class Short(unittest.TestCase):
         """@return the lines of steps.jsonl by step, the newest of each"""
         (self.folder / "plan").write_text(plan)
         out = ["--out", self.folder / "out"]
-        command = [self.folder / "mpi-scripts/gpu-short.sh", "--device", "cpu", "--programs", self.programs, *out, *words]
+        command = [self.folder / "mpi-scripts/check/gpu-short.sh", "--device", "cpu", "--programs", self.programs, *out, *words]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=100,
                                 env=os.environ | environment)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
@@ -118,7 +118,7 @@ class Short(unittest.TestCase):
         (self.programs / "kernels.txt").write_text("of the last run\n")
         subprocess.run(["tar", "-C", self.programs, "-cJf", self.folder / "build/carry/programs.tar.xz", "."], check=True)
         (self.folder / "plan").write_text("")
-        command = [self.folder / "mpi-scripts/gpu-short.sh", "--device", "cpu", "sha"]
+        command = [self.folder / "mpi-scripts/check/gpu-short.sh", "--device", "cpu", "sha"]
         result = subprocess.run(command, cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual((self.folder / "build/gpu-short/kernels.txt").read_text(), "of the last run\n")
@@ -156,7 +156,7 @@ exit 1""")
         self.assertEqual(list(lines["losses"]["figures"]), ["lenet"])
 
     def test_names_the_steps_that_there_are(self):
-        result = subprocess.run([ROOT / "mpi-scripts/gpu-short.sh", "--device", "cpu", "speed"], capture_output=True, text=True)
+        result = subprocess.run([ROOT / "mpi-scripts/check/gpu-short.sh", "--device", "cpu", "speed"], capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
         self.assertIn("there is no step 'speed'; there are describe, anchors", result.stderr)
 

@@ -224,7 +224,7 @@ class Launch(unittest.TestCase):
 
     def test_scripts_explain_themselves(self):
         for script, line in (("launch", "--max_restart N "), ("supervise", "--max_restart N "),
-                             ("local-cluster", "--slurm "), ("soak", "MINUTES (60) ")):
+                             ("local-cluster", "--slurm "), ("check/soak", "MINUTES (60) ")):
             with tempfile.TemporaryDirectory() as folder:
                 result = subprocess.run([ROOT / f"mpi-scripts/{script}.sh", "--help"], capture_output=True, text=True, cwd=folder)
             self.assertEqual((result.returncode, result.stderr), (0, ""))

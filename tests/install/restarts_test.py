@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""When launch.py starts a failed run again, where and how: restarts_test.py ROOT READER
+"""When launch.sh starts a failed run again, where and how: restarts_test.py ROOT READER
 
 The launcher and train are scripts, which note how they were started, and end as they are told. READER is the train that reads the options for them.
 """

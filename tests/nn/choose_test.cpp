@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The test provides the seconds of each turn, so the result of a contest does not depend on a clock.
-#include "nn/choose.hpp"
+#include "nn/plan/choose.hpp"
 
 #include <gtest/gtest.h>
 

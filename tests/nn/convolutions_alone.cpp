@@ -22,7 +22,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
-#include "nn/fill.hpp"
+#include "nn/graph/fill.hpp"
 #include "ops/onednn/primitive.hpp"
 #include "ops/onednn/windowed.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/models.hpp"
-#include "nn/fill.hpp"
+#include "nn/graph/fill.hpp"
 
 namespace lockstep::nn {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the errors of oneDNN's float32 gradients against the reference in float64 with PyTorch's errors at the same
-// weights and batches, which mpi-scripts/parity.sh --record-float32 writes to pytorch_float32.json.
+// weights and batches, which mpi-scripts/parity/parity.sh --record-float32 writes to pytorch_float32.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/gradient_additions.hpp"
+#include "nn/plan/gradient_additions.hpp"
 
 #include <gtest/gtest.h>
 

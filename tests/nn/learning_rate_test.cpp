@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -97,16 +98,17 @@ TEST(LearningRateSchedule, IsPutIntoWords) {
 }
 
 TEST(LearningRateSchedule, RefusesWhatHasNoMeaning) {
-  EXPECT_THROW((void)learning_rate({}, -1, 10), Error);
-  EXPECT_THROW((void)learning_rate({}, 0, 0), Error);
-  EXPECT_THROW((void)learning_rate({.warmup_steps = 10}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.warmup_steps = -1}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.decay = Decay::one_cycle, .warmup_steps = 1}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.milestones = {0.5, 0.5}}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.milestones = {1}}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.gamma = 0}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.power = 0}, 0, 10), Error);
-  EXPECT_THROW((void)learning_rate({.final_fraction = 1.5}, 0, 10), Error);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({}, -1, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({}, 0, 0); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.warmup_steps = 10}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.warmup_steps = -1}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.decay = Decay::one_cycle, .warmup_steps = 1}, 0, 10); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.milestones = {0.5, 0.5}}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.milestones = {1}}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.gamma = 0}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.power = 0}, 0, 10); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)learning_rate({.final_fraction = 1.5}, 0, 10); }), ErrorCode::invalid_argument);
 }
 
 }  // namespace

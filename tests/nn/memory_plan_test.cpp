@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/memory_plan.hpp"
+#include "nn/plan/memory_plan.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/prepared_graph.hpp"
+#include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {
 namespace {

@@ -11,6 +11,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "nn/drawn_run.hpp"
 #include "nn/trainee.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -149,25 +150,30 @@ TEST(Model, ChecksTheMemoryItIsHanded) {
   const auto ops = ops::make_reference_ops();
   const Graph lenet = make_model("lenet", DataSpec::of_images(2, 8, 8, 3));
   Model model(lenet, *ops, {.dtype = DType::float64});
-  EXPECT_THROW(model.initialize(1), Error) << "no memory yet";
+  EXPECT_EQ(code_of([&] { model.initialize(1); }), ErrorCode::invalid_argument) << "no memory yet";
   std::vector<double> memory(static_cast<std::size_t>(model.parameters().count().value));
   const Buffer right = Trainee::view(memory);
   Buffer wrong = right;
   const Buffer state{nullptr, {0}, DType::float64};
   EXPECT_NO_THROW(model.bind({.parameters = right, .gradients = right, .state = state}));
   wrong.count.value -= 1;
-  EXPECT_THROW(model.bind({.parameters = right, .gradients = wrong, .state = state}), Error);
+  EXPECT_EQ(code_of([&] { model.bind({.parameters = right, .gradients = wrong, .state = state}); }),
+            ErrorCode::invalid_argument);
   wrong = right;
   wrong.dtype = DType::float32;
-  EXPECT_THROW(model.bind({.parameters = wrong, .gradients = right, .state = state}), Error);
+  EXPECT_EQ(code_of([&] { model.bind({.parameters = wrong, .gradients = right, .state = state}); }),
+            ErrorCode::invalid_argument);
   wrong = right;
   wrong.kind = MemoryKind::device;
-  EXPECT_THROW(model.bind({.parameters = right, .gradients = wrong, .state = state}), Error);
-  EXPECT_THROW(model.prepare(-1), Error);
-  EXPECT_THROW(model.predict({.samples = 1}), Error) << "inputs are missing";
-  EXPECT_THROW(Model(lenet, *ops, {.dtype = DType::int32}), Error);
+  EXPECT_EQ(code_of([&] { model.bind({.parameters = right, .gradients = wrong, .state = state}); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { model.prepare(-1); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)model.predict({.samples = 1}); }), ErrorCode::invalid_argument) << "inputs are missing";
+  EXPECT_EQ(code_of([&] { (void)Model(lenet, *ops, {.dtype = DType::int32}); }), ErrorCode::unsupported);
   Model updated(lenet, *ops, {.dtype = DType::float64, .optimizer = OptimizerOptions{}});
-  EXPECT_THROW(updated.bind({.parameters = right, .gradients = right, .state = state}), Error) << "no velocity";
+  EXPECT_EQ(code_of([&] { updated.bind({.parameters = right, .gradients = right, .state = state}); }),
+            ErrorCode::invalid_argument)
+      << "no velocity";
 }
 
 class SpanNames final : public Observer {

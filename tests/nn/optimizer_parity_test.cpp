@@ -31,7 +31,8 @@ Layout parity_layout() {
 
 double rate_of(int step) { return 0.01 * (1 + 0.5 * std::sin(step)); }
 
-/// The gradients of mpi-scripts/optimizers-pytorch.py, which depend on the weights, so that differences would grow.
+/// The gradients of mpi-scripts/parity/optimizers-pytorch.py, which depend on the weights, so that differences would
+/// grow.
 double gradient_of(int step, std::size_t tensor, std::int64_t i, double weight) {
   return std::sin(0.37 * static_cast<double>(i) + 1.3 * step + static_cast<double>(tensor)) + 0.05 * weight;
 }

@@ -13,6 +13,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -174,11 +175,12 @@ TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
 }
 
 TEST_F(SgdTest, RefusesWhatCannotBe) {
-  EXPECT_THROW(Optimizer(layout, {.momentum = -0.1}), Error);
-  EXPECT_THROW(Optimizer(layout, {.weight_decay = -1}), Error);
-  EXPECT_THROW(Optimizer(layout, {.nesterov = true}), Error);
+  EXPECT_EQ(code_of([&] { (void)Optimizer(layout, {.momentum = -0.1}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)Optimizer(layout, {.weight_decay = -1}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)Optimizer(layout, {.nesterov = true}); }), ErrorCode::invalid_argument);
   std::vector<double> shorter{0};
-  EXPECT_THROW((void)steps_of(layout, {}, view(parameters), view(gradients), view(shorter), {}), Error);
+  EXPECT_EQ(code_of([&] { (void)steps_of(layout, {}, view(parameters), view(gradients), view(shorter), {}); }),
+            ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nn_parity trains a model for some steps, or computes its gradients at given weights, and records everything that
-// mpi-scripts/parity-pytorch.py needs to do the same in PyTorch.
+// mpi-scripts/parity/parity-pytorch.py needs to do the same in PyTorch.
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdint>

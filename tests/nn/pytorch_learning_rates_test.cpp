@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares every learning-rate schedule with the rates of PyTorch's schedulers, which
-// mpi-scripts/learning-rates-pytorch.py writes to pytorch_learning_rates.json.
+// mpi-scripts/parity/learning-rates-pytorch.py writes to pytorch_learning_rates.json.
 #include <gtest/gtest.h>
 
 #include <fstream>

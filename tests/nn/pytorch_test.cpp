@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares every model, in float64 on the reference operators, with PyTorch's results for the same weights and batches,
-// which mpi-scripts/parity.sh --record writes to pytorch_models.json.
+// which mpi-scripts/parity/parity.sh --record writes to pytorch_models.json.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -84,8 +84,9 @@ TEST(PyTorchModels, HaveARunOfEveryModel) {
   for (const Models models; const std::string_view name : models.names()) {
     const bool found =
         std::any_of(runs.begin(), runs.end(), [&](const auto& run) { return run.of.at("model") == name; });
-    EXPECT_TRUE(found) << "nothing holds '" << name << "' to PyTorch; add it to mpi-scripts/torch_models.py and run "
-                       << "mpi-scripts/parity.sh --record " << name;
+    EXPECT_TRUE(found) << "nothing holds '" << name
+                       << "' to PyTorch; add it to mpi-scripts/parity/torch_models.py and run "
+                       << "mpi-scripts/parity/parity.sh --record " << name;
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/observe/trace.hpp"
+#include "observe/trace.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/convolution_requests.hpp"
+#include "ops/cuda/convolution/convolution_requests.hpp"
 
 #include <gtest/gtest.h>
 

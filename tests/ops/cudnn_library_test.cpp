@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests how cuDNN is found, checked and called, with fake libraries. It needs no GPU.
-#include "ops/cuda/cudnn_library.hpp"
+#include "ops/cuda/convolution/cudnn_library.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/cuda/convolution_requests.hpp"
-#include "ops/cuda/convolutions.hpp"
+#include "ops/cuda/convolution/convolution_requests.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

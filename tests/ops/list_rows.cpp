@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ops_list_rows prints as JSON what mpi-scripts/operators-pytorch.py needs to know about the rows.
+// ops_list_rows prints as JSON what mpi-scripts/parity/operators-pytorch.py needs to know about the rows.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

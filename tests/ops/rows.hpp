@@ -37,7 +37,7 @@ struct Row {
   std::vector<Domain> domains =
       {};  ///< of inputs; those without an entry are `any`, or `integer` where integers are required
   std::int64_t integers = 3;
-  /// Whether PyTorch has the operator, so that mpi-scripts/operators-pytorch.py includes the row.
+  /// Whether PyTorch has the operator, so that mpi-scripts/parity/operators-pytorch.py includes the row.
   bool in_pytorch = true;
   std::vector<Range> ranges = {};  ///< by index of integer inputs; missing ones are according to `integers`
 

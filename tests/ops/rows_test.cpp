@@ -102,11 +102,11 @@ TEST_P(Rows, AreDerivatives) {
 
 class RowsInPyTorch : public testing::TestWithParam<Row> {};
 
-/// mpi-scripts/operators-pytorch.py has recorded PyTorch's results in float64.
+/// mpi-scripts/parity/operators-pytorch.py has recorded PyTorch's results in float64.
 TEST_P(RowsInPyTorch, Agree) {
   std::ifstream file(LOCKSTEP_PYTORCH_ROWS);
   const nlohmann::json all = nlohmann::json::parse(file);
-  ASSERT_TRUE(all.contains(GetParam().name)) << "run mpi-scripts/operators-pytorch.py";
+  ASSERT_TRUE(all.contains(GetParam().name)) << "run mpi-scripts/parity/operators-pytorch.py";
   const auto expected = all[GetParam().name].get<std::vector<double>>();
   const auto ops = make_reference_ops();
   Trial trial(*ops, DType::float64, GetParam());

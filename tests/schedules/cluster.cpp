@@ -120,7 +120,7 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
 }
 
 /// Returns the members' nodes, numbered in the order in which they occur.
-ClusterShape shape_of(const check::Members& members, const std::vector<int>& node_of_rank) {
+ClusterShape shape_of(const comm_check::Members& members, const std::vector<int>& node_of_rank) {
   std::map<int, int> numbers;
   ClusterShape shape;
   for (const int member : members) {
@@ -143,7 +143,7 @@ std::optional<std::size_t> Cluster::group_of(const Error& error) {
   return std::stoull(host.substr(at + 1));
 }
 
-Cluster::Cluster(const check::Scenario& scenario, const Setting& setting)
+Cluster::Cluster(const comm_check::Scenario& scenario, const Setting& setting)
     : scenario_(scenario),
       setting_(setting),
       is_dead_(static_cast<std::size_t>(scenario.ranks)),
@@ -202,7 +202,7 @@ std::vector<std::shared_ptr<NodeMemory>> Cluster::memories(std::size_t group, By
 std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progress& progress) {
   Shared& shared = groups_[group];
   if (!shared.boxes) share(group);
-  const check::Members& members = scenario_.groups[group].members;
+  const comm_check::Members& members = scenario_.groups[group].members;
   const Rank me{static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin())};
   const auto index = static_cast<std::size_t>(me.value);
   const std::string host = host_name(shared.shape.node_of_rank[index], group);

@@ -29,7 +29,7 @@ class Cluster {
     std::chrono::duration<double> deadline = std::chrono::seconds(300);
     bool short_tags = true;  ///< tags are as short as MPI allows, so that a mismatch may remain undetected
   };
-  Cluster(const check::Scenario& scenario, const Setting& setting);
+  Cluster(const comm_check::Scenario& scenario, const Setting& setting);
 
   /// Makes this rank's communicator of a group; does not wait for the others.
   std::unique_ptr<Communicator> make(std::size_t group, int rank, Progress& progress);
@@ -66,7 +66,7 @@ class Cluster {
   void share(std::size_t group);
   [[nodiscard]] std::vector<std::shared_ptr<NodeMemory>> memories(std::size_t group, Bytes control, bool has_heaps);
 
-  const check::Scenario& scenario_;
+  const comm_check::Scenario& scenario_;
   Setting setting_;
   std::vector<bool> is_dead_;
   std::vector<int> node_of_rank_;

@@ -18,14 +18,14 @@ struct Outcome {
 };
 
 /// Runs all ranks of a scenario in this thread. @param seed  decides which rank continues when
-Outcome run(const check::Scenario& scenario, std::uint64_t seed);
+Outcome run(const comm_check::Scenario& scenario, std::uint64_t seed);
 
 /// Removes everything from a scenario that is not needed for its failure.
 /// @param fails  returns whether a scenario still fails
-check::Scenario shrunk(check::Scenario scenario, const std::function<bool(const check::Scenario&)>& fails);
+check::Scenario shrunk(comm_check::Scenario scenario, const std::function<bool(const comm_check::Scenario&)>& fails);
 
 /// Runs `count` scenarios, with one schedule each. @return the description of the first failure, in its shortest form
-std::optional<std::string> explore(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits);
+std::optional<std::string> explore(std::uint64_t first_seed, std::uint64_t count, const comm_check::Limits& limits);
 
 /// During the scope, slots are opened without regard to ranks that still use them.
 class WithoutSlotRule {

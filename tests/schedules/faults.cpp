@@ -28,11 +28,11 @@ class ProgramError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-bool has_part_in(const check::Scenario& scenario, const check::Request& request, int rank) {
-  const check::Members& members = scenario.groups[request.group].members;
+bool has_part_in(const comm_check::Scenario& scenario, const comm_check::Request& request, int rank) {
+  const comm_check::Members& members = scenario.groups[request.group].members;
   const auto member = std::find(members.begin(), members.end(), rank);
   return members.size() > 1 && member != members.end() &&
-         check::takes_part(request, static_cast<int>(member - members.begin()));
+         comm_check::takes_part(request, static_cast<int>(member - members.begin()));
 }
 
 /// Returns whether the fault of the rank is in its calls.
@@ -50,7 +50,7 @@ LeafShares other_shares(const LeafShares& shares, int ranks) {
   return LeafShares(counts);
 }
 
-void call_something_else(check::Request& request, unsigned how, int size) {
+void call_something_else(comm_check::Request& request, unsigned how, int size) {
   if (request.leaves.total() > 0 && how / 8 % 2 == 0) {
     request.leaves = other_shares(request.leaves, size);
     return;
@@ -69,11 +69,11 @@ void call_something_else(check::Request& request, unsigned how, int size) {
 
 /// Returns the request that the rank at fault takes differently. It always has elements, because a call that moves
 /// nothing is equivalent to a call that is left out, and cannot be told from another one with the same signature.
-const check::Request* request_at_fault(const check::Scenario& scenario, const Fault& fault) {
-  std::vector<const check::Request*> candidates;
+const comm_check::Request* request_at_fault(const comm_check::Scenario& scenario, const Fault& fault) {
+  std::vector<const comm_check::Request*> candidates;
   const bool by_root = fault.kind == FaultKind::names_another_root;
   for (const auto& round : scenario.rounds)
-    for (const check::Request& request : round) {
+    for (const comm_check::Request& request : round) {
       const bool can_be = request.count > 0 && (!by_root || (has_root(request.kind) && !is_message(request.kind)));
       if (can_be && has_part_in(scenario, request, fault.rank)) candidates.push_back(&request);
     }
@@ -83,20 +83,20 @@ const check::Request* request_at_fault(const check::Scenario& scenario, const Fa
 
 /// Returns whether the ranks of a group cannot distinguish the two; parts may have the same lengths although counts
 /// differ.
-bool call_the_same(const check::Request& a, const check::Request& b, int size) {
+bool call_the_same(const comm_check::Request& a, const comm_check::Request& b, int size) {
   if (a.kind != b.kind || a.dtype != b.dtype || a.root != b.root || !has_part_counts(a.kind)) return false;
   for (int from = 0; from < size; ++from)
     for (int to = 0; to < size; ++to)
-      if (check::part_length(a, from, to) != check::part_length(b, from, to)) return false;
+      if (comm_check::part_length(a, from, to) != comm_check::part_length(b, from, to)) return false;
   return true;
 }
 
 /// Returns the scenario as the rank at fault takes it.
-check::Scenario altered(const check::Scenario& scenario, const Fault& fault, const check::Request* odd) {
-  check::Scenario result = scenario;
+check::Scenario altered(const comm_check::Scenario& scenario, const Fault& fault, const comm_check::Request* odd) {
+  comm_check::Scenario result = scenario;
   for (std::size_t round = 0; odd != nullptr && round < result.rounds.size(); ++round)
     for (std::size_t k = 0; k < result.rounds[round].size(); ++k) {
-      check::Request& request = result.rounds[round][k];
+      comm_check::Request& request = result.rounds[round][k];
       if (&scenario.rounds[round][k] != odd) continue;
       const auto size = static_cast<int>(scenario.groups[request.group].members.size());
       if (fault.kind == FaultKind::names_another_root) {
@@ -112,7 +112,7 @@ check::Scenario altered(const check::Scenario& scenario, const Fault& fault, con
 /// A run with a fault, and its outcome.
 class Trial {
  public:
-  Trial(const check::Scenario& scenario, const Fault& fault, std::uint64_t seed)
+  Trial(const comm_check::Scenario& scenario, const Fault& fault, std::uint64_t seed)
       : scenario_(scenario),
         fault_(fault),
         odd_(request_at_fault(scenario, fault)),
@@ -122,7 +122,7 @@ class Trial {
         ends_(static_cast<std::size_t>(scenario.ranks)),
         ranks_(std::make_unique<Ranks>(
             scenario_, Cluster::Setting{.deadline = std::chrono::milliseconds(300), .short_tags = false}, scheduler_,
-            [this](int rank) -> const check::Scenario& { return rank == fault_.rank ? altered_ : scenario_; },
+            [this](int rank) -> const comm_check::Scenario& { return rank == fault_.rank ? altered_ : scenario_; },
             [this](int rank) { misbehave(rank); })) {}
 
   std::optional<std::string> run() {
@@ -148,7 +148,7 @@ class Trial {
  private:
   void misbehave(int rank) {
     if (rank != fault_.rank || pauses_++ != fault_.when) return;
-    check::Member& member = *ranks_->members[static_cast<std::size_t>(rank)];
+    comm_check::Member& member = *ranks_->members[static_cast<std::size_t>(rank)];
     switch (fault_.kind) {
       case FaultKind::calls_something_else:
       case FaultKind::names_another_root: return;
@@ -163,7 +163,7 @@ class Trial {
 
   void run_rank(int rank) {
     End& end = ends_[static_cast<std::size_t>(rank)];
-    check::Member& member = *ranks_->members[static_cast<std::size_t>(rank)];
+    comm_check::Member& member = *ranks_->members[static_cast<std::size_t>(rank)];
     try {
       member.run();
     } catch (const Error& error) {
@@ -247,15 +247,15 @@ class Trial {
     for (const int peer : end.error->context().peers)
       if (peer >= 0 && leads(ranks_->cluster.world_rank(end.group, peer))) return true;
     // A rank that fails before it has made its communicator of a group cannot notify any rank there.
-    const check::Members& members = scenario_.groups[end.group].members;
+    const comm_check::Members& members = scenario_.groups[end.group].members;
     return std::any_of(members.begin(), members.end(),
                        [&](int member) { return !ranks_->cluster.has_joined(end.group, member) && leads(member); });
   }
 
-  const check::Scenario& scenario_;
+  const comm_check::Scenario& scenario_;
   const Fault& fault_;
-  const check::Request* odd_;
-  check::Scenario altered_;
+  const comm_check::Request* odd_;
+  comm_check::Scenario altered_;
   Scheduler scheduler_;
   std::vector<End> ends_;
   unsigned pauses_ = 0;
@@ -267,7 +267,7 @@ class Trial {
 
 }  // namespace
 
-Fault draw_fault(const check::Scenario& scenario, std::uint64_t seed) {
+Fault draw_fault(const comm_check::Scenario& scenario, std::uint64_t seed) {
   std::mt19937_64 random(seed + 2);
   return {static_cast<FaultKind>(random() % 6), static_cast<int>(random() % static_cast<unsigned>(scenario.ranks)),
           static_cast<unsigned>(random() % 40)};
@@ -279,10 +279,10 @@ std::string describe(const Fault& fault) {
          std::to_string(fault.when);
 }
 
-std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits,
-                                          FaultTally& tally) {
+std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count,
+                                          const comm_check::Limits& limits, FaultTally& tally) {
   for (std::uint64_t seed = first_seed; seed < first_seed + count; ++seed) {
-    const check::Scenario scenario = check::draw_scenario(seed, limits);
+    const comm_check::Scenario scenario = comm_check::draw_scenario(seed, limits);
     const Fault fault = draw_fault(scenario, seed);
     std::optional<LeftBehind> left_behind;
     if (fault.kind == FaultKind::dies || fault.kind == FaultKind::stops) left_behind.emplace();

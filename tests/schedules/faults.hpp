@@ -25,7 +25,7 @@ struct Fault {
   unsigned when;  ///< at which of its pauses, or in which of its requests
 };
 
-Fault draw_fault(const check::Scenario& scenario, std::uint64_t seed);
+Fault draw_fault(const comm_check::Scenario& scenario, std::uint64_t seed);
 std::string describe(const Fault& fault);
 
 struct FaultTally {
@@ -39,7 +39,7 @@ struct FaultTally {
 /// own Errors name, leads to the rank at fault. If a rank stops, the first Error names only that rank. If a rank calls
 /// something else, some rank ends by an Error before the deadline, and the first such Error is that rank's or names it.
 /// @return the description of the first scenario that violates this
-std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count, const check::Limits& limits,
-                                          FaultTally& tally);
+std::optional<std::string> explore_faults(std::uint64_t first_seed, std::uint64_t count,
+                                          const comm_check::Limits& limits, FaultTally& tally);
 
 }  // namespace lockstep::schedules

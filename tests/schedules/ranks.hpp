@@ -15,14 +15,14 @@ namespace lockstep::schedules {
 struct Ranks {
   /// @param of      returns the scenario as a rank takes it
   /// @param before  called whenever a rank pauses; may be empty
-  Ranks(const check::Scenario& scenario, const Cluster::Setting& setting, Scheduler& scheduler,
-        const std::function<const check::Scenario&(int rank)>& of, const std::function<void(int rank)>& before)
+  Ranks(const comm_check::Scenario& scenario, const Cluster::Setting& setting, Scheduler& scheduler,
+        const std::function<const comm_check::Scenario&(int rank)>& of, const std::function<void(int rank)>& before)
       : cluster(scenario, setting) {
     for (int rank = 0; rank < scenario.ranks; ++rank) {
       progress.push_back(
           std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0, .yields_before_sleep = 2}, &scheduler));
-      members.push_back(std::make_unique<check::Member>(
-          of(rank), rank, *progress.back(), check::Member::Together::members,
+      members.push_back(std::make_unique<comm_check::Member>(
+          of(rank), rank, *progress.back(), comm_check::Member::Together::members,
           [this, rank](std::size_t group) {
             return cluster.make(group, rank, *progress[static_cast<std::size_t>(rank)]);
           },
@@ -36,7 +36,7 @@ struct Ranks {
 
   Cluster cluster;
   std::vector<std::unique_ptr<Progress>> progress;
-  std::vector<std::unique_ptr<check::Member>> members;
+  std::vector<std::unique_ptr<comm_check::Member>> members;
 };
 
 }  // namespace lockstep::schedules

@@ -24,10 +24,10 @@ TEST(Schedules, LeaveEveryElementOfEveryResultRight) {
 
 TEST(Schedules, AreRepeatedExactlyByTheirSeed) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const check::Scenario scenario = check::draw_scenario(seed, {});
+    const comm_check::Scenario scenario = comm_check::draw_scenario(seed, {});
     EXPECT_EQ(run(scenario, seed).trace, run(scenario, seed).trace) << seed;
   }
-  const check::Scenario scenario = check::draw_scenario(3, {.min_ranks = 4});
+  const comm_check::Scenario scenario = comm_check::draw_scenario(3, {.min_ranks = 4});
   EXPECT_NE(run(scenario, 1).trace, run(scenario, 2).trace);
 }
 
@@ -37,7 +37,7 @@ TEST(Schedules, LetARankBeFarAheadWithShortTags) {
   constexpr int operations = 40;
   std::uint64_t most_ahead = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    check::Scenario scenario{.seed = seed, .ranks = 3, .in_flight = operations, .rounds = {{}}};
+    comm_check::Scenario scenario{.seed = seed, .ranks = 3, .in_flight = operations, .rounds = {{}}};
     scenario.groups.push_back({.members = {0, 1, 2}, .setting = seed});
     const CollectiveKind kind = seed % 2 == 0 ? CollectiveKind::reduce : CollectiveKind::broadcast;
     for (int k = 0; k < operations; ++k)

@@ -27,10 +27,10 @@ enum class Helper { none, progress_thread };
 /// The communicators of a scenario. The first rank to come makes the data that a group shares.
 class Groups {
  public:
-  explicit Groups(const check::Scenario& scenario) : scenario_(scenario) {}
+  explicit Groups(const comm_check::Scenario& scenario) : scenario_(scenario) {}
 
   std::unique_ptr<Communicator> make(std::size_t group, int rank, Progress& progress) {
-    const check::Members& members = scenario_.groups[group].members;
+    const comm_check::Members& members = scenario_.groups[group].members;
     const auto place = std::find(members.begin(), members.end(), rank) - members.begin();
     return make_local(local(group, static_cast<int>(members.size())), {static_cast<int>(place)}, progress,
                       options(scenario_.groups[group].setting));
@@ -55,13 +55,13 @@ class Groups {
         .deadline = std::chrono::seconds(60)};
   }
 
-  const check::Scenario& scenario_;
+  const comm_check::Scenario& scenario_;
   std::mutex mutex_;
   std::map<std::size_t, std::shared_ptr<LocalGroup>> made_;
 };
 
 /// @return the failure of some rank, or an empty text
-std::string run(const check::Scenario& scenario, Helper helper) {
+std::string run(const comm_check::Scenario& scenario, Helper helper) {
   Groups groups(scenario);
   std::vector<std::string> failures(static_cast<std::size_t>(scenario.ranks));
   std::vector<std::thread> threads;
@@ -70,8 +70,8 @@ std::string run(const check::Scenario& scenario, Helper helper) {
       Progress progress({.spins_before_yield = 0, .yields_before_sleep = rank});
       std::optional<ProgressThread> thread;
       if (helper == Helper::progress_thread) thread.emplace(progress, ProgressThreadOptions{.spins_before_nap = 10});
-      check::Member member(
-          scenario, rank, progress, check::Member::Together::members,
+      comm_check::Member member(
+          scenario, rank, progress, comm_check::Member::Together::members,
           [&](std::size_t group) { return groups.make(group, rank, progress); },
           [](unsigned drawn) {
             if (drawn % 4 == 0) std::this_thread::yield();
@@ -93,8 +93,8 @@ class Threads : public testing::TestWithParam<Helper> {};
 
 TEST_P(Threads, LeaveEveryElementOfEveryResultRight) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    const check::Scenario scenario =
-        check::draw_scenario(seed, {.min_ranks = 2, .max_ranks = 4, .max_bytes = 16 * 1024});
+    const comm_check::Scenario scenario =
+        comm_check::draw_scenario(seed, {.min_ranks = 2, .max_ranks = 4, .max_bytes = 16 * 1024});
     const std::string failure = run(scenario, GetParam());
     ASSERT_EQ(failure, "") << describe(scenario);
   }

@@ -65,8 +65,8 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
     options.precision = precision;
     options.epochs = 2;
     options.batch = {10};
-    options.clip_norm = 1;
-    options.ema = 0.9;
+    options.step.clip_norm = 1;
+    options.step.ema = 0.9;
     options.zero = zero;
     options.workers = 1;
     options.bucket = {32 << 10};
@@ -77,7 +77,7 @@ void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, con
     EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
     EXPECT_EQ(allocations - before, 0) << model << " on " << ops.name() << " by " << algorithm
                                        << (compress ? ", compressed" : "") << (zero ? ", in parts" : "") << ", "
-                                       << cut.shards << " shards in " << cut.lanes << " lanes";
+                                       << cut.step.shards << " shards in " << cut.step.lanes << " lanes";
   }
   members.close();
   world.close();
@@ -100,7 +100,7 @@ TEST(Allocation, NoneInAStepOnTheReferenceOps) {
 TEST(Allocation, NoneInAStepThatRounds) {
   const auto ops = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16);
   expect_no_allocation(*ops, DType::float32, "resnet20", "auto");
-  expect_no_allocation(*ops, DType::float32, "lenet", "auto", std::nullopt, false, {.shards = 4, .lanes = 2});
+  expect_no_allocation(*ops, DType::float32, "lenet", "auto", std::nullopt, false, {.step = {.shards = 4, .lanes = 2}});
 }
 
 TEST(Allocation, NoneInAStepOnOneDnn) {
@@ -111,7 +111,7 @@ TEST(Allocation, NoneInAStepOnOneDnn) {
   for (const int lanes : {1, 2})
     for (const bool synchronized : {false, true})
       expect_no_allocation(*ops, DType::float32, "resnet20", "auto", std::nullopt, false,
-                           {.sync_batch_norm = synchronized, .shards = 4, .lanes = lanes});
+                           {.sync_batch_norm = synchronized, .step = {.shards = 4, .lanes = lanes}});
 }
 
 }  // namespace

@@ -45,9 +45,10 @@ std::optional<Error> error_of_run(const World& world, TrainerOptions options) {
 /// comparison.
 TEST(Drift, IsFoundByAllRanksWithTheTrainingStep) {
   World world;
-  for (const TrainerOptions& options : {TrainerOptions{}, TrainerOptions{.shards = 6}, TrainerOptions{.zero = true},
-                                        TrainerOptions{.shards = 6, .zero = true}}) {
-    SCOPED_TRACE(std::to_string(options.shards) + " shards" + (options.zero ? ", zero" : ""));
+  for (const TrainerOptions& options :
+       {TrainerOptions{}, TrainerOptions{.step = {.shards = 6}}, TrainerOptions{.zero = true},
+        TrainerOptions{.step = {.shards = 6}, .zero = true}}) {
+    SCOPED_TRACE(std::to_string(options.step.shards) + " shards" + (options.zero ? ", zero" : ""));
     const std::optional<Error> error = error_of_run(world, options);
     if (!error) {
       ADD_FAILURE() << "trained on";

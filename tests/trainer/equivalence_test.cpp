@@ -110,9 +110,7 @@ std::optional<Record> train_on(const World& world, int ranks, const Case& c, Lay
                      .batch = {100},
                      .schedule = {.peak = 0.05},
                      .optimizer = c.optimizer,
-                     .accumulate = ranks > 1 ? c.accumulate : 1,
-                     .clip_norm = c.clip_norm,
-                     .ema = c.ema,
+                     .step = {.accumulate = ranks > 1 ? c.accumulate : 1, .clip_norm = c.clip_norm, .ema = c.ema},
                      .zero = ranks > 1 && c.zero,
                      .bucket = c.bucket});
     *layout = trainer.replica().data_parallel().layout();

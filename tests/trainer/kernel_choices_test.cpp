@@ -96,8 +96,7 @@ std::string run_stage(int ranks, const How& how, int steps, SavedRun& run, std::
                                     {.epochs = 2,
                                      .batch = {batch},
                                      .optimizer = {.momentum = 0.9},
-                                     .shards = how.shards,
-                                     .lanes = how.lanes});
+                                     .step = {.shards = how.shards, .lanes = how.lanes}});
                     trainer.save_checkpoints({.folder = run.folder.path()});
                     EXPECT_EQ(trainer.resume("auto", run.folder.path()).foreign_kernel_choices, foreign_choices);
                     (void)trainer.train_steps(steps);
@@ -189,7 +188,7 @@ TEST_F(KernelChoices, HaveToBeEqualOnAllRanks) {
     const std::vector<std::string> errors = on_ranks(3, [&](ProcessGroup& group) {
       const auto ops = ops::make_onednn_ops(1);
       if (group.rank() == Rank{1}) ops->use(choices_);
-      const Trainer trainer(group, *ops, lenet(), data, {.batch = {batch}, .shards = shards});
+      const Trainer trainer(group, *ops, lenet(), data, {.batch = {batch}, .step = {.shards = shards}});
     });
     for (const std::string& error : errors)
       EXPECT_NE(error.find("compute otherwise than rank 0"), std::string::npos) << error;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT evaluates a classifier in float64. WEIGHTS is a file for
 // `train --weights`, IMAGES a safetensors file with a float64 tensor "images" of samples, channels, height and width.
-// RESULT receives "logits", of samples × classes. mpi-scripts/logits.sh compares them with PyTorch's.
+// RESULT receives "logits", of samples × classes. mpi-scripts/parity/logits.sh compares them with PyTorch's.
 #include <cstdint>
 #include <exception>
 #include <iostream>

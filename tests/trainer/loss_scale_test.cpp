@@ -13,6 +13,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/ops/step.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/errors.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 
@@ -22,8 +23,8 @@ namespace {
 /// The gates of steps that have nothing but a loss scale.
 class LossScaleGate {
  public:
-  explicit LossScaleGate(double loss_scale, std::int64_t interval) {
-    block_ = {.loss_scale_interval = interval,
+  LossScaleGate(double loss_scale, double initial, std::int64_t interval) {
+    block_ = {.options = {.loss_scale = {.initial = initial, .interval = interval}},
               .scalars = &scalars_,
               .state = &state_,
               .result = &result_,
@@ -57,7 +58,7 @@ class LossScaleGate {
 };
 
 TEST(LossScale, HalvesWhereSomethingIsNotFiniteAndDoublesAfterAWhile) {
-  LossScaleGate gate(16, 3);
+  LossScaleGate gate(16, 16, 3);
   gate.update(true);
   gate.update(true);
   gate.update(false);  // it also restarts the count
@@ -70,8 +71,8 @@ TEST(LossScale, HalvesWhereSomethingIsNotFiniteAndDoublesAfterAWhile) {
   EXPECT_EQ(gate.loss_scale(), 1);
 }
 
-TEST(LossScale, WithoutAnIntervalStays) {
-  LossScaleGate gate(4, 0);
+TEST(LossScale, WithoutLossScalingStays) {
+  LossScaleGate gate(4, 0, 2);
   for (const bool finite : {true, false}) {
     gate.update(finite);
     EXPECT_EQ(gate.loss_scale(), 4);
@@ -83,8 +84,11 @@ TEST(LossScale, RefusesWhatCannotBe) {
   const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   const data::DatasetPair data = testing_support::small_digits(20, 20, 12);
-  for (const LossScaleOptions wrong : {LossScaleOptions{.initial = -1}, LossScaleOptions{.initial = 1, .interval = 0}})
-    EXPECT_THROW(Trainer(groups[0], *ops, graph, data, {.batch = {20}, .loss_scale = wrong}), Error);
+  for (const ops::LossScaleOptions wrong :
+       {ops::LossScaleOptions{.initial = -1}, ops::LossScaleOptions{.initial = 1, .interval = 0}})
+    EXPECT_EQ(
+        code_of([&] { (void)Trainer(groups[0], *ops, graph, data, {.batch = {20}, .step = {.loss_scale = wrong}}); }),
+        ErrorCode::invalid_argument);
   groups[0].close();
 }
 
@@ -94,14 +98,14 @@ struct Trained {
   RunState result;
 };
 
-Trained train(LossScaleOptions scale, std::int64_t steps) {
+Trained train(ops::LossScaleOptions scale, std::int64_t steps) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
   const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   Trained trained;
   {
     Trainer trainer(groups[0], *ops, nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10)),
                     testing_support::small_digits(100, 50, 12),
-                    {.epochs = 4, .steps = steps, .batch = {20}, .loss_scale = scale});
+                    {.epochs = 4, .steps = steps, .batch = {20}, .step = {.loss_scale = scale}});
     trained.result = trainer.run();
     trained.weights = testing_support::whole_state(trainer.replica().store()).weights;
   }
@@ -135,7 +139,7 @@ TEST(LossScale, IsPartOfACheckpoint) {
   const std::unique_ptr<ops::Ops> ops = ops::make_reference_ops();
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10));
   const data::DatasetPair data = testing_support::small_digits(100, 50, 12);
-  const TrainerOptions options{.batch = {20}, .loss_scale = {.initial = 8, .interval = 4}};
+  const TrainerOptions options{.batch = {20}, .step = {.loss_scale = {.initial = 8, .interval = 4}}};
   {
     Trainer first(groups[0], *ops, graph, data, options);
     for (int step = 0; step < 3; ++step) first.train_steps(1);

@@ -135,7 +135,7 @@ std::vector<std::vector<MetricValue>> evaluate_on(int ranks, DType precision) {
                          .batch = {20},
                          .schedule = {.peak = 0.05},
                          .optimizer = {.momentum = 0.9},
-                         .shards = 6});
+                         .step = {.shards = 6}});
         trainer.add_metric(std::make_unique<CountingMetric>());
         EXPECT_THROW(trainer.add_metric(std::make_unique<CountingMetric>()), Error) << "the name is taken";
         (void)trainer.train_steps(8);

@@ -183,7 +183,7 @@ TEST(NotFinite, StateIsNeitherSavedNorLoadedAndTheTensorIsNamed) {
                     {.precision = DType::float64,
                      .batch = {6},
                      .optimizer = {.rule = ops::UpdateRule::adamw},
-                     .ema = 0.5,
+                     .step = {.ema = 0.5},
                      .zero = true});
     trainer.save_checkpoints({.folder = directory.path()});
     const Store& store = trainer.replica().store();

@@ -113,7 +113,7 @@ TEST(Precision, LowerOnesLearnAsFloat32Does) {
                  .batch = {20},
                  .schedule = {.peak = 0.01},
                  .optimizer = {.momentum = 0.9},
-                 .loss_scale = {.initial = loss_scale}},
+                 .step = {.loss_scale = {.initial = loss_scale}}},
                 1, 600, by);
     const RunState result = run->run();
     EXPECT_LT(result.skipped, 12);
@@ -170,8 +170,10 @@ TEST(Precision, WeightsAndVelocitiesKeepTheirBits) {
 /// Every step either halves the scale and changes no weight, or counts towards doubling it.
 TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
   constexpr double far_too_much = 0x1p24;
-  const TrainerOptions options{
-      .epochs = 6, .batch = {20}, .schedule = {.peak = 0.01}, .loss_scale = {.initial = far_too_much, .interval = 3}};
+  const TrainerOptions options{.epochs = 6,
+                               .batch = {20},
+                               .schedule = {.peak = 0.01},
+                               .step = {.loss_scale = {.initial = far_too_much, .interval = 3}}};
   OneRank run(DType::float16, options);
   double scale = far_too_much;
   int halved = 0;
@@ -198,7 +200,8 @@ TEST(Precision, GradientsTooLargeForFloat16AreSkippedUntilTheScaleFitsAgain) {
 TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
   constexpr double tiny = 1e-8;
   const auto velocity = [](HalfFormat half, double loss_scale) {
-    OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .loss_scale = {.initial = loss_scale}}, tiny);
+    OneRank run(half, {.batch = {20}, .optimizer = {.momentum = 0.9}, .step = {.loss_scale = {.initial = loss_scale}}},
+                tiny);
     run->train_steps(1);
     return as_floats(run.tensors().optimizer_state[0]);
   };

@@ -49,7 +49,7 @@ void run_stage(const World& world, const Stage& stage, const data::DatasetPair& 
                      .batch = {60},
                      .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
                      .optimizer = {.momentum = 0.9},
-                     .ema = 0.75,
+                     .step = {.ema = 0.75},
                      .zero = stage.zero});
     trainer.save_checkpoints({.folder = folder});
     if (stage.resume) trainer.resume("last", folder);
@@ -181,7 +181,7 @@ TEST(GroupOfRanks, RefusesACheckpointThatDoesNotSuitAnyOfThem) {
     EXPECT_EQ(of_batch.context().peers, (std::vector<int>{0, 1, 2, 3}));
 
     changed = of_20;
-    changed.ema = 0.75;
+    changed.step.ema = 0.75;
     Trainer averages(members, *ops, network, data, changed);
     const Error of_averages = refusal(averages, directory.path());
     EXPECT_NE(of_averages.message().find("ema no, this run yes"), std::string::npos) << of_averages.message();

@@ -44,10 +44,8 @@ TrainerOptions options_of_run(bool zero, ops::UpdateRule rule) {
           .batch = {24},
           .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
           .optimizer = {.rule = rule, .momentum = 0.9},
-          .shards = 6,
-          .ema = 0.75,
+          .step = {.shards = 6, .ema = 0.75, .loss_scale = {.initial = 0x1p130, .interval = 4}},
           .zero = zero,
-          .loss_scale = {.initial = 0x1p130, .interval = 4},
           .eval_interval = 2};
 }
 

@@ -20,6 +20,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "support/errors.hpp"
 #include "support/verdict.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
@@ -99,7 +100,7 @@ Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops,
         for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
           EXPECT_EQ(trainer.train_steps(1), 1);
           if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
-          if (moves) trainer.move_shards(draw_shares(options.shards, ranks, step));
+          if (moves) trainer.move_shards(draw_shares(options.step.shards, ranks, step));
         }
         testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
         if (rank == 0) outcome.tensors = std::move(tensors);
@@ -141,14 +142,15 @@ void expect_same_on_all(const Net& net, const TrainerOptions& options, MakeOps o
   for (const int lanes : {2, 3}) {
     SCOPED_TRACE(std::string(net.name) + " in " + std::to_string(lanes) + " lanes");
     TrainerOptions side_by_side = options;
-    side_by_side.lanes = lanes;
+    side_by_side.step.lanes = lanes;
     expect_same(run(net, 1, side_by_side, ops), alone);
     expect_same(run(net, 2, side_by_side, ops), alone);
   }
 }
 
 TEST(Shards, MakeTheSameBits) {
-  for (const Net& net : nets) expect_same_on_all(net, {.shards = shards, .clip_norm = 1}, one_thread_of_onednn);
+  for (const Net& net : nets)
+    expect_same_on_all(net, {.step = {.shards = shards, .clip_norm = 1}}, one_thread_of_onednn);
 }
 
 std::unique_ptr<ops::Ops> native_bfloat16() {
@@ -160,48 +162,51 @@ TEST(Shards, MakeTheSameBitsInBFloat16) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   for (const bool synchronized : {false, true}) {
-    const TrainerOptions options{.sync_batch_norm = synchronized, .shards = shards};
+    const TrainerOptions options{.sync_batch_norm = synchronized, .step = {.shards = shards}};
     const Outcome alone = run(nets[1], 1, options, native_bfloat16);
     expect_same(run(nets[1], 2, options, native_bfloat16), alone);
     expect_same(run(nets[1], 3, options, native_bfloat16), alone);
     TrainerOptions side_by_side = options;
-    side_by_side.lanes = 2;
+    side_by_side.step.lanes = 2;
     expect_same(run(nets[1], 1, side_by_side, native_bfloat16), alone);
   }
 }
 
 TEST(Shards, MakeTheSameBitsWithSynchronizedBatchNorm) {
   for (const Net& net : nets)
-    expect_same_on_all(net, {.sync_batch_norm = true, .shards = shards}, one_thread_of_onednn);
+    expect_same_on_all(net, {.sync_batch_norm = true, .step = {.shards = shards}}, one_thread_of_onednn);
 }
 
 TEST(Shards, MakeTheSameBitsWithAccumulationAndAverages) {
   for (const Net& net : nets)
-    expect_same_on_all(net, {.shards = shards, .accumulate = 2, .clip_norm = 0.5, .ema = 0.75}, one_thread_of_onednn);
+    expect_same_on_all(net, {.step = {.shards = shards, .accumulate = 2, .clip_norm = 0.5, .ema = 0.75}},
+                       one_thread_of_onednn);
 }
 
 TEST(Shards, MakeTheSameBitsWithAllOfIt) {
-  expect_same_on_all(nets.back(), {.sync_batch_norm = true, .shards = shards, .accumulate = 3, .clip_norm = 0.5},
+  expect_same_on_all(nets.back(),
+                     {.sync_batch_norm = true, .step = {.shards = shards, .accumulate = 3, .clip_norm = 0.5}},
                      one_thread_of_onednn);
-  expect_same_on_all(nets.back(), {.precision = DType::float64, .sync_batch_norm = true, .shards = 11, .accumulate = 2},
+  expect_same_on_all(nets.back(),
+                     {.precision = DType::float64, .sync_batch_norm = true, .step = {.shards = 11, .accumulate = 2}},
                      ops::make_reference_ops);
 }
 
 /// Shards that move after every step change no bit: with every kind of norm, dropout, averages and accumulation, in
 /// lanes, with a sharded optimizer, and where some of them are empty.
 TEST(Shards, MayMoveBetweenSteps) {
-  const TrainerOptions plain{.shards = shards, .clip_norm = 1};
+  const TrainerOptions plain{.step = {.shards = shards, .clip_norm = 1}};
   TrainerOptions all = plain;
   all.sync_batch_norm = true;
-  all.accumulate = 2;
-  all.ema = 0.75;
+  all.step.accumulate = 2;
+  all.step.ema = 0.75;
   TrainerOptions averages = plain;
-  averages.ema = 0.75;
+  averages.step.ema = 0.75;
   for (const std::int64_t samples : {61, 49}) {
     for (const TrainerOptions& options : {plain, all, averages}) {
       const Outcome alone = run(nets.back(), 1, options, one_thread_of_onednn, samples);
       TrainerOptions side_by_side = options;
-      side_by_side.lanes = 3;
+      side_by_side.step.lanes = 3;
       TrainerOptions in_parts = options;
       in_parts.zero = true;
       for (const int ranks : {2, 3, 5}) {
@@ -220,22 +225,27 @@ TEST(Shards, MoveInTheirNumberOnly) {
   const auto ops = ops::make_reference_ops();
   const nn::Graph graph = nets.front().make(nn::DataSpec::of_images(1, 12, 12, 10));
   {
-    Trainer trainer(group, *ops, graph, data, {.batch = {10}, .shards = 4});
-    EXPECT_THROW(trainer.move_shards(5), Error);
-    EXPECT_THROW(trainer.move_shards(LeafShares(std::vector<int>{1, 3})), Error) << "of two ranks";
+    Trainer trainer(group, *ops, graph, data, {.batch = {10}, .step = {.shards = 4}});
+    EXPECT_EQ(code_of([&] { trainer.move_shards(5); }), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of([&] {
+                trainer.move_shards(LeafShares(std::vector<int>{1, 3}));
+              }),
+              ErrorCode::invalid_argument)
+        << "of two ranks";
     EXPECT_EQ(trainer.train_steps(1), 1) << "nothing has changed";
   }
   {
     Trainer trainer(group, *ops, graph, data, {.batch = {10}});
-    EXPECT_THROW(trainer.move_shards(0), Error) << "there are none";
+    EXPECT_EQ(code_of([&] { trainer.move_shards(0); }), ErrorCode::invalid_argument) << "there are none";
   }
-  EXPECT_THROW(Trainer(group, *ops, graph, data, {.batch = {10}, .balance = true}), Error);
+  EXPECT_EQ(code_of([&] { (void)Trainer(group, *ops, graph, data, {.batch = {10}, .balance = true}); }),
+            ErrorCode::invalid_argument);
   group.close();
 }
 
 TEST(Shards, MayBeEmpty) {
   for (const bool synchronized : {false, true}) {
-    const TrainerOptions options{.sync_batch_norm = synchronized, .shards = shards};
+    const TrainerOptions options{.sync_batch_norm = synchronized, .step = {.shards = shards}};
     const auto with_a_lone_sample = [&](int ranks) {
       return run(nets.back(), ranks, options, one_thread_of_onednn, 49);
     };
@@ -247,9 +257,9 @@ TEST(Shards, MayBeEmpty) {
 std::unique_ptr<ops::Ops> in_bfloat16() { return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16); }
 
 TEST(Shards, MakeTheSameBitsInBfloat16) {
-  const TrainerOptions options{.sync_batch_norm = true, .shards = shards, .accumulate = 2};
+  const TrainerOptions options{.sync_batch_norm = true, .step = {.shards = shards, .accumulate = 2}};
   TrainerOptions side_by_side = options;
-  side_by_side.lanes = 2;
+  side_by_side.step.lanes = 2;
   const Outcome alone = run(nets.back(), 1, options, in_bfloat16);
   expect_same(run(nets.back(), 3, options, in_bfloat16), alone);
   expect_same(run(nets.back(), 2, side_by_side, in_bfloat16), alone);
@@ -260,7 +270,7 @@ TEST(Shards, MakeTheSameBitsInBfloat16) {
 TEST(Shards, ChangeNothingButTheOrderOfAddition) {
   const TrainerOptions without{.precision = DType::float64};
   TrainerOptions with = without;
-  with.shards = shards;
+  with.step.shards = shards;
   const Outcome plain = run(nets.front(), 1, without, ops::make_reference_ops);
   const Outcome cut = run(nets.front(), 3, with, ops::make_reference_ops);
   ASSERT_EQ(plain.losses.size(), cut.losses.size());
@@ -281,7 +291,7 @@ TEST(Shards, NeedRanksThatComputeAlike) {
       try {
         const Trainer trainer(groups[static_cast<std::size_t>(rank)], *ops,
                               nets.front().make(nn::DataSpec::of_images(1, 12, 12, 10)), data,
-                              {.batch = {10}, .shards = 4});
+                              {.batch = {10}, .step = {.shards = 4}});
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::mismatch);
         EXPECT_EQ(error.context().peers, std::vector<int>{1});
@@ -334,7 +344,7 @@ TEST(Shards, InLanesFailAsARankDoes) {
   graph.add("throwing", nn::Custom{std::make_shared<Throwing>()});
   graph.add("fc", nn::Linear{.out_features = 10});
   nn::classify(graph, data);
-  nn::Model model(graph, *ops, {.shards = 2, .own_shards = {0, 2}, .lanes = 2});
+  nn::Model model(graph, *ops, {.step = {.shards = 2, .lanes = 2}, .own_shards = {0, 2}});
   const auto count = model.parameters().count().value;
   std::vector<float> parameters(static_cast<std::size_t>(count));
   std::vector<float> gradients(static_cast<std::size_t>(model.gradient_places() * count));
@@ -367,7 +377,8 @@ TEST(Shards, AreRefusedWhereTheyCannotBe) {
     }
     return std::string("none");
   };
-  EXPECT_NE(refusal(3, {.shards = 2}).find("2 shards on 3 ranks"), std::string::npos) << refusal(3, {.shards = 2});
+  EXPECT_NE(refusal(3, {.step = {.shards = 2}}).find("2 shards on 3 ranks"), std::string::npos)
+      << refusal(3, {.step = {.shards = 2}});
 }
 
 }  // namespace

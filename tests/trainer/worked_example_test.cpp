@@ -15,7 +15,7 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "nn/step.hpp"
+#include "nn/run/step.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -124,8 +124,7 @@ WorkedOutcome take_step(ProcessGroup& group, const Samples& samples) {
   Model model(example(), *ops,
               {.dtype = DType::float64,
                .optimizer = OptimizerOptions{.momentum = 0},
-               .accumulate = micro_batches,
-               .shards = worked_shards,
+               .step = {.shards = worked_shards, .accumulate = micro_batches},
                .own_shards = own});
   DataParallel gradients(group, model.parameters(), DType::float64,
                          {.shards = worked_shards, .places = model.gradient_places()});

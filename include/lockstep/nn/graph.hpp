@@ -167,6 +167,19 @@ class Graph {
   std::vector<ops::OwnedTensor> initial_state_;
 };
 
+/// Optimization passes over a graph, which do not change its function. Each can be disabled.
+struct OptimizationPasses {
+  bool fuse = true;          ///< fuses additions and activations into neighboring operators
+  bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
+  bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
+  bool capture = true;       ///< captures a step as one graph of work, where the device can, and launches it again
+
+  /// Names of the passes: "fuse", "recompute", "reuse-memory", "capture".
+  static std::vector<std::string_view> names();
+  /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
+  void leave_out(const std::string& name);
+};
+
 /// Fuses additions into batch norms: an addition directly after a batch norm whose output nobody else reads becomes the
 /// residual input of that batch norm. The function stays the same, with fewer passes over memory.
 Graph fuse_additions(const Graph& graph);

@@ -27,41 +27,15 @@ class Lanes;
 class PlacedSteps;
 class PreparedGraph;
 
-/// Optimization passes over a graph, which do not change its function. Each can be disabled.
-struct OptimizationPasses {
-  bool fuse = true;          ///< fuses additions and activations into neighboring operators
-  bool recompute = true;     ///< recomputes cheap results for the backward pass instead of storing them
-  bool reuse_memory = true;  ///< lets activations that are not alive at the same time share memory
-  bool capture = true;       ///< captures a step as one graph of work, where the device can, and launches it again
-
-  /// Names of the passes: "fuse", "recompute", "reuse-memory", "capture".
-  static std::vector<std::string_view> names();
-  /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
-  void leave_out(const std::string& name);
-};
-
 /// Options of a Model.
 struct ModelOptions {
   DType dtype = DType::float32;
   std::optional<OptimizerOptions> optimizer;  ///< without it a step computes gradients and makes no update
-  /// Number of micro-batches of about equal size into which a rank's samples of a step are cut. They run one after the
-  /// other, so that only the activations of one are held. Gradients accumulate and are reduced after the last one.
-  int accumulate = 1;
-  /// Number of shards of about equal size into which the global batch is cut, and this rank's shards. Gradients are
-  /// added in the canonical order over the shards, so that the bits do not depend on the assignment of shards to ranks.
-  /// With 0 each rank's samples are one part, and the parts are added in any order.
-  int shards = 0;
-  Share own_shards{0, 1};
-  /// Number of threads of a rank that compute shards concurrently, each with operators of its own; `ops` then has one
-  /// thread.
-  int lanes = 1;
+  ops::StepOptions step;
+  Share own_shards{0, 1};  ///< this rank's part of the `step.shards`
   /// Number of shards, or without shards of ranks (`Exchange::size()`), over whose samples batch norm computes mean and
   /// variance together; 0: each part by itself.
   int synchronized_parts = 0;
-  std::int64_t loss_scale_interval =
-      0;                 ///< steps with finite gradients after which the loss scale doubles; 0: it stays
-  double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: off
-  double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   OptimizationPasses passes;
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute", named "forward <layer>", …
 };
@@ -147,7 +121,7 @@ class Model {
     Buffer gathered_averages = {};
   };
   /// Sets the buffers. It may be called again. @pre no step is in flight
-  /// @throws Error{invalid_argument} if a count or dtype is wrong; Error{unsupported} for memory of a GPU
+  /// @throws Error{invalid_argument} if a count or dtype is wrong, or the memory is not where the operators compute
   void bind(const Memory& memory);
 
   /// Overwrites parameters and state with the operators' initial values: PyTorch's defaults for weights and biases

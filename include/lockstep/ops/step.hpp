@@ -16,6 +16,33 @@
 /// waits for the host. The functions below are compiled for every device and give the same bits.
 namespace lockstep::ops {
 
+/// Loss scaling. The loss is multiplied by a scale so that small gradients survive in half precision, and updates
+/// divide by it. A step with non-finite gradients is skipped and halves the scale; after `interval` steps without one
+/// the scale is doubled.
+/// @source Micikevicius et al.: Mixed precision training, ICLR 2018, section 3.2
+struct LossScaleOptions {
+  double initial = 0;  ///< 0: no loss scaling; non-finite gradients then end the run
+  std::int64_t interval = 2000;
+};
+
+/// How a training step is computed. The options must be the same on all ranks, except `lanes`.
+struct StepOptions {
+  /// Number of shards of about equal size into which the global batch is cut. Gradients are added in the canonical
+  /// order over the shards, so that the bits do not depend on the assignment of shards to ranks. With 0 each rank's
+  /// samples are one part, and the parts are added in any order.
+  int shards = 0;
+  /// Number of threads of a rank that compute shards concurrently, each with operators of its own; the compute library
+  /// then has one thread.
+  int lanes = 1;
+  /// Number of micro-batches of about equal size into which a rank's samples, or each of its shards, are cut. They run
+  /// one after the other, so that only the activations of one are held. Gradients accumulate and are reduced after the
+  /// last one.
+  int accumulate = 1;
+  double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: no clipping
+  double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
+  LossScaleOptions loss_scale;
+};
+
 /// The key of random numbers: everything they depend on beside the operator.
 struct RngKey {
   std::uint64_t seed = 0;         ///< seed of the run
@@ -92,16 +119,13 @@ struct LossWeighting {
 /// The scalars of a step as addresses in one device's memory. A leaf is a micro-batch of a shard; leaves are in the
 /// order of shards, then micro-batches.
 struct StepBlock {
-  int terms = 0;   ///< number of loss terms
-  int shards = 1;  ///< number of shards over all ranks
+  StepOptions options;
+  int terms = 0;  ///< number of loss terms
   int first_shard = 0;
   int own_shards = 1;
-  int micro_batches = 1;  ///< number of micro-batches of each shard
   int parameters = 0;
-  double clip_norm = 0;  ///< 0: no clipping
-  double momentum = 0;   ///< of the optimizer, for its corrections
+  double momentum = 0;  ///< of the optimizer, for its corrections
   double beta2 = 0;
-  std::int64_t loss_scale_interval = 0;  ///< steps after which the loss scale doubles; 0: it stays
 
   const LossWeighting* weightings = nullptr;  ///< by term
   StepScalars* scalars = nullptr;
@@ -125,8 +149,12 @@ struct StepBlock {
   double* found = nullptr;
   double* trust_norms = nullptr;  ///< two for each parameter: `UpdateStep::squares`
 
+  /// The number of shards over all ranks; 1 without shards.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int shards() const { return options.shards > 0 ? options.shards : 1; }
+  /// The number of leaves of this rank.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int leaves() const { return own_shards * options.accumulate; }
   /// The number of elements of `sums`, and of `found`.
-  [[nodiscard]] LOCKSTEP_HOST_DEVICE int sums_count() const { return 3 * shards * terms + 3; }
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE int sums_count() const { return 3 * shards() * terms + 3; }
   [[nodiscard]] LOCKSTEP_HOST_DEVICE int found_count() const { return 1 + parameters; }
 };
 
@@ -170,14 +198,14 @@ LOCKSTEP_HOST_DEVICE inline void report(Fault* fault, const Fault& found) {
 
 /// Computes `StepStage::begin`.
 LOCKSTEP_HOST_DEVICE inline void begin(const StepBlock& b) {
-  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) b.faults[leaf] = Fault{};
+  for (int leaf = 0; leaf < b.leaves(); ++leaf) b.faults[leaf] = Fault{};
 }
 
 /// Computes `StepStage::sum_weights`.
 LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
-  for (int i = 0; i < b.shards * b.terms; ++i) b.shard_weights[i] = 0;
-  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
-    double* shard = b.shard_weights + (b.first_shard + leaf / b.micro_batches) * b.terms;
+  for (int i = 0; i < b.shards() * b.terms; ++i) b.shard_weights[i] = 0;
+  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
+    double* shard = b.shard_weights + (b.first_shard + leaf / b.options.accumulate) * b.terms;
     for (int term = 0; term < b.terms; ++term)
       if (b.weightings[term].by_weight) shard[term] += b.own[leaf * b.terms + term].weight;
   }
@@ -185,14 +213,14 @@ LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
 
 /// Computes `StepStage::set_factors`.
 LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
-  fold_rows(b.shard_weights, b.shards, b.terms);
+  fold_rows(b.shard_weights, b.shards(), b.terms);
   for (int term = 0; term < b.terms; ++term) {
     const LossWeighting& of = b.weightings[term];
     b.weights[term] = b.shard_weights[term];
     b.factors[term] =
         divided(of.coefficient * b.state->loss_scale, of.by_weight ? b.weights[term] : b.scalars->samples);
   }
-  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
+  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
     b.rng_keys[leaf] = b.scalars->rng_key;
     b.rng_keys[leaf].first_sample += b.first_samples[leaf];
   }
@@ -210,27 +238,26 @@ LOCKSTEP_HOST_DEVICE inline void add_sums(const LossSums& sums, double* to) {
 LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
   for (int i = 0; i < b.sums_count(); ++i) b.sums[i] = 0;
   for (int term = 0; term < b.terms; ++term) b.rank[term] = LossSums{};
-  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf) {
-    const int shard = b.first_shard + leaf / b.micro_batches;
+  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
+    const int shard = b.first_shard + leaf / b.options.accumulate;
     for (int term = 0; term < b.terms; ++term) {
       add_sums(b.own[leaf * b.terms + term], b.sums + 3 * (shard * b.terms + term));
       add_sums(b.own[leaf * b.terms + term], &b.rank[term].weight);
     }
   }
-  double* after = b.sums + 3 * b.shards * b.terms;
+  double* after = b.sums + 3 * b.shards() * b.terms;
   for (int i = 0; i < b.parameters; ++i) after[0] += b.not_finite[i] != 0 ? 1 : 0;
   after[1] = b.scalars->request;
-  for (int leaf = 0; leaf < b.own_shards * b.micro_batches; ++leaf)
-    after[2] += b.faults[leaf].code == FaultCode::none ? 0 : 1;
+  for (int leaf = 0; leaf < b.leaves(); ++leaf) after[2] += b.faults[leaf].code == FaultCode::none ? 0 : 1;
   for (int i = 0; i < b.found_count(); ++i) b.found[i] = 0;
 }
 
 /// Halves the loss scale after gradients that are not finite, and doubles it after an interval without any. Powers of
 /// two do not round, and the limits are far from overflow and underflow.
 LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b, bool finite) {
-  if (b.loss_scale_interval == 0) return;
+  if (b.options.loss_scale.initial == 0) return;
   StepState& state = *b.state;
-  if (finite && ++state.scaled_steps < b.loss_scale_interval) return;
+  if (finite && ++state.scaled_steps < b.options.loss_scale.interval) return;
   const double scale = finite ? 2 * state.loss_scale : state.loss_scale / 2;
   state.loss_scale = finite ? (scale < 0x1p120 ? scale : 0x1p120) : (scale > 1 ? scale : 1);
   state.scaled_steps = 0;
@@ -238,9 +265,9 @@ LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b, bool finite) {
 
 /// Computes `StepStage::gate`.
 LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
-  fold_rows(b.sums, b.shards, 3 * b.terms);
+  fold_rows(b.sums, b.shards(), 3 * b.terms);
   const auto* total = reinterpret_cast<const LossSums*>(b.sums);
-  const double* after = b.sums + 3 * b.shards * b.terms;
+  const double* after = b.sums + 3 * b.shards() * b.terms;
   StepResult& result = *b.result;
   StepState& state = *b.state;
   result.loss = objective(b.weightings, b.terms, total, b.scalars->samples);
@@ -252,7 +279,7 @@ LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   result.faults = after[2];
   result.gradient_norm = std::sqrt(b.found[0]) / state.loss_scale;
   // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
-  const double clipped = b.clip_norm == 0 ? 1 : b.clip_norm / (result.gradient_norm + 1e-6);
+  const double clipped = b.options.clip_norm == 0 ? 1 : b.options.clip_norm / (result.gradient_norm + 1e-6);
   const auto update = static_cast<double>(state.updates + 1);
   b.update->learning_rate = b.scalars->learning_rate;
   b.update->gradient_scale = (clipped < 1 ? clipped : 1) / state.loss_scale;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include "lockstep/base/buffer.hpp"
@@ -10,17 +12,9 @@
 #include "lockstep/nn/model.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/observe/events.hpp"
+#include "lockstep/ops/step.hpp"
 
 namespace lockstep::trainer {
-
-/// Loss scaling. The loss is multiplied by a scale so that small gradients survive in half precision, and updates
-/// divide by it. A step with non-finite gradients is skipped and halves the scale; after `interval` steps without one
-/// the scale is doubled.
-/// @source Micikevicius et al.: Mixed precision training, ICLR 2018, section 3.2
-struct LossScaleOptions {
-  double initial = 0;  ///< 0: no loss scaling; non-finite gradients then end the run
-  std::int64_t interval = 2000;
-};
 
 /// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
 struct EarlyStop {
@@ -39,20 +33,13 @@ struct TrainerOptions {
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
   nn::OptimizerOptions optimizer;
   bool sync_batch_norm = false;  ///< batch norm with statistics of the global batch instead of each rank or shard
-  /// Number of shards of the global batch, at least the number of ranks. Gradients of shards are added in one order, so
-  /// that the bits do not depend on the number of ranks. 0: no shards; each rank brings one gradient.
-  int shards = 0;
+  ops::StepOptions step;         ///< `step.shards` must be 0 or at least the number of ranks
   /// Whether shards move from slow ranks to fast ones between steps, by the times that ranks take for theirs. This
   /// changes no bit. Each rank keeps at least one shard.
   bool balance = false;
-  int lanes = 1;         ///< threads of a rank that compute shards in parallel
-  int accumulate = 1;    ///< micro-batches of a step on each rank, with one update
-  double clip_norm = 0;  ///< clips gradients to this global L2 norm; 0: no clipping
-  double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   /// Shards the optimizer: each rank updates a part of the weights and holds the momentum buffer and EMA weights of
   /// that part only (ZeRO stage 1).
   bool zero = false;
-  LossScaleOptions loss_scale;
   nn::OptimizationPasses passes;
   std::uint64_t seed = 1;  ///< seed of initialization and shuffling
   InitialValues initial = InitialValues::broadcast;
@@ -69,6 +56,18 @@ struct TrainerOptions {
   EarlyStop early_stop;
   /// Seconds from one report of slow ranks within an epoch to the next, by rank 0's clock; 0: only after each epoch.
   double straggler_seconds = 0;
+};
+
+/// When and where a run saves checkpoints. docs/checkpoints.md describes the files.
+struct CheckpointOptions {
+  std::filesystem::path folder;  ///< the folder of the run; rank 0 writes into its folder `checkpoints`
+  /// Folder of a run, on another file system for instance, that gets a checkpoint if `folder` cannot; empty: none.
+  std::filesystem::path fallback = {};
+  std::int64_t epochs = 1;  ///< epochs from one checkpoint to the next; 0: none because of epochs. The end has one, too
+  std::int64_t steps = 0;   ///< steps from one checkpoint to the next; 0: none because of steps
+  int keep = 3;             ///< number of newest checkpoints that stay, beside the best one
+  /// More texts for `state.json`, by section and name.
+  std::map<std::string, std::map<std::string, std::string>> notes = {};
 };
 
 /// Receives the events of a run. A rank may have a listener or none; values that concern all ranks are equal on each.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "lockstep/data/prefetcher.hpp"
-#include "lockstep/trainer/checkpoint_options.hpp"
 #include "lockstep/trainer/metric.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/replica.hpp"

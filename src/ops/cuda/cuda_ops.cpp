@@ -10,10 +10,10 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
-#include "ops/cuda/convolution.hpp"
+#include "ops/cuda/convolution/convolution.hpp"
 #include "ops/cuda/cuda_device.hpp"
-#include "ops/cuda/implementation.hpp"
-#include "ops/cuda/tensor_view.hpp"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
 #include "ops/shapes.hpp"
 #include "platform/gpu/gpu.hpp"
 

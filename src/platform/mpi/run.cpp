@@ -90,7 +90,7 @@ class Run {
  private:
   void report(std::string_view what) const { print_error(options_.program, what); }
   /// Reports why the job ends, after everything that it has printed. The launcher's own messages about the end follow
-  /// it, unless mpi-scripts/launch.py delays this line.
+  /// it, unless mpi-scripts/launch.sh delays this line.
   void report_cause(std::string_view what) const {
     std::fflush(nullptr);
     std::this_thread::sleep_for(time_to_forward);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This program is train with a data set that fails on one rank, for mpi-scripts/faults.py. The variable FAULT says how:
+// This program is train with a data set that fails on one rank, for mpi-scripts/check/faults.py. The variable FAULT
+// says how:
 //   FAULT=KIND:PHASE:RANK    KIND exit, throw, lock, or the number of a signal; PHASE start, training, save or
 //   evaluation FAULT_CHECKPOINTS=DIR    where the phase save sees a checkpoint that is being written
 #include <unistd.h>

@@ -4,7 +4,7 @@
 // in --data-dir. With --dataset drawn, the rank whose environment has ODD_SAMPLE gets another value in that sample.
 // With
 // --model uneven, a convolutional network, rank 1 takes SLOW_FACTOR (1) times as long as the others for each shard, all
-// of which sleep BASE_MS (0) milliseconds for each beside what they compute. mpi-scripts/balance.sh uses it, too.
+// of which sleep BASE_MS (0) milliseconds for each beside what they compute. mpi-scripts/bench/balance.sh uses it, too.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>

@@ -411,10 +411,10 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
     EXPECT_EQ(trainer(std::string("--precision ") + precision).precision, DType::float32);
     EXPECT_EQ(parse(std::string("--precision ") + precision).options.ops, "onednn");
   }
-  EXPECT_EQ(trainer("--precision bf16").loss_scale.initial, 0);
-  EXPECT_EQ(trainer("--precision mixed-fp16").loss_scale.initial, 65536);
-  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").loss_scale.initial, 8);
-  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision bf16").step.loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.initial, 65536);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").step.loss_scale.initial, 8);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").step.loss_scale.initial, 0);
   EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
   EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
   EXPECT_FALSE(parse("--precision float64").options.precision.half);

@@ -76,7 +76,7 @@ class ByteInputs : public testing::Test {
                                 .batch = {16},
                                 .schedule = {.peak = 0.05},
                                 .optimizer = {.momentum = 0.9},
-                                .accumulate = 2,
+                                .step = {.accumulate = 2},
                                 .workers = 2,
                                 .eval_interval = 0});
       outcome.loss = trainer.run().last_loss;

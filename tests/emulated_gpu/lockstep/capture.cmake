@@ -10,4 +10,5 @@ emulated_cuda_sources(cuda_step ${PROJECT_SOURCE_DIR}/examples/cuda_step.cu)
 emulated_program(cuda_step SOURCES ${cuda_step})
 emulated_program(cuda_step_test MAIN lockstep_test_main SOURCES cuda_step_test.cpp
   DEFINITIONS ${mpiexec} LOCKSTEP_CUDA_STEP="$<TARGET_FILE:emulated_cuda_step>")
+add_dependencies(emulated_cuda_step_test emulated_cuda_step)
 emulated_test(cuda_step PROGRAM cuda_step_test SEEDS 1 2)

@@ -94,18 +94,19 @@ class CudaTrainStep : public testing::Test {
     {
       Recorder recorder(course);
       const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {.values = values});
-      trainer::Trainer trainer(group, *ops, small_network(), testing_support::small_digits(21, 20, 12),
-                               {.epochs = epochs,
-                                .batch = {8},
-                                .schedule = {.peak = 0.05},
-                                .optimizer = {.momentum = 0.9},
-                                .clip_norm = 0.5,
-                                .ema = 0.75,
-                                .loss_scale = {.initial = values == DType::float16 ? 0x1p24 : 0x1p142, .interval = 2},
-                                .passes = {.capture = capture},
-                                .log_every = 1,
-                                .eval_interval = 0},
-                               &recorder);
+      trainer::Trainer trainer(
+          group, *ops, small_network(), testing_support::small_digits(21, 20, 12),
+          {.epochs = epochs,
+           .batch = {8},
+           .schedule = {.peak = 0.05},
+           .optimizer = {.momentum = 0.9},
+           .step = {.clip_norm = 0.5,
+                    .ema = 0.75,
+                    .loss_scale = {.initial = values == DType::float16 ? 0x1p24 : 0x1p142, .interval = 2}},
+           .passes = {.capture = capture},
+           .log_every = 1,
+           .eval_interval = 0},
+          &recorder);
       recorder.run = &trainer.state();
       trainer.run();
       course.test_results = trainer.evaluate();

@@ -65,7 +65,7 @@ struct Training {
   std::string arguments;
   int ranks;
   std::string environment{};
-  bool is_long = false;  ///< takes minutes, so that mpi-scripts/emulated-gpu.sh runs it
+  bool is_long = false;  ///< takes minutes, so that mpi-scripts/check/emulated-gpu.sh runs it
   friend void PrintTo(const Training& run, std::ostream* out) { *out << run.name; }
 };
 

@@ -40,9 +40,7 @@ trainer::TrainerOptions options_of_run(bool capture) {
           .batch = {24},
           .schedule = {.peak = 0.05},
           .optimizer = {.momentum = 0.9},
-          .clip_norm = 0.5,
-          .ema = 0.75,
-          .loss_scale = {.initial = 0x1p134, .interval = 4},
+          .step = {.clip_norm = 0.5, .ema = 0.75, .loss_scale = {.initial = 0x1p134, .interval = 4}},
           .passes = {.fuse = false, .capture = capture},
           .eval_interval = 0};
 }
@@ -152,7 +150,7 @@ struct Started {
  private:
   static trainer::TrainerOptions options() {
     trainer::TrainerOptions options = options_of_run(true);
-    options.loss_scale = {};
+    options.step.loss_scale = {};
     return options;
   }
 };

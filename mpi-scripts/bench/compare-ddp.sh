@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compares the speed of lockstep with the best that PyTorch does on two cores, in the same precision and in turn. A first
+# pass tries PyTorch in every way, once: two ranks of one thread (DistributedDataParallel over Gloo) or one process of two
+# threads, images contiguous or channels last, eager or compiled. The best two of them and lockstep then run in turn: two
+# ranks of one thread and one of two, without and with --exact. Beside that the model's convolutions alone, on one thread,
+# each pass of each by the fastest of direct and Winograd kernels. Prints a Markdown table; everything is kept in
+# build/compare-ddp.
+#   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2; all where none is named
+#   ROUNDS (5)       how often each runs
+#   KEEP (2)         how many of PyTorch's ways run in turn with lockstep, the best of the first pass
+#   PRECISION (float32)   or bf16: PyTorch's autocast beside lockstep's --precision bf16
+#   OPTIONS          further options of train in the runs without --exact, as "--bucket-mb 8"
+#   EXACT (yes)      no: without the runs with --exact
+#   BIND (none)      for both: core, a core for each rank, or none, which is torchrun's default. Of core one process of two
+#                    threads has only one, so it is left out
+#   BATCH, STEPS, WINDOW   total batch, steps of a run and of one measurement in it, the first two of which do not count;
+#                    by model
+#   TRIAL_STEPS      of a run of the first pass: 6 measurements
+#   PRESET           the build to use (release)
+#   PYTHON           an interpreter with torch and numpy; without it torch-venv.sh makes one
+# The exit code tells whether everything ran. Run it while nothing else runs.
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+rounds=${ROUNDS:-5}
+keep=${KEEP:-2}
+precision=${PRECISION:-float32}
+bind=${BIND:-none}
+exact=${EXACT:-yes}
+read -ra options <<<"${OPTIONS:-}"
+preset=${PRESET:-release}
+out=build/compare-ddp
+train=build/$preset/bin/train
+alone=build/$preset/tests/nn_convolutions_alone
+
+[ $# -gt 0 ] || set -- lenet resnet20 resnet18 mobilenet-v2
+for model in "$@"; do
+  case $model in
+    lenet | resnet20 | resnet18 | mobilenet-v2) ;;
+    *) fail "unknown model '$model'; there are lenet, resnet20, resnet18 and mobilenet-v2" ;;
+  esac
+done
+case $precision in
+  float32) formats=() ;;
+  bf16) formats=(--precision bf16) ;;
+  *) fail "unknown PRECISION=$precision; it is float32 or bf16" ;;
+esac
+case $bind in
+  core) ways=(2x1) ;;
+  none) ways=(2x1 1x2) ;;
+  *) fail "unknown BIND=$bind; it is core or none" ;;
+esac
+case $exact in
+  yes) kinds=(usual exact) ;;
+  no) kinds=(usual) ;;
+  *) fail "unknown EXACT=$exact; it is yes or no" ;;
+esac
+
+# Sets data set, image, batch, steps and window of a model.
+settings_of() {
+  dataset=synthetic-cifar image=(3 32 32)
+  case $1 in
+    lenet) dataset=synthetic-digits image=(1 28 28) batch=128 window=30 windows=12 ;;
+    resnet20) batch=128 window=10 windows=9 ;;
+    resnet18) batch=64 window=2 windows=9 ;;
+    mobilenet-v2) batch=64 window=2 windows=9 ;;
+  esac
+  batch=${BATCH:-$batch} window=${WINDOW:-$window}
+  steps=${STEPS:-$((window * windows))}
+  trial_steps=${TRIAL_STEPS:-$((window * 6))}
+}
+
+# lockstep_run MODEL RANKSxTHREADS KIND FILE. The learning rate's schedule is laid out over more epochs than are run:
+# --steps ends them.
+lockstep_run() {
+  local flags=("${options[@]}")
+  [ "$3" = usual ] || flags=(--exact)
+  mpirun -np "${2%x*}" --bind-to "$bind" "$train" --dataset "$dataset" --model "$1" --batch "$batch" \
+    --threads "${2#*x}" --epochs 1000 --steps "$steps" --log-every "$window" "${formats[@]}" "${flags[@]}" \
+    --save-dir none --metrics "$4" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
+}
+
+# pytorch_run MODEL RANKSxTHREADS_LAYOUT_MODE STEPS FILE
+pytorch_run() {
+  local way layout mode flags=()
+  IFS=_ read -r way layout mode <<<"$2"
+  [ "$layout" = contiguous ] || flags+=(--channels-last)
+  [ "$mode" = eager ] || flags+=(--compile)
+  OMP_NUM_THREADS=${way#*x} "$python" -m torch.distributed.run --standalone --nproc_per_node "${way%x*}" \
+    mpi-scripts/bench/ddp_baseline.py --model "$1" --batch "$batch" --steps "$3" --window "$window" --bind "$bind" \
+    --threads "${way#*x}" --precision "$precision" "${flags[@]}" >"$4" 2>"$out/log.txt" ||
+    # Gloo now and then aborts when its processes end; the figures have been printed by then.
+    { [ -s "$4" ] && echo "PyTorch measured, and then crashed at its end"; } ||
+    fail "PyTorch failed: $(tail -n 20 "$out/log.txt")"
+}
+
+# Tries PyTorch in every way.
+try_pytorch() {
+  local way layout mode
+  for way in "${ways[@]}"; do
+    for layout in contiguous channels-last; do
+      for mode in eager compiled; do
+        echo "$1, PyTorch tried: $way $layout $mode"
+        pytorch_run "$1" "${way}_${layout}_$mode" "$trial_steps" "$out/$1-tried-${way}_${layout}_$mode.json"
+      done
+    done
+  done
+}
+
+compare() {
+  local model=$1 dataset image batch steps window windows trial_steps round way kind best
+  settings_of "$model"
+  try_pytorch "$model"
+  mapfile -t best < <("$python" mpi-scripts/bench/ddp_report.py best "$out" "$model" "$keep")
+  [ ${#best[@]} -gt 0 ] || fail "none of PyTorch's runs of $model can be compared"
+  for ((round = 1; round <= rounds; ++round)); do
+    echo "$model, round $round of $rounds, beside PyTorch's ${best[*]}"
+    for way in "${ways[@]}"; do
+      for kind in "${kinds[@]}"; do lockstep_run "$model" "$way" "$kind" "$out/$model-lockstep-${way}_$kind-$round.jsonl"; done
+    done
+    for way in "${best[@]}"; do pytorch_run "$model" "$way" "$steps" "$out/$model-pytorch-$way-$round.json"; done
+    [ "$precision" != float32 ] ||
+      "$alone" --model "$model" --image "${image[@]}" --batch $((batch / 2)) >"$out/$model-alone-one-$round.json"
+  done
+}
+
+python=$(mpi-scripts/parity/torch-venv.sh)
+section "Building $train"
+cmake --preset "$preset"
+cmake --build --preset "$preset" -j "$jobs" --target train nn_convolutions_alone
+rm -rf "$out"
+mkdir -p "$out"
+section "Measuring"
+for model in "$@"; do compare "$model"; done
+section "lockstep and PyTorch"
+"$python" mpi-scripts/bench/ddp_report.py table "$out" "$bind" "$precision" "${options[*]}"

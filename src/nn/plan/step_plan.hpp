@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lockstep/nn/graph.hpp"
+#include "lockstep/ops/ops.hpp"
+#include "nn/plan/gradient_additions.hpp"
+#include "nn/plan/kernels.hpp"
+#include "nn/plan/memory_plan.hpp"
+
+namespace lockstep::nn {
+
+/// Marks work that runs on its own after lanes have joined.
+inline constexpr int no_lane = -1;
+
+/// An operand before it has an address.
+struct Operand {
+  enum class Kind { none, activation, input, parameter, gradient, state, loss_sums, factor };
+  Kind kind = Kind::none;
+  int index = 0;  ///< index of a buffer of the plan, an input, a tensor of a layout, or a loss term
+  /// For an input: its first sample; for loss_sums: the leaf; for a gradient: the gradient buffer; for state: the
+  /// rank's shard; for a buffer: the offset in bytes.
+  std::int64_t which = 0;
+};
+
+/// A part of a rank's samples that runs through the graph by itself: a micro-batch of a shard.
+struct Leaf {
+  const Kernels* kernels = nullptr;  ///< made for its number of samples; no other lane uses them
+  std::int64_t first = 0;            ///< its first sample
+  int shard = 0;                     ///< index among the rank's shards
+  int micro_batch = 0;               ///< index among the shard's micro-batches
+  int lane = 0;
+};
+
+/// How a step is split into leaves, and how many parts exchange statistics.
+struct Cut {
+  GradientAdditions additions;
+  int micro_batches = 1;  ///< number of micro-batches of each shard
+  int lanes = 1;          ///< number of lanes in which leaves run
+  int parts = 1;  ///< number of parts of a step, over all ranks, whose operators exchange their local statistics
+};
+
+/// A pass of an operator, with its operands.
+struct PlannedRun {
+  ops::Kernel* kernel = nullptr;
+  ops::Pass pass = ops::Pass::forward;
+  std::string label;
+  int node = -1;  ///< −1 for a conversion or an addition
+  std::size_t leaf = 0;
+  int lane = 0;
+  std::vector<Operand> inputs;
+  std::vector<Operand> parameters;
+  std::vector<Operand> state;
+  Operand output;
+  Operand saved;
+  Operand workspace;
+  Operand output_gradient;
+  Operand second_output_gradient;
+  std::vector<Operand> input_gradients;
+  std::vector<Operand> parameter_gradients;
+  Operand part;
+  Operand parts;
+  std::int64_t parts_count = 0;
+};
+/// Copies parameters into the layouts that kernels read.
+struct PlannedPack {
+  struct Copy {
+    const ops::Kernel* kernel;
+    int parameter;  ///< index among the operator's parameters
+    Operand from;
+    Operand to;
+  };
+  std::vector<Copy> copies;
+};
+/// An all-gather of numbers over the ranks.
+struct PlannedGather {
+  Operand own;
+  Operand all;
+  std::int64_t own_count = 0;  ///< number of doubles from this rank
+  std::int64_t all_count = 0;
+};
+/// Zeros memory that a kernel will add to.
+struct PlannedZero {
+  Operand what;
+  Bytes bytes;
+  int lane = 0;
+};
+
+/// Waits until all lanes have run what precedes it.
+struct Join {};
+/// Polls the communication that is under way.
+struct Poll {};
+/// Computes scalars from others.
+struct Compute {
+  ops::StepStage stage;
+};
+/// Sums the weights of loss terms that are normalized by weight, over ranks.
+struct PlannedWeights {};
+/// Checks this rank's gradient of a parameter, which is complete, and starts to reduce it.
+struct PlannedReduce {
+  int parameter;
+};
+/// Completes the reduction, decides about the update, and makes it.
+struct PlannedUpdate {};
+
+using PlannedItem = std::variant<PlannedRun, PlannedPack, PlannedZero, PlannedGather, Join, PlannedReduce, Poll,
+                                 PlannedWeights, Compute, PlannedUpdate>;
+
+/// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
+struct StepPlan {
+  std::vector<PlannedItem> items;
+  std::vector<Lifetime> buffers;
+  std::vector<std::int64_t> first_samples;  ///< the first sample of each leaf
+  std::vector<Operand> outputs;             ///< of an evaluation: the graph's outputs, which live to the end
+};
+
+/// Returns for each value whether it depends on parameters and therefore has a gradient.
+std::vector<bool> differentiable(const Graph& graph);
+
+/// Plans a training step: the normalizers of the losses, forward, backward, sums over ranks, and the decision about
+/// the update. A value's memory is held until its last reader has run. Backward passes are in the reverse order of the
+/// graph, and a parameter is ready after the last of its users. The normalizers of all leaves are known before the
+/// first leaf runs.
+///
+/// Leaves of a lane run one after the other. If operators exchange local statistics, all shards advance together, node
+/// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and `Cut::additions` says
+/// how those of the shards are added.
+/// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
+///        leaves of a stream of `plan_gradient_additions` are in one lane
+StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
+/// Plans the forward pass of one leaf for evaluation, with running statistics, and its outputs.
+StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
+
+}  // namespace lockstep::nn

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "lockstep/base/observer.hpp"
+#include "lockstep/nn/exchange.hpp"
+#include "nn/run/lanes.hpp"
+#include "nn/run/step.hpp"
+
+namespace lockstep::nn {
+
+/// Submits each item to the device's queue, together with the other ranks. On the host it runs at once.
+class Runner final : public ItemQueue {
+ public:
+  /// @param lanes     if there are several, items with a lane wait for the next `Join` and run there
+  /// @param observer  may be null; if it is not, a device runs the items that it gets spans of one by one
+  Runner(StepNumbers& numbers, Lanes& lanes, Exchange& exchange, Observer* observer)
+      : numbers_(numbers),
+        lanes_(lanes),
+        ops_(lanes.ops(0)),
+        queue_(ops_.device().queue()),
+        exchange_(exchange),
+        observer_(observer) {}
+
+  void submit(const Item& item) override;
+  /// Submits an item on this thread, whatever its lane. @pre lanes rest
+  void run_now(const Item& item);
+
+ private:
+  void settle();
+  template <typename Body>
+  void timed(const std::string& label, int lane, const Body& body);
+  void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
+  void run(const Upload& item) { numbers_.upload(item.slot, queue_); }
+  void run(const Pack& item) { ops_.pack(item.parameters, queue_); }
+  void run(const Run& item);
+  void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }
+  void run(const Join& item);
+  void run(const Reduce& item) { exchange_.reduce(item.parameter, queue_); }
+  void run(const Poll& /*item*/) { exchange_.progress(); }
+  void run(const Compute& item) { ops_.compute_scalars(item.stage, numbers_.block(), queue_); }
+  void run(const CountNotFinite& item) { ops_.count_not_finite(item.values, item.ends, item.counts, queue_); }
+  void run(const AddSquares& item) { ops_.add_squares(item.values, item.sum, queue_); }
+  void run(const Sum& item) { exchange_.sum(item.numbers, queue_); }
+  void run(const Gather& item) { exchange_.gather(item.own, item.all, queue_); }
+  void run(const Finish& item) { exchange_.finish(item.numbers, queue_); }
+  void run(const MeasureUpdate& item) { ops_.measure_update(item.step); }
+  void run(const Update& item);
+  void run(const Average& item) { ops_.average(item.step); }
+  void run(const GatherParameters& /*item*/) { exchange_.gather_parameters(queue_); }
+  void run(const Download& item) { numbers_.download(item.slot, queue_); }
+
+  StepNumbers& numbers_;
+  Lanes& lanes_;
+  ops::Ops& ops_;
+  Queue queue_;
+  Exchange& exchange_;
+  Observer* observer_;
+};
+
+}  // namespace lockstep::nn

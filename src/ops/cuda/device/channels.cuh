@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+
+/// Kernels over NHWC tensors whose work depends on the channel. A thread takes a pack of neighboring channels, which is
+/// one access of 16 bytes where the number of channels allows it, and keeps what belongs to these channels in registers
+/// while it goes from position to position.
+namespace lockstep::ops::cuda {
+
+template <typename E, int size>
+struct alignas(size * sizeof(typename E::Stored)) StoredPack {
+  typename E::Stored at[size];
+};
+
+template <int size>
+struct Pack {
+  float at[size];
+};
+
+/// Loads pack `i` of an array.
+template <typename E, int size>
+__device__ Pack<size> load_pack(const void* data, std::int64_t i) {
+  const StoredPack<E, size> stored = static_cast<const StoredPack<E, size>*>(data)[i];
+  Pack<size> pack;
+  for (int k = 0; k < size; ++k) pack.at[k] = E::widen(stored.at[k]);
+  return pack;
+}
+template <typename E, int size>
+__device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
+  StoredPack<E, size> stored;
+  for (int k = 0; k < size; ++k) stored.at[k] = E::narrow(pack.at[k]);
+  static_cast<StoredPack<E, size>*>(data)[i] = stored;
+}
+
+/// Calls `f` with the type of the elements and the size of packs as an integral constant.
+template <typename F>
+auto with_packs(const Format& format, const F& f) {
+  if (format.dtype == DType::bfloat16) return f(BFloat16{}, std::integral_constant<int, 8>{});
+  if (format.dtype == DType::float16) return f(Float16{}, std::integral_constant<int, 8>{});
+  if (format.shape.channels % 4 == 0) return f(Float32{}, std::integral_constant<int, 4>{});
+  return f(Float32{}, std::integral_constant<int, 1>{});
+}
+
+/// How positions and packs are spread over blocks, which depends on the extents only.
+struct PackTiles {
+  std::int64_t rows = 0;   ///< number of positions
+  std::int64_t packs = 0;  ///< number of packs of a position
+  std::int64_t parts = 1;  ///< number of blocks that share the positions of a pack
+  int width = 1;           ///< number of packs of a block, a power of two
+
+  /// A thread gets at most 256 positions, so that its sums in float32 are short, and at least 16, so that loading its
+  /// constants and adding up the sums of a block take little of its time; fewer, down to 4, where a large GPU would
+  /// have less than two blocks for each of its multiprocessors.
+  PackTiles(const TensorView& view, int pack_size) : rows(view.positions()), packs(view.padded / pack_size) {
+    while (width < 32 && width < packs) width *= 2;
+    constexpr std::int64_t few_blocks = 264;
+    constexpr std::int64_t enough_blocks = 1024;
+    const std::int64_t depth = threads_per_block / width;
+    const std::int64_t least = std::min(few_blocks / blocks_of_position(), rows / (4 * depth));
+    const std::int64_t most = std::max(enough_blocks / blocks_of_position(), rows / (256 * depth));
+    parts = std::max<std::int64_t>(std::clamp(rows / (16 * depth), least, most), 1);
+  }
+  [[nodiscard]] std::int64_t blocks_of_position() const { return (packs + width - 1) / width; }
+  [[nodiscard]] dim3 grid() const {
+    return {static_cast<unsigned>(blocks_of_position()), static_cast<unsigned>(parts)};
+  }
+  /// The first position of a part.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t begin(std::int64_t part) const { return rows * part / parts; }
+};
+
+/// What a thread of a block does.
+struct PackThread {
+  int y;  ///< index of its first position in the part
+  int depth;
+  std::int64_t pack;
+  std::int64_t begin;  ///< of the part
+  std::int64_t end;
+
+  __device__ PackThread(const PackTiles& tiles, std::int64_t part)
+      : y(static_cast<int>(threadIdx.x) / tiles.width),
+        depth(threads_per_block / tiles.width),
+        pack(static_cast<std::int64_t>(blockIdx.x) * tiles.width + threadIdx.x % static_cast<unsigned>(tiles.width)),
+        begin(tiles.begin(part)),
+        end(pack < tiles.packs ? tiles.begin(part + 1) : begin) {}
+};
+
+/// Goes from the end of the tensor to its beginning, because blocks start in the order of their indices: the end, which
+/// the kernel before has read or written last, is still in the cache, and the beginning is there for the kernel behind.
+template <typename Body>
+__global__ void __launch_bounds__(threads_per_block) each_pack(Body body, PackTiles tiles) {
+  const PackThread thread(tiles, gridDim.y - 1 - blockIdx.y);
+  if (thread.begin + thread.y >= thread.end) return;
+  const auto constants = body.constants(thread.pack);
+  for (std::int64_t row = thread.begin + thread.y; row < thread.end; row += thread.depth)
+    body(row * tiles.packs + thread.pack, constants);
+}
+
+/// Submits body(i, body.constants(pack)) for each pack `i` of a tensor, each once, in any order.
+template <typename Body>
+void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
+  if (tiles.rows <= 0) return;
+  static_cast<void>(cudaGetLastError());
+  each_pack<Body><<<tiles.grid(), threads_per_block, 0, cuda_stream(queue)>>>(body, tiles);
+  check_launch();
+}
+
+/// Makes two sums for each channel of each part.
+template <int size, typename Of>
+__global__ void __launch_bounds__(threads_per_block) sum_pack_parts(Of of, PackTiles tiles, double* partials) {
+  __shared__ double shared[size * threads_per_block];
+  const PackThread thread(tiles, blockIdx.y);
+  const bool works = thread.begin < thread.end;
+  typename Of::Constants constants{};
+  float sums[2][size] = {};
+  if (works) constants = of.constants(thread.pack, thread.begin);
+  for (std::int64_t row = thread.begin + thread.y; row < thread.end; row += thread.depth)
+    of.add(row * tiles.packs + thread.pack, constants, sums);
+  double totals[2][size];
+  for (int which = 0; which < 2; ++which) {
+    double* const mine = shared + threadIdx.x;
+    for (int k = 0; k < size; ++k) mine[k * threads_per_block] = static_cast<double>(sums[which][k]);
+    __syncthreads();
+    for (int half = thread.depth / 2; half > 0; half /= 2) {
+      if (thread.y < half)
+        for (int k = 0; k < size; ++k) mine[k * threads_per_block] += mine[k * threads_per_block + half * tiles.width];
+      __syncthreads();
+    }
+    for (int k = 0; k < size; ++k) totals[which][k] = mine[k * threads_per_block];
+  }
+  if (thread.y != 0 || thread.pack >= tiles.packs) return;
+  double* const to = partials + 2 * size * (blockIdx.y * tiles.packs + thread.pack);
+  for (int k = 0; k < size; ++k) {
+    double pair[2] = {totals[0][k], totals[1][k]};
+    if (works) of.finish(k, constants, thread.end - thread.begin, pair);
+    to[2 * k] = pair[0];
+    to[2 * k + 1] = pair[1];
+  }
+}
+
+/// The bytes of the sums that `sum_packs` writes.
+inline Bytes partial_sums(const PackTiles& tiles, int pack_size) {
+  return {2 * pack_size * tiles.parts * tiles.packs * static_cast<std::int64_t>(sizeof(double))};
+}
+
+/// Submits two sums for each channel of each part: parts × channels in memory × 2.
+/// @tparam Of  has `constants(pack, first position of the part)`, `add(pack index, constants, sums)`, and
+///             `finish(k, constants, positions, sums)`, which may change the sums of a part
+template <int size, typename Of>
+void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue) {
+  static_cast<void>(cudaGetLastError());
+  sum_pack_parts<size, Of>
+      <<<tiles.grid(), threads_per_block, 0, cuda_stream(queue)>>>(of, tiles, static_cast<double*>(partials));
+  check_launch();
+}
+
+struct TwoSums {
+  double first;
+  double second;
+  friend __device__ TwoSums operator+(const TwoSums& a, const TwoSums& b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+/// The sums of `sum_packs` as a fold of `fold_channels`, which has to be given its `finish`.
+struct PartSums {
+  using Value = TwoSums;
+  std::int64_t stride;  ///< number of channels of a part in memory
+  const double* partials;
+
+  __device__ Value at(std::int64_t part, std::int64_t channel) const {
+    const double* of = partials + 2 * (part * stride + channel);
+    return {of[0], of[1]};
+  }
+  static __device__ Value join(const Value& a, const Value& b) { return a + b; }
+};
+
+inline constexpr int threads_of_fold = 128;
+
+template <typename Fold>
+__global__ void __launch_bounds__(threads_of_fold) fold_each_channel(Fold fold, std::int64_t parts) {
+  __shared__ typename Fold::Value values[threads_of_fold];
+  const std::int64_t channel = blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.x);
+  typename Fold::Value value{};
+  for (std::int64_t part = thread; part < parts; part += threads_of_fold)
+    value = Fold::join(value, fold.at(part, channel));
+  values[thread] = value;
+  __syncthreads();
+  for (int half = threads_of_fold / 2; half > 0; half /= 2) {
+    if (thread < half) values[thread] = Fold::join(values[thread], values[thread + half]);
+    __syncthreads();
+  }
+  if (thread == 0) fold.finish(channel, values[0]);
+}
+
+/// Submits fold.finish(channel, join of fold.at(part, channel) over all parts) for each channel.
+/// @tparam Fold  has also the aggregate `Value`, of which Value{} is the neutral element of its `join`
+template <typename Fold>
+void fold_channels(std::int64_t parts, std::int64_t channels, const Fold& fold, Queue queue) {
+  if (channels <= 0) return;
+  static_cast<void>(cudaGetLastError());
+  fold_each_channel<Fold><<<static_cast<unsigned>(channels), threads_of_fold, 0, cuda_stream(queue)>>>(fold, parts);
+  check_launch();
+}
+
+}  // namespace lockstep::ops::cuda

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <vector>
+
+#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// A part of a larger tensor along an axis, in which it begins at an index.
+struct Part {
+  TensorView whole;
+  TensorView part;
+  Axis axis;
+  std::int64_t begin;
+
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t in_whole(Position at) const {
+    if (axis == Axis::channels) at.channel += begin;
+    if (axis == Axis::height) at.row += begin;
+    if (axis == Axis::width) at.column += begin;
+    return whole.offset(at);
+  }
+  /// The place along the axis.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t along(const Position& at) const {
+    return axis == Axis::channels ? at.channel : (axis == Axis::height ? at.row : at.column);
+  }
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t extent() const {
+    return axis == Axis::channels ? part.channels : (axis == Axis::height ? part.height : part.width);
+  }
+};
+
+template <typename E>
+void take(const Part& p, const void* whole, void* part, Queue queue) {
+  for_each(
+      p.part.elements(),
+      [=] __device__(std::int64_t i) {
+        const Position at = p.part.nhwc_position(i);
+        store<E>(part, i, at.channel < p.part.channels ? load<E>(whole, p.in_whole(at)) : 0.0F);
+      },
+      queue);
+}
+
+template <typename E>
+void put(const Part& p, const void* part, void* whole, Queue queue) {
+  for_each(
+      p.part.elements(),
+      [=] __device__(std::int64_t i) {
+        const Position at = p.part.nhwc_position(i);
+        if (at.channel < p.part.channels) store<E>(whole, p.in_whole(at), load<E>(part, i));
+      },
+      queue);
+}
+
+/// Overwrites the whole with the part, and with zeros beside it.
+template <typename E>
+void place(const Part& p, const void* part, void* whole, Queue queue) {
+  for_each(
+      p.whole.elements(),
+      [=] __device__(std::int64_t i) {
+        Position at = p.whole.nhwc_position(i);
+        const std::int64_t along = p.along(at) - p.begin;
+        const bool inside = at.channel < p.whole.channels && along >= 0 && along < p.extent();
+        if (p.axis == Axis::channels) at.channel = along;
+        if (p.axis == Axis::height) at.row = along;
+        if (p.axis == Axis::width) at.column = along;
+        store<E>(whole, i, inside ? load<E>(part, p.part.offset(at)) : 0.0F);
+      },
+      queue);
+}
+
+/// Overwrites the padding of channels with zeros.
+template <typename E>
+void clear_padding(const TensorView& y, void* data, Queue queue) {
+  const std::int64_t padding = y.padded - y.channels;
+  for_each(
+      y.positions() * padding,
+      [=] __device__(std::int64_t i) { store<E>(data, i / padding * y.padded + y.channels + i % padding, 0.0F); },
+      queue);
+}
+
+template <typename E>
+Implementation concat(std::span<const Format> in, const Format& result, Axis axis) {
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  for (const Format& format : in) {
+    parts.push_back({view_of(result), view_of(format), axis, begin});
+    begin += parts.back().extent();
+  }
+  return {.traits = {.inputs = {in.begin(), in.end()},
+                     .output = result,
+                     .backward_reads_inputs = false,
+                     .backward_reads_output = false},
+          .forward =
+              [parts](const Arguments& call) {
+                for (std::size_t i = 0; i < parts.size(); ++i)
+                  put<E>(parts[i], call.inputs[i], call.output, call.queue);
+                clear_padding<E>(parts.front().whole, call.output, call.queue);
+              },
+          .backward =
+              [parts](const Arguments& call) {
+                for (std::size_t i = 0; i < parts.size(); ++i)
+                  if (call.input_gradients[i] != nullptr)
+                    take<E>(parts[i], call.output_gradient, call.input_gradients[i], call.queue);
+              }};
+}
+
+template <typename E>
+Implementation slice(const Format& in, const Format& result, const Slice& op) {
+  const Part part{view_of(in), view_of(result), op.axis, op.begin};
+  return {.traits = {.inputs = {in}, .output = result, .backward_reads_inputs = false, .backward_reads_output = false},
+          .forward = [=](const Arguments& call) { take<E>(part, call.inputs[0], call.output, call.queue); },
+          .backward =
+              [=](const Arguments& call) {
+                if (call.input_gradients[0] != nullptr)
+                  place<E>(part, call.output_gradient, call.input_gradients[0], call.queue);
+              }};
+}
+
+/// An order of a sample's elements: a tensor's axes, and for each of them its distance in plain order.
+struct Order {
+  std::int64_t channel;
+  std::int64_t row;
+  std::int64_t column;
+};
+
+/// Element (c, h, w) of `to` is the element of `from` at this distance in plain order from the sample's beginning.
+template <typename E>
+void rearrange(const TensorView& from, const TensorView& to, const Order& order, const void* in, void* out,
+               Queue queue) {
+  for_each(
+      to.elements(),
+      [=] __device__(std::int64_t i) {
+        const Position at = to.nhwc_position(i);
+        if (at.channel >= to.channels) return store<E>(out, i, 0.0F);
+        const std::int64_t plain = at.channel * order.channel + at.row * order.row + at.column * order.column;
+        store<E>(out, i, load<E>(in, from.offset(from.plain_position(at.sample, plain))));
+      },
+      queue);
+}
+
+template <typename E>
+Implementation rearranged(const Format& in, const Format& result, const Order& there, const Order& back) {
+  const TensorView x = view_of(in);
+  const TensorView y = view_of(result);
+  return {.traits = {.inputs = {in}, .output = result, .backward_reads_inputs = false, .backward_reads_output = false},
+          .forward = [=](const Arguments& call) { rearrange<E>(x, y, there, call.inputs[0], call.output, call.queue); },
+          .backward =
+              [=](const Arguments& call) {
+                if (call.input_gradients[0] != nullptr)
+                  rearrange<E>(y, x, back, call.output_gradient, call.input_gradients[0], call.queue);
+              }};
+}
+
+Order plain_order(const Shape& shape) { return {shape.height * shape.width, shape.width, 1}; }
+
+}  // namespace
+
+Implementation make(const Concat& op, std::span<const Format> in, const Signature& signature) {
+  return with_elements(in[0].dtype,
+                       [&](auto e) { return concat<decltype(e)>(in, nhwc(signature.output, in[0].dtype), op.axis); });
+}
+
+Implementation make(const Slice& op, std::span<const Format> in, const Signature& signature) {
+  return with_elements(in[0].dtype,
+                       [&](auto e) { return slice<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), op); });
+}
+
+Implementation make(const Reshape& /*op*/, std::span<const Format> in, const Signature& signature) {
+  return with_elements(in[0].dtype, [&](auto e) {
+    return rearranged<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), plain_order(signature.output),
+                                   plain_order(in[0].shape));
+  });
+}
+
+Implementation make(const Permute& op, std::span<const Format> in, const Signature& signature) {
+  const Order of_input = plain_order(in[0].shape);
+  const Order of_output = plain_order(signature.output);
+  const std::array<std::int64_t, 3> from{of_input.channel, of_input.row, of_input.column};
+  const std::array<std::int64_t, 3> to{of_output.channel, of_output.row, of_output.column};
+  std::array<std::int64_t, 3> there{};
+  std::array<std::int64_t, 3> back{};
+  for (std::size_t i = 0; i < op.order.size(); ++i) {
+    there[i] = from[static_cast<std::size_t>(op.order[i])];
+    back[static_cast<std::size_t>(op.order[i])] = to[i];
+  }
+  return with_elements(in[0].dtype, [&](auto e) {
+    return rearranged<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), {there[0], there[1], there[2]},
+                                   {back[0], back[1], back[2]});
+  });
+}
+
+}  // namespace lockstep::ops::cuda

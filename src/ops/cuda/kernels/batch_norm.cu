@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/device/batch_norm.cuh"
+#include "ops/cuda/device/batch_statistics.cuh"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
+/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
+/// and if synchronized the two sums of this rank. The workspace holds the sums of parts, then the means of
+/// `GradientMeans`.
+template <typename E, int size>
+struct BatchNormPasses {
+  BatchNorm op;
+  TensorView view;
+  PackTiles tiles;
+
+  BatchNormPasses(const BatchNorm& norm, const Format& x) : op(norm), view(view_of(x)), tiles(view, size) {}
+
+  [[nodiscard]] std::int64_t channels() const { return view.channels; }
+  [[nodiscard]] Bytes saved() const {
+    return {(op.synchronized ? 4 : 2) * channels() * static_cast<std::int64_t>(sizeof(float))};
+  }
+  [[nodiscard]] Bytes workspace() const {
+    return {partial_sums(tiles, size).value + 2 * channels() * static_cast<std::int64_t>(sizeof(float))};
+  }
+  [[nodiscard]] float* saved(const Arguments& call, int which) const {
+    return static_cast<float*>(call.saved) + which * channels();
+  }
+  [[nodiscard]] double* partials(const Arguments& call) const { return static_cast<double*>(call.workspace); }
+  [[nodiscard]] GradientMeans means(const Arguments& call) const {
+    auto* first = reinterpret_cast<float*>(partials(call) + 2 * size * tiles.parts * tiles.packs);
+    return {first, first + channels()};
+  }
+  [[nodiscard]] static const float* parameter(const Arguments& call, std::size_t which) {
+    return static_cast<const float*>(call.parameters[which]);
+  }
+  /// The lines of the batch's statistics.
+  [[nodiscard]] LineSource lines(const Arguments& call) const {
+    return {.gamma = parameter(call, 0),
+            .beta = parameter(call, 1),
+            .mean = saved(call, 0),
+            .inverse_deviation = saved(call, 1),
+            .channels = channels()};
+  }
+  [[nodiscard]] PartMoments moments(const Arguments& call) const {
+    return {.tiles = tiles, .stride = size * tiles.packs, .partials = partials(call)};
+  }
+  [[nodiscard]] PartSums gradients(const Arguments& call) const {
+    return {.stride = size * tiles.packs, .partials = partials(call)};
+  }
+  [[nodiscard]] std::int64_t ranks(const Arguments& call) const {
+    return static_cast<std::int64_t>(call.parts.size()) / (3 * channels());
+  }
+
+  /// The moments of parts of x, those that a convolution has left or its own.
+  [[nodiscard]] PartMoments sum_deviations(const Arguments& call) const {
+    PartMoments of = moments(call);
+    if (!call.parts.empty()) {
+      of.partials = call.parts.data();
+    } else {
+      sum_packs<size>(tiles, Deviations<E, size>{call.inputs[0], tiles.packs}, call.workspace, call.queue);
+    }
+    return of;
+  }
+
+  void measure(const Arguments& call) const {
+    fold_channels(tiles.parts, channels(), WriteMoments{sum_deviations(call), call.part}, call.queue);
+  }
+
+  void forward(const Arguments& call) const {
+    UseMoments use{moments(call),
+                   saved(call, 0),
+                   saved(call, 1),
+                   static_cast<float*>(call.state[0]),
+                   static_cast<float*>(call.state[1]),
+                   op.momentum,
+                   op.epsilon};
+    if (op.synchronized) {
+      use.stride = channels();
+      use.gathered = call.parts.data();
+      fold_channels(ranks(call), channels(), use, call.queue);
+    } else {
+      static_cast<PartMoments&>(use) = sum_deviations(call);
+      fold_channels(tiles.parts, channels(), use, call.queue);
+    }
+    normalize(call, lines(call));
+  }
+
+  void infer(const Arguments& call) const {
+    normalize(call, {.gamma = parameter(call, 0),
+                     .beta = parameter(call, 1),
+                     .mean = static_cast<const float*>(call.state[0]),
+                     .variance = static_cast<const float*>(call.state[1]),
+                     .epsilon = op.epsilon,
+                     .channels = channels()});
+  }
+
+  void normalize(const Arguments& call, const LineSource& source) const {
+    const Normalize<E, size> body{.x = call.inputs[0],
+                                  .residual = op.residual ? call.inputs[1] : nullptr,
+                                  .y = call.output,
+                                  .source = source,
+                                  .activation = op.activation};
+    for_each_pack(tiles, body, call.queue);
+  }
+
+  /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
+  void sum_gradients(const Arguments& call, void* keep) const {
+    const bool from_result = op.residual && op.activation != Activation::none;
+    const Gradient<E, size> gradient{.dy = call.output_gradient,
+                                     .second = call.second_output_gradient,
+                                     .y = from_result ? call.output : nullptr,
+                                     .activation = op.activation};
+    sum_packs<size>(tiles, GradientSums<E, size>{call.inputs[0], gradient, keep, lines(call)}, call.workspace,
+                    call.queue);
+  }
+
+  void measure_backward(const Arguments& call) const {
+    const bool changes = call.second_output_gradient != nullptr || op.activation != Activation::none;
+    sum_gradients(call, changes ? call.output_gradient : nullptr);
+    const WriteGradients write{gradients(call), saved(call, 1), static_cast<double>(tiles.rows),
+                               call.part,       saved(call, 2), saved(call, 3)};
+    fold_channels(tiles.parts, channels(), write, call.queue);
+  }
+
+  void backward(const Arguments& call) const {
+    void* const dy = call.output_gradient;
+    void* const d_residual = op.residual ? call.input_gradients[1] : nullptr;
+    auto* of_gamma = static_cast<float*>(call.parameter_gradients[0]);
+    auto* of_beta = static_cast<float*>(call.parameter_gradients[1]);
+    if (op.synchronized) {
+      const UseGatheredGradients use{channels(), call.parts.data(), saved(call, 2), saved(call, 3),
+                                     of_gamma,   of_beta,           means(call)};
+      fold_channels(ranks(call), channels(), use, call.queue);
+      input_gradient(call, {.dy = dy}, d_residual == dy ? nullptr : d_residual);
+      return;
+    }
+    // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
+    const bool has_terms = call.second_output_gradient != nullptr || (op.residual && op.activation != Activation::none);
+    void* keep = has_terms ? dy : nullptr;
+    if (d_residual != nullptr && (has_terms || d_residual != dy)) keep = d_residual;
+    sum_gradients(call, keep);
+    const UseGradients use{gradients(call), saved(call, 1), of_gamma, of_beta, static_cast<double>(tiles.rows),
+                           means(call)};
+    fold_channels(tiles.parts, channels(), use, call.queue);
+    const Activation left = keep == nullptr ? op.activation : Activation::none;
+    input_gradient(call, {.dy = keep == nullptr ? dy : keep, .activation = left}, nullptr);
+  }
+
+  void input_gradient(const Arguments& call, const Gradient<E, size>& gradient, void* d_residual) const {
+    void* const dx = call.input_gradients[0];
+    if (dx == nullptr && d_residual == nullptr) return;
+    for_each_pack(tiles, InputGradient<E, size>{call.inputs[0], gradient, dx, d_residual, lines(call), means(call)},
+                  call.queue);
+  }
+};
+
+template <typename E, int size>
+Implementation batch_norm(const BatchNorm& op, const Format& x) {
+  const BatchNormPasses<E, size> passes(op, x);
+  const std::int64_t part = op.synchronized ? 3 * x.shape.channels : 0;
+  return {.traits = {.inputs = op.residual ? std::vector{x, x} : std::vector{x},
+                     .output = x,
+                     .saved = passes.saved(),
+                     .workspace = passes.workspace(),
+                     .backward_reads_first_input = true,
+                     .backward_reads_output = op.residual && op.activation != Activation::none,
+                     .recomputable = !op.residual,
+                     .takes_two_gradients = op.residual || op.activation != Activation::none,
+                     .in_place_gradient = op.residual ? 1 : 0,
+                     .forward_part = part,
+                     .backward_part = part},
+          .forward = [=](const Arguments& call) { passes.forward(call); },
+          .backward = [=](const Arguments& call) { passes.backward(call); },
+          .infer = [=](const Arguments& call) { passes.infer(call); },
+          .recompute = [=](const Arguments& call) { passes.normalize(call, passes.lines(call)); },
+          .measure = [=](const Arguments& call) { passes.measure(call); },
+          .measure_backward = [=](const Arguments& call) { passes.measure_backward(call); }};
+}
+
+/// Multiplies by a factor of the channel.
+template <typename E, int size>
+struct Scale {
+  const void* from;
+  void* to;
+  const float* factors;
+  std::int64_t channels;
+  __device__ Pack<size> constants(std::int64_t pack) const {
+    Pack<size> of{};
+    for (int k = 0; k < size; ++k)
+      if (pack * size + k < channels) of.at[k] = factors[pack * size + k];
+    return of;
+  }
+  __device__ void operator()(std::int64_t i, const Pack<size>& factor) const {
+    Pack<size> values = load_pack<E, size>(from, i);
+    for (int k = 0; k < size; ++k) values.at[k] *= factor.at[k];
+    store_pack<E, size>(to, i, values);
+  }
+};
+
+/// Saves the factor of each channel, because backward may not have the state.
+void save_factors(const LineSource& source, float* factors, Queue queue) {
+  for_each(
+      source.channels, [=] __device__(std::int64_t c) { factors[c] = source.line(c).scale; }, queue);
+}
+
+template <typename E, int size>
+Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
+  const PackTiles tiles(view_of(x), size);
+  const std::int64_t channels = x.shape.channels;
+  const auto source_of = [=](const Arguments& call) {
+    const auto state = [&](std::size_t k) { return static_cast<const float*>(call.state[k]); };
+    return LineSource{.gamma = state(0),
+                      .beta = state(1),
+                      .mean = state(2),
+                      .variance = state(3),
+                      .epsilon = op.epsilon,
+                      .channels = channels};
+  };
+  const auto infer = [=](const Arguments& call) {
+    for_each_pack(tiles, Normalize<E, size>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
+                  call.queue);
+  };
+  return {.traits = {.inputs = {x},
+                     .output = x,
+                     .saved = {channels * static_cast<std::int64_t>(sizeof(float))},
+                     .backward_reads_inputs = false,
+                     .backward_reads_output = false},
+          .forward =
+              [=](const Arguments& call) {
+                infer(call);
+                save_factors(source_of(call), static_cast<float*>(call.saved), call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const Scale<E, size> scale{call.output_gradient, call.input_gradients[0],
+                                           static_cast<const float*>(call.saved), channels};
+                if (scale.to != nullptr) for_each_pack(tiles, scale, call.queue);
+              },
+          .infer = infer};
+}
+
+}  // namespace
+
+Implementation make(const BatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_packs(in[0], [&](auto e, auto size) { return batch_norm<decltype(e), size>(op, in[0]); });
+}
+
+std::int64_t statistics_count(const Format& y) {
+  return with_packs(y, [&](auto /*e*/, auto size) {
+    return partial_sums(PackTiles(view_of(y), size), size).value / static_cast<std::int64_t>(sizeof(double));
+  });
+}
+
+void write_statistics(const Format& y, const void* data, const ChannelSums& sums, const float* shift, double* to,
+                      Queue queue) {
+  with_packs(y, [&](auto e, auto size) {
+    using E = decltype(e);
+    const PackTiles tiles(view_of(y), size);
+    const Deviations<E, size> values{data, tiles.packs};
+    if (sums.deviations == nullptr) return sum_packs<size>(tiles, values, to, queue);
+    const CheckedDeviations<E, size> checked{values,       shift,      sums.deviations,
+                                             sums.squares, tiles.rows, y.shape.channels};
+    sum_packs<size>(tiles, checked, to, queue);
+  });
+}
+
+Implementation make(const FrozenBatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_packs(in[0], [&](auto e, auto size) { return frozen_batch_norm<decltype(e), size>(op, in[0]); });
+}
+
+}  // namespace lockstep::ops::cuda

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cuda/device/channels.cuh"
+#include "ops/cuda/device/losses.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// The sums over a sample's channel, which forward saves for backward.
+struct DiceRatio {
+  double dividend;
+  double divisor;
+};
+
+__device__ float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+
+struct DicePlanes {
+  TensorView view;
+  std::int64_t positions;  ///< of a plane
+  double epsilon;
+
+  DicePlanes(const Format& logits, double ratio_epsilon)
+      : view(view_of(logits)), positions(view.height * view.width), epsilon(ratio_epsilon) {}
+  [[nodiscard]] std::int64_t count() const { return view.samples * view.channels; }
+  [[nodiscard]] Bytes ratios() const { return {count() * static_cast<std::int64_t>(sizeof(DiceRatio))}; }
+  /// The bytes of partial sums, of planes and then of the loss.
+  [[nodiscard]] Bytes partials() const {
+    const std::int64_t of_planes = RowParts(positions, count()).partials() * static_cast<std::int64_t>(sizeof(TwoSums));
+    return {std::max(of_planes, loss_workspace(count()).value)};
+  }
+};
+
+/// The sums over the positions of each plane, then over the planes.
+template <typename E>
+void sum_planes(const DicePlanes& planes, const Arguments& call, DiceRatio* ratios) {
+  const void* logits = call.inputs[0];
+  const auto* targets = static_cast<const float*>(call.inputs[1]);
+  const TensorView view = planes.view;
+  const std::int64_t positions = planes.positions;
+  const double epsilon = planes.epsilon;
+  sum_rows<TwoSums>(
+      positions, planes.count(),
+      [=] __device__(std::int64_t position, std::int64_t plane) {
+        const std::int64_t row = plane / view.channels * positions + position;
+        const std::int64_t channel = plane % view.channels;
+        const auto p = static_cast<double>(sigmoid(load<E>(logits, row * view.padded + channel)));
+        const auto t = static_cast<double>(targets[row * view.channels + channel]);
+        return TwoSums{p * t, p + t};
+      },
+      [=] __device__(std::int64_t plane, const TwoSums& sums) {
+        ratios[plane] = {2 * sums.first + epsilon, sums.second + epsilon};
+      },
+      call.workspace, call.queue);
+  sum_rows<LossTerms>(
+      planes.count(), 1,
+      [=] __device__(std::int64_t plane, std::int64_t /*column*/) {
+        return LossTerms{1, 1 - ratios[plane].dividend / ratios[plane].divisor, 0, 0};
+      },
+      WriteSums{static_cast<LossSums*>(call.output)}, call.workspace, call.queue);
+}
+
+/// The loss subtracts n ÷ d, whose gradient is n' ÷ d − n·d' ÷ d².
+template <typename E>
+void dice_gradients(const DicePlanes& planes, const Arguments& call) {
+  const void* logits = call.inputs[0];
+  const auto* targets = static_cast<const float*>(call.inputs[1]);
+  const auto* ratios = static_cast<const DiceRatio*>(call.saved);
+  void* of_logits = call.input_gradients[0];
+  auto* of_targets = static_cast<float*>(call.input_gradients[1]);
+  const double* factor = factor_of(call);
+  const TensorView view = planes.view;
+  const std::int64_t positions = planes.positions;
+  for_each(
+      view.elements(),
+      [=] __device__(std::int64_t i) {
+        const std::int64_t channel = i % view.padded;
+        if (channel >= view.channels) {
+          if (of_logits != nullptr) store<E>(of_logits, i, 0);
+          return;
+        }
+        const std::int64_t row = i / view.padded;
+        const DiceRatio ratio = ratios[row / positions * view.channels + channel];
+        const auto twice = static_cast<float>(2 / ratio.divisor);
+        const auto once = static_cast<float>(ratio.dividend / ratio.divisor / ratio.divisor);
+        const float p = sigmoid(load<E>(logits, i));
+        const float t = targets[row * view.channels + channel];
+        const auto scale = static_cast<float>(*factor);
+        if (of_logits != nullptr) store<E>(of_logits, i, scaled(scale, (once - twice * t) * p * (1 - p)));
+        if (of_targets != nullptr) of_targets[row * view.channels + channel] = scaled(scale, once - twice * p);
+      },
+      call.queue);
+}
+
+template <typename E>
+Implementation dice(const Dice& op, std::span<const Format> in) {
+  const DicePlanes planes(in[0], op.epsilon);
+  // An evaluation, which saves nothing, has its ratios in the workspace after the partial sums.
+  const std::int64_t after_partials = (planes.partials().value + 15) / 16 * 16;
+  return {.traits = loss_traits(in, {after_partials + planes.ratios().value}, planes.ratios()),
+          .forward = [=](const Arguments& call) { sum_planes<E>(planes, call, static_cast<DiceRatio*>(call.saved)); },
+          .backward = [=](const Arguments& call) { dice_gradients<E>(planes, call); },
+          .infer =
+              [=](const Arguments& call) {
+                auto* ratios = static_cast<char*>(call.workspace) + after_partials;
+                sum_planes<E>(planes, call, reinterpret_cast<DiceRatio*>(ratios));
+              },
+          .normalizer = [=](const Arguments& call) { write_weight(call, static_cast<double>(planes.count())); }};
+}
+
+}  // namespace
+
+Implementation make(const Dice& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return dice<decltype(e)>(op, in); });
+}
+
+}  // namespace lockstep::ops::cuda

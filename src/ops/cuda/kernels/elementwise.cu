@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/split_mix.hpp"
+#include "ops/cuda/device/functions.hpp"
+#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+template <typename E>
+Implementation relu(const Format& x) {
+  const std::int64_t count = view_of(x).elements();
+  return {.traits = {.inputs = {x}, .output = x, .backward_reads_inputs = false, .in_place_gradient = 0},
+          .forward =
+              [=](const Arguments& call) {
+                const void* in = call.inputs[0];
+                void* out = call.output;
+                for_each(
+                    count,
+                    [=] __device__(std::int64_t i) { store<E>(out, i, activated(Activation::relu, load<E>(in, i))); },
+                    call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const void* y = call.output;
+                const void* dy = call.output_gradient;
+                void* dx = call.input_gradients[0];
+                if (dx == nullptr) return;
+                for_each(
+                    count,
+                    [=] __device__(std::int64_t i) {
+                      store<E>(dx, i, passes(Activation::relu, load<E>(y, i)) ? load<E>(dy, i) : 0.0F);
+                    },
+                    call.queue);
+              }};
+}
+
+template <typename E>
+Implementation add(const Format& x, Activation activation) {
+  const std::int64_t count = view_of(x).elements();
+  return {.traits = {.inputs = {x, x},
+                     .output = x,
+                     .backward_reads_inputs = false,
+                     .backward_reads_output = activation != Activation::none,
+                     .in_place_gradient = 0},
+          .forward =
+              [=](const Arguments& call) {
+                const void* a = call.inputs[0];
+                const void* b = call.inputs[1];
+                void* out = call.output;
+                for_each(
+                    count,
+                    [=] __device__(std::int64_t i) {
+                      store<E>(out, i, activated(activation, load<E>(a, i) + load<E>(b, i)));
+                    },
+                    call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const void* y = call.output;
+                const void* dy = call.output_gradient;
+                void* first = call.input_gradients[0];
+                void* second = call.input_gradients[1];
+                for_each(
+                    count,
+                    [=] __device__(std::int64_t i) {
+                      float gradient = load<E>(dy, i);
+                      if (activation != Activation::none && !passes(activation, load<E>(y, i))) gradient = 0;
+                      if (first != nullptr) store<E>(first, i, gradient);
+                      if (second != nullptr) store<E>(second, i, gradient);
+                    },
+                    call.queue);
+              }};
+}
+
+template <typename E, typename Function>
+Implementation pointwise(const Format& x, const Function& function) {
+  const std::int64_t count = view_of(x).elements();
+  return {.traits = {.inputs = {x},
+                     .output = x,
+                     .backward_reads_inputs = !Function::by_output,
+                     .backward_reads_output = Function::by_output},
+          .forward =
+              [=](const Arguments& call) {
+                const void* in = call.inputs[0];
+                void* out = call.output;
+                for_each(
+                    count, [=] __device__(std::int64_t i) { store<E>(out, i, function.value(load<E>(in, i))); },
+                    call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const void* at = Function::by_output ? call.output : call.inputs[0];
+                const void* dy = call.output_gradient;
+                void* dx = call.input_gradients[0];
+                if (dx == nullptr) return;
+                for_each(
+                    count,
+                    [=] __device__(std::int64_t i) {
+                      store<E>(dx, i, load<E>(dy, i) * function.derivative(load<E>(at, i)));
+                    },
+                    call.queue);
+              }};
+}
+
+/// The key of one sample's mask, as the reference has it.
+__device__ std::uint64_t mask_key(const RngKey& key, std::uint64_t of_operator, std::int64_t sample) {
+  std::uint64_t mixed = split_mix::mix(key.seed + split_mix::golden_ratio);
+  mixed = split_mix::mix(mixed + (static_cast<std::uint64_t>(key.step) + 1) * split_mix::golden_ratio);
+  mixed = split_mix::mix(mixed + (of_operator + 1) * split_mix::golden_ratio);
+  return split_mix::mix(mixed + (static_cast<std::uint64_t>(key.first_sample + sample) + 1) * split_mix::golden_ratio);
+}
+
+template <typename E>
+void drop(const TensorView& view, const Dropout& op, const void* in, void* out, const Arguments& call) {
+  const RngKey* rng_key = call.rng_key;
+  const double probability = op.probability;
+  const std::uint64_t key = op.key;
+  const auto scale = static_cast<float>(1 / (1 - probability));
+  for_each(
+      view.elements(),
+      [=] __device__(std::int64_t i) {
+        const Position at = view.nhwc_position(i);
+        const auto place = static_cast<std::uint64_t>(view.plain_index(at) + 1);
+        const std::uint64_t of_sample = mask_key(*rng_key, key, at.sample);
+        const std::uint64_t bits = split_mix::mix(of_sample + place * split_mix::golden_ratio);
+        const bool kept = static_cast<double>(bits >> 11) * 0x1p-53 >= probability;
+        store<E>(out, i, kept && at.channel < view.channels ? scale * load<E>(in, i) : 0.0F);
+      },
+      call.queue);
+}
+
+template <typename E>
+Implementation dropout(const Format& x, const Dropout& op) {
+  const TensorView view = view_of(x);
+  return {.traits = {.inputs = {x}, .output = x, .backward_reads_inputs = false, .backward_reads_output = false},
+          .forward = [=](const Arguments& call) { drop<E>(view, op, call.inputs[0], call.output, call); },
+          .backward =
+              [=](const Arguments& call) {
+                if (call.input_gradients[0] != nullptr)
+                  drop<E>(view, op, call.output_gradient, call.input_gradients[0], call);
+              },
+          .infer =
+              [=](const Arguments& call) {
+                const void* in = call.inputs[0];
+                void* out = call.output;
+                for_each(
+                    view.elements(), [=] __device__(std::int64_t i) { store<E>(out, i, load<E>(in, i)); }, call.queue);
+              }};
+}
+
+template <typename E>
+void bias_and_activation(const TensorView& y, void* data, const float* bias, Activation activation, Queue queue) {
+  for_each(
+      y.elements(),
+      [=] __device__(std::int64_t i) {
+        const std::int64_t channel = i % y.padded;
+        const float added = bias != nullptr && channel < y.channels ? bias[channel] : 0.0F;
+        store<E>(data, i, activated(activation, load<E>(data, i) + added));
+      },
+      queue);
+}
+
+template <typename E>
+void pass_activation(const TensorView& y, const void* result, void* gradient, Activation activation, Queue queue) {
+  for_each(
+      y.elements(),
+      [=] __device__(std::int64_t i) {
+        if (!passes(activation, load<E>(result, i))) store<E>(gradient, i, 0.0F);
+      },
+      queue);
+}
+
+template <typename E>
+void sum_each_channel(const TensorView& y, const void* data, float* sums, void* partials, Queue queue) {
+  sum_rows<float>(
+      y.positions(), y.channels,
+      [=] __device__(std::int64_t row, std::int64_t channel) { return load<E>(data, row * y.padded + channel); },
+      [=] __device__(std::int64_t channel, float sum) { sums[channel] = sum; }, partials, queue);
+}
+
+}  // namespace
+
+Implementation make(const Relu& /*op*/, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return relu<decltype(e)>(in[0]); });
+}
+
+Implementation make(const Add& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return add<decltype(e)>(in[0], op.activation); });
+}
+
+Implementation make(const Pointwise& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) {
+    return with_function(op, [&](const auto& function) { return pointwise<decltype(e)>(in[0], function); });
+  });
+}
+
+Implementation make(const Dropout& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return dropout<decltype(e)>(in[0], op); });
+}
+
+void add_bias(const Format& y, void* data, const void* bias, Activation activation, Queue queue) {
+  with_elements(y.dtype, [&](auto e) {
+    bias_and_activation<decltype(e)>(view_of(y), data, static_cast<const float*>(bias), activation, queue);
+  });
+}
+
+void activation_backward(const Format& y, const void* result, void* gradient, Activation activation, Queue queue) {
+  with_elements(y.dtype,
+                [&](auto e) { pass_activation<decltype(e)>(view_of(y), result, gradient, activation, queue); });
+}
+
+Bytes sum_channels_workspace(const Format& y) {
+  const TensorView view = view_of(y);
+  return {RowParts(view.positions(), view.channels).partials() * static_cast<std::int64_t>(sizeof(float))};
+}
+
+void sum_channels(const Format& y, const void* data, void* sums, void* workspace, Queue queue) {
+  with_elements(y.dtype, [&](auto e) {
+    sum_each_channel<decltype(e)>(view_of(y), data, static_cast<float*>(sums), workspace, queue);
+  });
+}
+
+}  // namespace lockstep::ops::cuda

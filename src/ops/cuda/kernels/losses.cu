@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "ops/cuda/device/losses.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// Predictions in the activation dtype, and targets and optional weights in float32.
+struct LossInputs {
+  const void* x;
+  const float* t;
+  const float* w;  ///< may be null
+  TensorView view;
+
+  LossInputs(std::span<const Format> in, const Arguments& call)
+      : x(call.inputs[0]),
+        t(static_cast<const float*>(call.inputs[1])),
+        w(call.inputs.size() < 3 ? nullptr : static_cast<const float*>(call.inputs[2])),
+        view(view_of(in[0])) {}
+};
+
+struct SmoothL1At {
+  float beta;
+  float slope;  ///< slope of the gradient in the parabola; 0 if beta is 0
+
+  explicit SmoothL1At(const SmoothL1& op)
+      : beta(static_cast<float>(op.beta)), slope(static_cast<float>(op.beta > 0 ? 1 / op.beta : 0)) {}
+  __device__ float loss(float x, float t) const {
+    const float distance = std::abs(x - t);
+    return distance < beta ? 0.5F * slope * distance * distance : distance - 0.5F * beta;
+  }
+  /// Without a parabola the derivative at a difference of 0 is 0, too. A NaN stays a NaN.
+  __device__ float by_prediction(float x, float t) const {
+    const float difference = x - t;
+    if (difference >= beta && difference > 0) return 1;
+    if (difference <= -beta && difference < 0) return -1;
+    return difference * slope;
+  }
+  __device__ float by_target(float x, float t) const { return -by_prediction(x, t); }
+  __device__ bool right(float /*x*/, float /*t*/) const { return false; }
+};
+
+/// The loss is p·t·softplus(−x) + (1 − t)·softplus(x), where softplus(x) = max(x, 0) + log(1 + e^−|x|), in which no
+/// exponential overflows.
+struct BinaryCrossEntropyAt {
+  float positive_weight;
+
+  explicit BinaryCrossEntropyAt(const BinaryCrossEntropy& op)
+      : positive_weight(static_cast<float>(op.positive_weight)) {}
+  __device__ static float softplus(float x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); }
+  __device__ float loss(float x, float t) const { return positive_weight * t * softplus(-x) + (1 - t) * softplus(x); }
+  __device__ float by_prediction(float x, float t) const {
+    const float exponential = std::exp(-std::abs(x));
+    const float larger = 1 / (1 + exponential);
+    const float smaller = exponential * larger;
+    return (1 - t) * (x > 0 ? larger : smaller) - positive_weight * t * (x > 0 ? smaller : larger);
+  }
+  __device__ float by_target(float x, float /*t*/) const { return positive_weight * softplus(-x) - softplus(x); }
+  __device__ bool right(float x, float t) const { return (x > 0) == (t > 0.5F); }
+};
+
+/// The terms of an element, given by its index among the channels of all positions.
+template <typename E, typename At>
+struct ElementTerms {
+  LossInputs in;
+  At at;
+  __device__ LossTerms operator()(std::int64_t i, std::int64_t /*column*/) const {
+    const std::int64_t row = i / in.view.channels;
+    const float x = load<E>(in.x, row * in.view.padded + i % in.view.channels);
+    const float weight = in.w == nullptr ? 1 : in.w[i];
+    return {static_cast<double>(weight), static_cast<double>(scaled(weight, at.loss(x, in.t[i]))),
+            at.right(x, in.t[i]) ? static_cast<double>(weight) : 0, 0};
+  }
+};
+
+/// Writes the gradients of an element, given by its index in memory.
+template <typename E, typename At>
+struct ElementGradients {
+  LossInputs in;
+  At at;
+  const double* factor;
+  void* of_x;
+  float* of_t;
+  float* of_w;
+  __device__ void operator()(std::int64_t i) const {
+    const std::int64_t channel = i % in.view.padded;
+    if (channel >= in.view.channels) {
+      if (of_x != nullptr) store<E>(of_x, i, 0);
+      return;
+    }
+    const std::int64_t j = i / in.view.padded * in.view.channels + channel;
+    const float x = load<E>(in.x, i);
+    const float t = in.t[j];
+    const auto scale = static_cast<float>(*factor);
+    const float weighted = in.w == nullptr ? scale : scale * in.w[j];
+    if (of_x != nullptr) store<E>(of_x, i, scaled(weighted, at.by_prediction(x, t)));
+    if (of_t != nullptr) of_t[j] = scaled(weighted, at.by_target(x, t));
+    if (of_w != nullptr) of_w[j] = scaled(scale, at.loss(x, t));
+  }
+};
+
+template <typename E, typename At>
+Implementation elementwise_loss(const At& at, std::span<const Format> formats) {
+  const std::vector<Format> in(formats.begin(), formats.end());
+  const std::int64_t count = in[0].shape.count();
+  return {.traits = loss_traits(in, loss_workspace(count)),
+          .forward =
+              [=](const Arguments& call) {
+                sum_rows<LossTerms>(count, 1, ElementTerms<E, At>{LossInputs(in, call), at},
+                                    WriteSums{static_cast<LossSums*>(call.output)}, call.workspace, call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const auto gradient = [&](std::size_t i) {
+                  return i < call.input_gradients.size() ? static_cast<float*>(call.input_gradients[i]) : nullptr;
+                };
+                const ElementGradients<E, At> body{LossInputs(in, call),    at,          factor_of(call),
+                                                   call.input_gradients[0], gradient(1), gradient(2)};
+                for_each(view_of(in[0]).elements(), body, call.queue);
+              },
+          .normalizer = [=](const Arguments& call) { sum_weights(call, count); }};
+}
+
+}  // namespace
+
+Implementation make(const SmoothL1& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return elementwise_loss<decltype(e)>(SmoothL1At(op), in); });
+}
+
+Implementation make(const BinaryCrossEntropy& op, std::span<const Format> in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype,
+                       [&](auto e) { return elementwise_loss<decltype(e)>(BinaryCrossEntropyAt(op), in); });
+}
+
+}  // namespace lockstep::ops::cuda

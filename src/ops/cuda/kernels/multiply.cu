@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/tensor_view.hpp"
+#include "ops/cuda/kernels/implementation.hpp"
+
+namespace lockstep::ops::cuda {
+namespace {
+
+/// A factor whose extents of 1 are broadcast over those of the result.
+struct Factor {
+  TensorView view;
+  TensorView out;
+  bool whole;  ///< whether nothing is broadcast, so that its elements are where those of the result are
+
+  Factor(const Format& format, const Format& result)
+      : view(view_of(format)), out(view_of(result)), whole(format.shape == result.shape) {}
+
+  /// The place of the factor of an element of the result.
+  [[nodiscard]] __device__ std::int64_t place(const Position& at) const {
+    return view.offset({at.sample, view.channels == 1 ? 0 : at.channel, view.height == 1 ? 0 : at.row,
+                        view.width == 1 ? 0 : at.column});
+  }
+  /// The number of elements of the result for each element of the factor.
+  [[nodiscard]] std::int64_t uses() const {
+    return out.channels / view.channels * (out.height / view.height) * (out.width / view.width);
+  }
+  /// The position in the result of use `i` of an element of the factor.
+  [[nodiscard]] __device__ Position use(Position at, std::int64_t i) const {
+    const std::int64_t channels = view.channels == 1 ? out.channels : 1;
+    const std::int64_t columns = view.width == 1 ? out.width : 1;
+    at.channel += i % channels;
+    at.column += i / channels % columns;
+    at.row += i / (channels * columns);
+    return at;
+  }
+};
+
+/// Writes a·b for each element of the result, with zeros in the padding.
+template <typename E>
+void multiply(const Factor& of_a, const void* a, const Factor& of_b, const void* b, void* to, Queue queue) {
+  const TensorView out = of_a.out;
+  const bool whole = of_a.whole && of_b.whole;
+  for_each(
+      out.elements(),
+      [=] __device__(std::int64_t i) {
+        if (whole) return store<E>(to, i, load<E>(a, i) * load<E>(b, i));
+        const Position at = out.nhwc_position(i);
+        if (at.channel >= out.channels) return store<E>(to, i, 0.0F);
+        store<E>(to, i, load<E>(a, of_a.place(at)) * load<E>(b, of_b.place(at)));
+      },
+      queue);
+}
+
+/// Sums dy·other over all uses of each element of a factor.
+template <typename E>
+void sum_uses(const Factor& own, const Factor& of_other, const void* dy, const void* other, void* gradient,
+              const Arguments& call) {
+  sum_rows<double>(
+      own.uses(), own.view.elements(),
+      [=] __device__(std::int64_t i, std::int64_t element) {
+        const Position first = own.view.nhwc_position(element);
+        if (first.channel >= own.view.channels) return 0.0;
+        const Position at = own.use(first, i);
+        return static_cast<double>(load<E>(dy, own.out.offset(at)) * load<E>(other, of_other.place(at)));
+      },
+      [=] __device__(std::int64_t element, double sum) { store<E>(gradient, element, static_cast<float>(sum)); },
+      call.workspace, call.queue);
+}
+
+Bytes workspace_of(const Factor& factor) {
+  if (factor.whole) return {};
+  return {RowParts(factor.uses(), factor.view.elements()).partials() * static_cast<std::int64_t>(sizeof(double))};
+}
+
+template <typename E>
+Implementation product(std::span<const Format> in, const Format& out) {
+  const Factor first(in[0], out);
+  const Factor second(in[1], out);
+  const Factor whole(out, out);
+  const auto backward = [=](const Factor& own, const Factor& of_other, const void* other, void* gradient,
+                            const Arguments& call) {
+    if (gradient == nullptr) return;
+    if (own.whole) return multiply<E>(whole, call.output_gradient, of_other, other, gradient, call.queue);
+    sum_uses<E>(own, of_other, call.output_gradient, other, gradient, call);
+  };
+  return {.traits = {.inputs = {in[0], in[1]},
+                     .output = out,
+                     .workspace = std::max(workspace_of(first), workspace_of(second)),
+                     .backward_reads_output = false},
+          .forward =
+              [=](const Arguments& call) {
+                multiply<E>(first, call.inputs[0], second, call.inputs[1], call.output, call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                backward(first, second, call.inputs[1], call.input_gradients[0], call);
+                backward(second, first, call.inputs[0], call.input_gradients[1], call);
+              }};
+}
+
+}  // namespace
+
+Implementation make(const Multiply& /*op*/, std::span<const Format> in, const Signature& signature) {
+  const Format out = nhwc(signature.output, in[0].dtype);
+  return with_elements(in[0].dtype, [&](auto e) { return product<decltype(e)>(in, out); });
+}
+
+}  // namespace lockstep::ops::cuda

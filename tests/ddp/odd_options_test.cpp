@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that make a group with other options than the others are named on every rank.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lockstep/ddp/process_group.hpp"
+#include "support/errors.hpp"
+
+namespace lockstep {
+namespace {
+
+class OddOptions : public testing::Test {
+ protected:
+  /// Expects a mismatch on every rank that names the last one and what it has.
+  void expect_named(const GroupOptions& usual, const GroupOptions& odd, const std::vector<std::string>& parts) {
+    const int last = world_.size() - 1;
+    const bool is_odd = world_.rank().value == last;
+    std::vector<std::string> all = parts;
+    all.push_back("rank " + std::to_string(last));
+    expect_error([&] { const ProcessGroup group(world_, is_odd ? odd : usual); }, ErrorCode::mismatch, all);
+    expect_error([&] { const ProcessGroup group(world_.group().dup(), is_odd ? odd : usual); }, ErrorCode::mismatch,
+                 all);
+  }
+  World world_;
+};
+
+TEST_F(OddOptions, AreNamedWhereAGroupIsMade) {
+  expect_named({.algorithm = "ring"}, {.algorithm = "tree"}, {"ring", "tree"});
+  expect_named({.check = false}, {.check = true}, {"check"});
+  expect_named({}, {.compress = backends::WireFormat::bfloat16}, {"bf16"});
+}
+
+}  // namespace
+}  // namespace lockstep
