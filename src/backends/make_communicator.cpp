@@ -89,14 +89,6 @@ void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptio
   plan.sockets = sockets_on(group.shape(), plan.sockets, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
 }
 
-void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
-  Agreement agreement;
-  add_terms(agreement, group, options);
-  agreement.exchange(group);
-  (void)agreement.require_equal_terms();
-  settle(group, agreement, options);
-}
-
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
                                                 CommunicatorOptions& options) {
   PlanOptions& plan = options.plan;
