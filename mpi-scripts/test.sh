@@ -45,14 +45,14 @@ requires() { [[ ,${LOCKSTEP_REQUIRE:-}, == *,$1,* ]]; }
 
 # With CUDA where its toolkit is, since LOCKSTEP_CUDA is AUTO: then all that needs it is compiled and linked, and run where
 # there is a GPU.
+no_cuda='' # the reason, once build has been run
 build() {
   section "Build, warnings are errors (preset ci${1:+, $1})"
   cmake --preset ci
-  local why
-  why=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/ci/CMakeCache.txt)
-  if [ -n "$why" ]; then
-    echo "Without CUDA: $why"
-    ! requires cuda || fail "LOCKSTEP_REQUIRE names cuda, but $why"
+  no_cuda=$(sed -n 's/^LOCKSTEP_CUDA_MISSING:INTERNAL=//p' build/ci/CMakeCache.txt)
+  if [ -n "$no_cuda" ]; then
+    echo "Without CUDA: $no_cuda"
+    ! requires cuda || fail "LOCKSTEP_REQUIRE names cuda, but $no_cuda"
   fi
   cmake --build --preset ci -j "$jobs" --target "${1:-all}"
 }
@@ -179,6 +179,7 @@ left_out() {
     [[ $done == *" $stage "* ]] || printf '  mpi-scripts/test.sh %-10s %s\n' "$stage" "${finds[$stage]}"
   done
   [[ $done == *" slow "* ]] || echo "  mpi-scripts/test.sh rest       what continuous integration runs of these, in about twelve minutes"
+  [ -z "$no_cuda" ] || echo "  tests on emulated GPUs, which need the CUDA toolkit and NCCL's header: $no_cuda"
   echo "  CONTRIBUTING.md lists longer checks: faults and kills by the hour, sanitizers, other compilers and MPI libraries, GPUs."
 }
 

@@ -74,39 +74,14 @@ void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp
 
 }  // namespace
 
-std::span<const std::string_view> contender_names(CollectiveKind op, Device device) {
-  static const auto all_reduce = [] {
-    const auto known = algorithm_names();
-    std::vector<std::string_view> all(known.begin(), known.end());
-    all.emplace_back("mpi-native");
-    return all;
-  }();
-  static constexpr std::array<std::string_view, 5> rooted = {"auto", "binomial", "shared-memory", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 5> parts = {"auto", "ring", "shared-memory", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 5> all_to_all = {"auto", "pairwise", "shared-memory", "mpi",
-                                                                 "mpi-native"};
-  static constexpr std::array<std::string_view, 4> pairs = {"auto", "pairwise", "mpi", "mpi-native"};
-  static constexpr std::array<std::string_view, 5> barrier = {"auto", "dissemination", "shared-memory", "mpi",
-                                                              "mpi-native"};
-  static constexpr std::array<std::string_view, 4> by_nccl = {"auto", "ring", "tree", "tree-order"};
-  if (device == Device::cuda) return std::span(by_nccl).first(op == CollectiveKind::all_reduce ? by_nccl.size() : 1);
-  switch (op) {
-    case CollectiveKind::all_reduce: return all_reduce;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-    case CollectiveKind::reduce: return rooted;
-    case CollectiveKind::all_to_all: return all_to_all;
-    case CollectiveKind::all_to_all_v: return pairs;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::reduce_scatter: return parts;
-    case CollectiveKind::barrier: return barrier;
-    case CollectiveKind::send:
-    case CollectiveKind::recv: break;
-  }
-  return {};
+std::vector<std::string_view> contender_names(CollectiveKind op, Device device) {
+  const bool is_all_reduce = op == CollectiveKind::all_reduce;
+  if (device == Device::cuda && is_all_reduce) return {automatic, "ring", "tree", "tree-order"};
+  if (device == Device::cuda) return {automatic};
+  std::vector<std::string_view> names = collectives::algorithm_names(op);
+  names.insert(names.begin(), automatic);
+  names.insert(names.end(), {"mpi", "mpi-native"});
+  return names;
 }
 
 ProcessGroup make_group(const World& world, const backends::Method& method, const Options& options) {
@@ -145,7 +120,7 @@ std::vector<Count> counts_of(const Options& options, int ranks) {
 std::vector<std::string> names_on(const World& world, const Options& options) {
   if (options.algorithms_given) return options.algorithms;
   const CollectiveKind kind = options.op;
-  const auto able = candidates(kind, collectives::summarize(world.shape()));
+  const auto able = candidates(kind, collectives::summarize(world.shape()), collectives::SelectedBy::tuning);
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
     const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };

@@ -20,7 +20,7 @@ namespace lockstep::comm_bench {
 
 /// Returns the names of the contenders for an operation: lockstep's own, "auto" first, then the MPI library's blocking
 /// call and its nonblocking one. On a GPU they are NCCL's, and "auto" is its own choice.
-std::span<const std::string_view> contender_names(CollectiveKind op, Device device);
+std::vector<std::string_view> contender_names(CollectiveKind op, Device device);
 
 /// Makes a group of all ranks with this method; everything else is taken from `options`. Collective.
 /// @throws as ProcessGroup

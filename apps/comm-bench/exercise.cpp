@@ -43,10 +43,6 @@ void for_each_piece(std::int64_t count, std::int64_t first, const F& piece) {
   }
 }
 
-bool exchanges(CollectiveKind kind) {
-  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::all_to_all_v;
-}
-
 /// Returns whether the result is the caller's part of a sum.
 bool scatters_sums(CollectiveKind kind) {
   return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v;
@@ -58,7 +54,7 @@ bool gathers(CollectiveKind kind) {
 
 /// Returns the number of elements of a result that is not in place; 0 in place.
 Count count_apart(const Exercise::Shape& shape, const std::vector<Count>& parts) {
-  if (exchanges(shape.kind)) return shape.part * shape.ranks;
+  if (is_all_to_all(shape.kind)) return shape.part * shape.ranks;
   return scatters_sums(shape.kind) ? parts[static_cast<std::size_t>(shape.me.value)] : Count{0};
 }
 
@@ -109,7 +105,7 @@ std::int64_t Pattern::differences(const ConstBuffer& in, std::int64_t first) con
 }
 
 int parts_of(CollectiveKind kind, int ranks) {
-  const bool has_parts = gathers(kind) || exchanges(kind) || scatters_sums(kind) || kind == CollectiveKind::scatter;
+  const bool has_parts = gathers(kind) || is_all_to_all(kind) || scatters_sums(kind) || kind == CollectiveKind::scatter;
   return has_parts ? ranks : 1;
 }
 
@@ -136,7 +132,7 @@ Exercise::Exercise(const Shape& shape, void* memory) : shape_(shape), pattern_(s
   if (shape.kind == CollectiveKind::barrier) shape_.part = {0};
   parts_ = parts_of(shape_);
   whole_ = {memory, shape_.part * comm_bench::parts_of(shape.kind, shape.ranks), shape.dtype};
-  const bool apart = exchanges(shape.kind) || scatters_sums(shape.kind);
+  const bool apart = is_all_to_all(shape.kind) || scatters_sums(shape.kind);
   result_ =
       apart ? Buffer{static_cast<std::byte*>(memory) + whole_.bytes().value, count_apart(shape_, parts_), shape.dtype}
             : whole_;
@@ -163,7 +159,7 @@ std::int64_t Exercise::wrong_parts(std::int64_t repetition) {
   for (int rank = 0; rank < shape_.ranks; ++rank) {
     Shape theirs = shape_;
     theirs.me = {rank};
-    const Rank source_part = exchanges(shape_.kind) ? shape_.me : Rank{rank};
+    const Rank source_part = is_all_to_all(shape_.kind) ? shape_.me : Rank{rank};
     pattern_.set_input(rank, repetition);
     wrong += pattern_.differences(part(result_, rank), offset_of_part(parts_of(theirs), source_part).value);
   }

@@ -15,21 +15,16 @@
 namespace lockstep::comm_bench {
 namespace {
 
-constexpr std::array operations = {
-    CollectiveKind::all_reduce,     CollectiveKind::broadcast,        CollectiveKind::all_gather,
-    CollectiveKind::reduce_scatter, CollectiveKind::reduce,           CollectiveKind::all_to_all,
-    CollectiveKind::barrier,        CollectiveKind::gather,           CollectiveKind::scatter,
-    CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v};
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
 
 constexpr std::array devices = {Device::cpu, Device::cuda};
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
 
-template <typename Enum, std::size_t size>
-Word names_of(const std::array<Enum, size>& values) {
+template <typename List>
+Word names_of(const List& values) {
   Word names;
-  for (const Enum value : values) names.words.push_back(name(value));
+  for (const auto value : values) names.words.push_back(name(value));
   return names;
 }
 /// @pre the word is the name of one of the values, which the option's row ensures
@@ -45,122 +40,60 @@ Protocol protocol_of(const std::string& word) {
 constexpr std::int64_t most = 1'000'000'000;
 
 OptionGroup measuring_options(Options& o) {
-  return {"What is measured",
-          {{.name = "op",
-            .domain = names_of(operations),
-            .help = "collective operation",
-            .otherwise = "all_reduce",
-            .store = into(o.op, value_named<operations>)},
-           {.name = "device",
-            .domain = names_of(devices),
-            .help = "where buffers are; with cuda NCCL's algorithms run",
-            .otherwise = "cpu",
-            .store = into(o.device, value_named<devices>)},
-           {.name = "min",
-            .domain = Text{"SIZE"},
-            .help = "smallest buffer in bytes; K, M and G are powers of 1024",
-            .otherwise = "4",
-            .store = into(o.sizes.min, parse_size)},
-           {.name = "max",
-            .domain = Text{"SIZE"},
-            .help = "largest buffer",
-            .otherwise = "64M",
-            .store = into(o.sizes.max, parse_size)},
-           {.name = "factor",
-            .domain = Whole{2, most},
-            .help = "ratio of each size to the one before",
-            .otherwise = "4",
-            .store = into(o.sizes.factor)},
-           {.name = "algorithm",
-            .domain = Text{"NAME,..."},
-            .help = "algorithms, with commas between",
-            .default_text = "all of the operation's"},
-           {.name = "dtype",
-            .domain = names_of(dtypes),
-            .help = "data type of the elements",
-            .otherwise = "float32",
-            .store = into(o.dtype, value_named<dtypes>)},
-           {.name = "buffers",
-            .domain = one_of(buffer_names),
-            .help = "memory of the buffers: the communicator's own, or ordinary memory",
-            .otherwise = "allocate",
-            .store = into(o.buffers, buffers_of)},
-           {.name = "prepared",
-            .domain = Switch{},
-            .help = "start a prepared operation each time; not for the algorithm mpi",
-            .otherwise = "no",
-            .store = into(o.prepared)}}};
+  return {
+      "What is measured",
+      {option("op", names_of(collectives::planned_kinds()), "collective operation", "all_reduce",
+              into(o.op, collectives::parse_kind)),
+       option("device", names_of(devices), "where buffers are; with cuda NCCL's algorithms run", "cpu",
+              into(o.device, value_named<devices>)),
+       option("min", Text{"SIZE"}, "smallest buffer in bytes; K, M and G are powers of 1024", "4",
+              into(o.sizes.min, parse_size)),
+       option("max", Text{"SIZE"}, "largest buffer", "64M", into(o.sizes.max, parse_size)),
+       option("factor", Whole{2, most}, "ratio of each size to the one before", "4", into(o.sizes.factor)),
+       {.name = "algorithm",
+        .domain = Text{"NAME,..."},
+        .help = "algorithms, with commas between",
+        .default_text = "all of the operation's"},
+       option("dtype", names_of(dtypes), "data type of the elements", "float32", into(o.dtype, value_named<dtypes>)),
+       option("buffers", one_of(buffer_names), "memory of the buffers: the communicator's own, or ordinary memory",
+              "allocate", into(o.buffers, buffers_of)),
+       option("prepared", Switch{}, "start a prepared operation each time; not for the algorithm mpi", "no",
+              into(o.prepared))}};
 }
 
 OptionGroup effort_options(Options& o) {
-  return {"How it is measured",
-          {{.name = "repetitions",
-            .domain = Whole{0, most, "auto"},
-            .help = "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000",
-            .otherwise = "auto",
-            .store = into(o.repetitions)},
-           {.name = "seconds",
-            .domain = Real{.min = 0, .max = 1e6, .above_min = true},
-            .help = "time to spend on each size and algorithm",
-            .otherwise = "0.5",
-            .store = into(o.seconds)},
-           {.name = "warmup",
-            .domain = Whole{1, most},
-            .help = "rounds before those that count",
-            .otherwise = "2",
-            .store = into(o.warmup)},
-           {.name = "protocol",
-            .domain = one_of(protocol_names),
-            .help = "when the time of a repetition begins",
-            .otherwise = "common-clock",
-            .store = into(o.protocol, protocol_of)},
-           {.name = "comm-timeout",
-            .domain = Real{.min = 0.001, .max = 1e7},
-            .help = "seconds without progress that end the run",
-            .otherwise = std::to_string(usual_deadline.count()),
-            .of_each_rank = true,
-            .store = into(o.timeout_seconds)},
-           {.name = "json",
-            .domain = Text{"FILE"},
-            .help = "write the results to FILE",
-            .of_each_rank = true,
-            .store = into(o.json)}}};
+  return {
+      "How it is measured",
+      {option("repetitions", Whole{0, most, "auto"},
+              "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000", "auto",
+              into(o.repetitions)),
+       option("seconds", Real{.min = 0, .max = 1e6, .above_min = true}, "time to spend on each size and algorithm",
+              "0.5", into(o.seconds)),
+       option("warmup", Whole{1, most}, "rounds before those that count", "2", into(o.warmup)),
+       option("protocol", one_of(protocol_names), "when the time of a repetition begins", "common-clock",
+              into(o.protocol, protocol_of)),
+       of_each_rank(option("comm-timeout", Real{.min = 0.001, .max = 1e7}, "seconds without progress that end the run",
+                           std::to_string(usual_deadline.count()), into(o.timeout_seconds))),
+       of_each_rank(option("json", Text{"FILE"}, "write the results to FILE", "", into(o.json)))}};
 }
 
 OptionGroup algorithm_options(Options& o) {
   return {"Settings of the algorithms",
-          {{.name = "segment",
-            .domain = Text{"SIZE"},
-            .help = "longest message of lockstep's own algorithms",
-            .otherwise = "63K",
-            .store = into(o.segment, parse_size)},
-           {.name = "in-flight",
-            .domain = Whole{1, most},
-            .help = "blocks in flight at a time in lockstep's own algorithms",
-            .otherwise = "4",
-            .store = into(o.in_flight)},
-           {.name = "radix",
-            .domain = Whole{2, most},
-            .help = "most ranks that exchange in one round of halving- and recursive-doubling",
-            .otherwise = "2",
-            .store = into(o.radix)},
-           {.name = "wait",
-            .domain = one_of(wait_names()),
-            .help = "what own algorithms do while they wait",
-            .otherwise = "auto",
-            .of_each_rank = true,
-            .store = into(o.waiting)},
-           {.name = "sockets",
-            .domain = one_of(backends::socket_names()),
-            .help = "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
-                    "where no host has RDMA and all can connect",
-            .otherwise = "auto",
-            .store = into(o.sockets)},
-           {.name = "check",
-            .domain = Switch{},
-            .help = "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
-            .otherwise = "no",
-            .store = into(o.check)}}};
+          {option("segment", Text{"SIZE"}, "longest message of lockstep's own algorithms", "63K",
+                  into(o.segment, parse_size)),
+           option("in-flight", Whole{1, most}, "blocks in flight at a time in lockstep's own algorithms", "4",
+                  into(o.in_flight)),
+           option("radix", Whole{2, most}, "most ranks that exchange in one round of halving- and recursive-doubling",
+                  "2", into(o.radix)),
+           of_each_rank(
+               option("wait", one_of(wait_names()), "what own algorithms do while they wait", "auto", into(o.waiting))),
+           option("sockets", one_of(backends::socket_names()),
+                  "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
+                  "where no host has RDMA and all can connect",
+                  "auto", into(o.sockets)),
+           option("check", Switch{},
+                  "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
+                  "no", into(o.check))}};
 }
 
 OptionGroup tuning_options(Options& o) {
@@ -171,15 +104,10 @@ OptionGroup tuning_options(Options& o) {
             .default_text = "a cost model",
             .of_each_rank = true,
             .store = into(o.tuning)},
-           {.name = "tune",
-            .domain = Text{"FILE"},
-            .help = "find what is fastest, and add it to the selection table in FILE",
-            .store = into(o.tune)},
-           {.name = "explain",
-            .domain = Switch{},
-            .help = "print what is chosen for each size, and why; measure nothing",
-            .otherwise = "no",
-            .store = into(o.explain)}}};
+           option("tune", Text{"FILE"}, "find what is fastest, and add it to the selection table in FILE", "",
+                  into(o.tune)),
+           option("explain", Switch{}, "print what is chosen for each size, and why; measure nothing", "no",
+                  into(o.explain))}};
 }
 
 /// @param o  receives the values; outlives the result
@@ -191,8 +119,8 @@ Program describe(Options& o) {
           "Times collectives: lockstep's own algorithms beside the MPI library's blocking call (mpi) and its "
           "nonblocking one (mpi-native). auto is the own algorithm that is thought best for a size. With --device "
           "cuda it times NCCL on device memory: auto is NCCL's own choice, which a process can have or ring or tree.",
-      .groups = {measuring_options(o), effort_options(o), algorithm_options(o), tuning_options(o), prediction_options(),
-                 general_options()},
+      .groups = {measuring_options(o), effort_options(o), algorithm_options(o), tuning_options(o),
+                 prediction_options(o), general_options()},
       .notes =
           "Every rank rewrites its whole buffer before each operation and checks the whole result after it. "
           "Operations are in place, except for reduce_scatter and all_to_all; roots are rank 0. With _v the parts' "
@@ -230,7 +158,7 @@ void require(bool holds, const std::string& otherwise) {
 }
 
 /// Rejects options that have no meaning with NCCL.
-void refuse_what_is_of_the_cpu(const OptionValues& flags) {
+void reject_cpu_only_options(const OptionValues& flags) {
   for (const char* flag : {"segment", "in-flight", "radix", "tuning", "tune", "explain", "predict"}) {
     require(!flags.has(flag), std::string("--") + flag + " has no meaning with --device cuda");
   }
@@ -258,14 +186,14 @@ Options parse_options(int argc, const char* const* argv) {
   options.to_print = requested_text(flags, program);
   if (!options.to_print.empty()) return options;
   flags.store();
-  if (options.device == Device::cuda) refuse_what_is_of_the_cpu(flags);
+  if (options.device == Device::cuda) reject_cpu_only_options(flags);
   options.algorithms = parse_algorithms(flags, options.op, options.device);
   options.algorithms_given = flags.has("algorithm");
   options.settings = settings_to_compare(flags);
   check(options);
   const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
-  options.prediction = parse_prediction(flags, untuned, options.sizes, size_of(options.dtype));
-  require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict knows all_reduce only");
+  options.prediction = prediction_of(flags, options.cluster, untuned, options.sizes, size_of(options.dtype));
+  require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict supports all_reduce only");
   return options;
 }
 

@@ -35,16 +35,35 @@ double scaling_efficiency(double compute_seconds, double overlap, double communi
 /// included if the compute time is known.
 std::string prediction_text(const PredictionQuestion& question);
 
-/// Returns --predict and the options that belong to it.
-OptionGroup prediction_options();
+struct Options;
 
-/// Parses --predict; returns nothing without it.
+/// Returns --predict and the options that belong to it. @param options  receives the values; outlives the result
+OptionGroup prediction_options(Options& options);
+
+/// The cluster that --predict asks about, as the user describes it.
+struct ClusterOptions {
+  bool predict = false;
+  int nodes = 0;
+  int ranks_per_node = 0;
+  double latency_seconds = 0;
+  double overhead_seconds = 0;  ///< 0: the same fraction of the latency as in default_prices
+  double bandwidth = 0;         ///< bytes per second, like the next two
+  double local_bandwidth = 0;
+  double add_bandwidth = 0;
+  double local_latency_seconds = 0;
+  Bytes bytes;                 ///< 0: a range of sizes
+  double compute_seconds = 0;  ///< 0: unknown
+  double overlap = 0;
+};
+
+/// Returns the question of --predict; nothing without it.
 /// @param untuned        the segment and the blocks in flight for auto
 /// @param range          the sizes if --bytes is not given
 /// @param element_bytes  sizes are rounded to whole elements
 /// @throws UsageError for an option that is missing, invalid, or given without --predict
-std::optional<PredictionQuestion> parse_prediction(const OptionValues& flags, const collectives::Choice& untuned,
-                                                   const SizeRange& range, std::int64_t element_bytes);
+std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const ClusterOptions& cluster,
+                                                const collectives::Choice& untuned, const SizeRange& range,
+                                                std::int64_t element_bytes);
 
 /// Parses "300ns", "2us", "1.5ms" or "1s" to seconds. @throws UsageError naming the text unless it is positive and has
 /// a unit
@@ -83,6 +102,7 @@ struct Options {
   std::string tuning;            ///< the selection table for "auto"; empty: the cost model
   std::string tune;              ///< file to tune into, instead of measuring
   bool explain = false;          ///< print the choices instead of measuring
+  ClusterOptions cluster;
   std::optional<PredictionQuestion> prediction;  ///< predict instead of measuring
   std::vector<Term> settings;                    ///< the options that must be the same on all ranks
   std::string to_print;                          ///< text for --help or --version; otherwise empty

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "apps/common/run_app.hpp"
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -33,15 +33,8 @@ double bus_bandwidth_gbps(const Subject& subject, const Measurement& m) {
   return algorithm_bandwidth_gbps(m) * bus_factor(subject.op, subject.ranks);
 }
 
-template <typename... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
-
 /// Formats in six columns, with four decimals if they fit.
-std::string bandwidth_text(double gbps) { return format(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
+std::string bandwidth_text(double gbps) { return format_text(gbps < 9.9999 ? "%6.4f" : "%6.2f", gbps); }
 
 }  // namespace
 
@@ -61,9 +54,7 @@ std::string size_text(Bytes size) {
   std::size_t unit = 0;
   auto number = static_cast<double>(size.value);
   for (; number >= 1023.5 && unit + 1 < units.size(); ++unit) number /= 1024;
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), number < 999.5 ? "%.3g %s" : "%.0f %s", number, units[unit]);
-  return text.data();
+  return format_text(number < 999.5 ? "%.3g %s" : "%.0f %s", number, units[unit]);
 }
 
 std::vector<Count> part_counts(const SizeRange& range, std::int64_t element_bytes, int parts) {
@@ -77,24 +68,10 @@ std::vector<Count> part_counts(const SizeRange& range, std::int64_t element_byte
 }
 
 double bus_factor(CollectiveKind kind, int ranks) {
+  if (kind == CollectiveKind::barrier || is_message(kind)) return 0;
+  if (kind == CollectiveKind::broadcast || kind == CollectiveKind::reduce) return 1;
   const double others = static_cast<double>(ranks - 1) / ranks;
-  switch (kind) {
-    case CollectiveKind::all_reduce: return 2 * others;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::all_to_all_v:
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-    case CollectiveKind::all_to_all: return others;
-    case CollectiveKind::broadcast:
-    case CollectiveKind::reduce: return 1;
-    case CollectiveKind::barrier:
-    case CollectiveKind::send:
-    case CollectiveKind::recv: return 0;
-  }
-  return 0;
+  return kind == CollectiveKind::all_reduce ? 2 * others : others;
 }
 
 std::string table_head(const Subject& subject, const std::string& program, int nodes) {
@@ -104,15 +81,15 @@ std::string table_head(const Subject& subject, const std::string& program, int n
   return "# " + program + "\n# " + std::string(name(subject.op)) + ", " + std::string(name(subject.dtype)) + ", " +
          count_of(subject.ranks, "rank") + " on " + count_of(nodes, "node") +
          (subject.device == "cpu" ? "" : ", memory of " + std::string(subject.device)) + '\n' +
-         format("#%9s %-31s %9s %9s %6s %6s\n", "size", "algorithm", "median", "minimum", "algbw", "busbw") +
-         format("#%9s %-31s %9s %9s %6s %6s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)");
+         format_text("#%9s %-31s %9s %9s %6s %6s\n", "size", "algorithm", "median", "minimum", "algbw", "busbw") +
+         format_text("#%9s %-31s %9s %9s %6s %6s\n", "(B)", "", "(us)", "(us)", "(GB/s)", "(GB/s)");
 }
 
 std::string table_line(const Subject& subject, const Measurement& m) {
   const std::string result = m.wrong == 0 ? "ok" : std::to_string(m.wrong) + " wrong";
-  return format("%10lld %-31s %9.2f %9.2f %s %s  %s\n", static_cast<long long>(m.bytes.value), m.algorithm.c_str(),
-                m.median_seconds * 1e6, m.min_seconds * 1e6, bandwidth_text(algorithm_bandwidth_gbps(m)).c_str(),
-                bandwidth_text(bus_bandwidth_gbps(subject, m)).c_str(), result.c_str());
+  return format_text("%10lld %-31s %9.2f %9.2f %s %s  %s\n", static_cast<long long>(m.bytes.value), m.algorithm.c_str(),
+                     m.median_seconds * 1e6, m.min_seconds * 1e6, bandwidth_text(algorithm_bandwidth_gbps(m)).c_str(),
+                     bandwidth_text(bus_bandwidth_gbps(subject, m)).c_str(), result.c_str());
 }
 
 std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurements) {
@@ -139,7 +116,7 @@ std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurem
 std::string summary_line(const AutoComparison& c) {
   const bool slower = c.worst_ratio >= 1;
   return "# auto vs best single algorithm: " +
-         format("%.2f× %s at worst (", slower ? c.worst_ratio : 1 / c.worst_ratio, slower ? "slower" : "faster") +
+         format_text("%.2f× %s at worst (", slower ? c.worst_ratio : 1 / c.worst_ratio, slower ? "slower" : "faster") +
          size_text(c.bytes) + ")\n";
 }
 

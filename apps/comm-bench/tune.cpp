@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,7 +15,8 @@
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "base/text_file.hpp"
-#include "collectives/algorithms/blocks.hpp"
+#include "base/wrapped.hpp"
+#include "collectives/schedule/blocks.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 
@@ -60,7 +60,8 @@ class Tuner {
     shape_.part = part;
     const CollectiveKind kind = options_->op;
     std::vector<Choice> usual;
-    for (const auto& priced : priced_candidates(model_, kind, bytes())) usual.push_back(priced.choice);
+    for (const auto& priced : priced_candidates(model_, kind, bytes(), collectives::SelectedBy::tuning))
+      usual.push_back(priced.choice);
     std::vector<Choice> settings;
     for (const Timed& t : fastest(measure_round(usual, long_round), 2, 1.5)) {
       const auto more = settings_of(kind, t.choice, cluster_, bytes());
@@ -120,18 +121,16 @@ class Tuner {
 };
 
 std::string head(CollectiveKind kind, const ShapeSummary& cluster) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "# %10s  %-31s %5s %11s %6s %11s\n", "size (B)", "algorithm", "radix",
-                "segment (B)", "blocks", "median (us)");
-  return "# tuning " + std::string(name(kind)) + " on " + describe(cluster) + '\n' + text.data();
+  return "# tuning " + std::string(name(kind)) + " on " + describe(cluster) + '\n' +
+         format_text("# %10s  %-31s %5s %11s %6s %11s\n", "size (B)", "algorithm", "radix", "segment (B)", "blocks",
+                     "median (us)");
 }
 
 std::string line(CollectiveKind kind, Bytes bytes, const Timed& best) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), "%12lld  %-31s %5s %11lld %6d %11.2f\n", static_cast<long long>(bytes.value),
-                std::string(algorithm_name(kind, best.choice.algorithm)).c_str(), radix_text(kind, best.choice).c_str(),
-                static_cast<long long>(best.choice.segment.value), best.choice.blocks_in_flight, best.seconds * 1e6);
-  return text.data();
+  return format_text("%12lld  %-31s %5s %11lld %6d %11.2f\n", static_cast<long long>(bytes.value),
+                     std::string(algorithm_name(kind, best.choice.algorithm)).c_str(),
+                     radix_text(kind, best.choice).c_str(), static_cast<long long>(best.choice.segment.value),
+                     best.choice.blocks_in_flight, best.seconds * 1e6);
 }
 
 constexpr std::array<std::int64_t, 4> segments = {32 << 10, 63 << 10, 128 << 10, 512 << 10};

@@ -94,7 +94,8 @@ ClusterShape shape_of(const Members& members, const ClusterShape& world) {
 
 /// Draws one of the algorithms that ranks of this shape can run, the MPI library's included.
 std::string draw_algorithm(const ClusterShape& shape, std::uint64_t setting) {
-  const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape));
+  const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape),
+                                                  collectives::SelectedBy::tuning);
   const std::uint64_t drawn = setting % (algorithms.size() + 2);
   if (drawn == algorithms.size()) return "mpi";
   if (drawn == algorithms.size() + 1) return "auto";

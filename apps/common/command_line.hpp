@@ -77,6 +77,21 @@ struct Option {
   std::function<std::string(const OptionValues&)> conflict = {};
 };
 
+/// Returns a row with the members that most rows have.
+inline Option option(std::string name, Domain domain, std::string help, std::string otherwise,
+                     std::function<void(const OptionValue&)> store) {
+  return {.name = std::move(name),
+          .domain = std::move(domain),
+          .help = std::move(help),
+          .otherwise = std::move(otherwise),
+          .store = std::move(store)};
+}
+/// Returns a row whose value may differ between ranks.
+inline Option of_each_rank(Option row) {
+  row.of_each_rank = true;
+  return row;
+}
+
 /// Returns a `store` that assigns the value to `target`, which must outlive the row.
 template <typename Target>
 auto into(Target& target) {

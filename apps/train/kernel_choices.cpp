@@ -31,10 +31,10 @@ std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
 
 /// For GPUs some candidates are compiled when they are measured.
 Phase::Seconds time_limit(const ops::Ops& ops) {
-  return Phase::Seconds(ops.device().queue().is_host() ? nn::ChooseOptions{}.seconds : 60);
+  return Phase::Seconds(ops.device().queue().is_host() ? nn::MeasureOptions{}.seconds : 60);
 }
 
-std::string line_about(const std::string& path, const nn::Chosen& chosen) {
+std::string line_about(const std::string& path, const nn::MeasuredChoices& chosen) {
   char text[160];
   std::snprintf(
       text, sizeof text, ": %zu operators (%d known, %d measured in %.1f s%s), hash ", chosen.choices.size(),
@@ -43,15 +43,17 @@ std::string line_about(const std::string& path, const nn::Chosen& chosen) {
   return "kernels by " + path + text + chosen.choices.hash() + '\n';
 }
 
-nn::Chosen read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads, int ranks) {
+nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads,
+                                     int ranks) {
   const SharedTextFile file(options.kernels);
-  const nn::ChooseOptions choose{.dtype = options.trainer.precision,
-                                 .samples = largest_leaf(options, ranks),
-                                 .synchronized = options.trainer.sync_batch_norm,
-                                 .passes = options.trainer.passes,
-                                 .seconds = time_limit(ops).count()};
+  const nn::MeasureOptions choose{.dtype = options.trainer.precision,
+                                  .samples = largest_leaf(options, ranks),
+                                  .synchronized = options.trainer.sync_batch_norm,
+                                  .passes = options.trainer.passes,
+                                  .seconds = time_limit(ops).count()};
   const std::string conditions = conditions_of(ops, threads, choose.dtype);
-  nn::Chosen chosen = nn::choose_algorithms(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
+  nn::MeasuredChoices chosen =
+      nn::measure_kernels(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
   if (chosen.measured > 0) {
     file.update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
       ops::KernelChoicesByConditions all = parsed(present, options.kernels);
@@ -72,7 +74,7 @@ std::int64_t largest_leaf(const Options& options, int ranks) {
 
 std::string use_kernel_choices(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops,
                                int threads) {
-  nn::Chosen chosen;
+  nn::MeasuredChoices chosen;
   const Phase phase(world.group(), "measuring kernels for '" + options.kernels + "'", Phase::Kind::work,
                     time_limit(ops));
   agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, world.size()); });

@@ -57,7 +57,7 @@ std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& pr
   if (!precision.half) return ops;
   const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
   return ops::make_rounded_ops(std::move(ops), *precision.half,
-                               has_instructions ? ops::Halves::native : ops::Halves::emulated);
+                               has_instructions ? ops::HalfPrecision::native : ops::HalfPrecision::emulated);
 }
 
 std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision, std::chrono::duration<double> deadline) {

@@ -352,8 +352,7 @@ OptionGroup computation_options(Options& o) {
             .help = "disable optimization passes of the step",
             .store =
                 [&o](const OptionValue& value) {
-                  for (const std::string& pass : words_of(std::get<std::string>(value)))
-                    o.trainer.passes.leave_out(pass);
+                  for (const std::string& pass : words_of(std::get<std::string>(value))) o.trainer.passes.disable(pass);
                 }},
            {.name = "threads",
             .domain = Whole{0, 1024, "auto"},

@@ -3,7 +3,7 @@
 # Prints a Markdown page as Doxygen should read it:   page.pl FILE.md
 #   - Headings get the names that GitHub gives them, preceded by the page's, so that links to sections work.
 #   - Code in headings and links is plain text, since Doxygen would show its quotation marks.
-#   - Sources, scripts and tables are no pages of the site, so that only their names are shown.
+#   - Only names are shown of sources, scripts and tables, which are no pages of the site.
 #   - Headings of the front page stay out of the navigation tree, which begins with the guides.
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ open my $in, '<', $file or die "$file: $!";
 while (<$in>) {
   $is_code = !$is_code if /^```/;
   if (!$is_code) {
-    s/\[`?([^]`]+)`?\]\([^):]*(\.(cpp|cu|sh|sbatch|py|csv|def)|Containerfile|measurements|(apps|src|mpi-scripts)\/[^)]*\.hpp)\)/`$1`/g;
+    s/(?<!!)\[`?([^]`]+)`?\]\((?!\w+:|#|[^)#]*\.md[)#])[^)]*\)/`$1`/g;
     s/\]\(([^):#]+\.md)#([^)]*)\)/'](#' . page_name("$folder$1") . "--$2)"/ge;
     s/\]\(#([^)]*)\)/](#$page--$1)/g unless /\]\(#[\w-]*--/;
     s/\[`([^`\]]+)`\]\(/[$1](/g;

@@ -6,7 +6,7 @@
   plots.py --check                    fails, naming the file, where a committed plot is not what would be drawn
   plots.py --reduce TRACE.json HOW    prints the shortest step of a file of `train --trace`, as overlap.csv has it; HOW
                                       says by which command it was made
-The pictures are readable on light and on dark pages.
+The pictures are readable on light and on dark pages. They have a background, because a page may be dark while the system is light.
 """
 import collections
 import csv
@@ -20,9 +20,9 @@ from log_panel import LogPanel, size_text  # noqa: E402  pylint: disable=wrong-i
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEASUREMENTS, PLOTS = ROOT / "docs/measurements", ROOT / "docs/plots"
 STYLE = """<style>
-text { fill: #1f2328; font-family: sans-serif; font-size: 12px }
+.page { fill: #ffffff } text { fill: #1f2328; font-family: sans-serif; font-size: 12px }
 .grid { stroke: #d1d9e0 } .frame { fill: none; stroke: #818b98 } .small { font-size: 11px } .title { font-size: 15px }
-@media (prefers-color-scheme: dark) { text { fill: #f0f6fc } .grid { stroke: #3d444d } }
+@media (prefers-color-scheme: dark) { .page { fill: #0d1117 } text { fill: #f0f6fc } .grid { stroke: #3d444d } }
 </style>"""
 # Middling tones, which stand out from white and from black.
 OURS, OTHER = "#e5484d", "#8b949e"
@@ -40,7 +40,7 @@ def rows(name):
 
 def page(width, height, title, parts):
     head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-            STYLE, f'<text class="title" x="16" y="24">{title}</text>']
+            STYLE, f'<rect class="page" width="{width}" height="{height}"/>', f'<text class="title" x="16" y="24">{title}</text>']
     return "\n".join(head + parts + ["</svg>"]) + "\n"
 
 

@@ -178,6 +178,7 @@ class Cases {
   void unused();
   void divergence();
   void memory();
+  void checkpoints();
   void modules();
 
   ProcessGroup& group_;
@@ -477,6 +478,42 @@ void Cases::memory() {
   });
 }
 
+void Cases::checkpoints() {
+  check("types that neither gradients nor checkpoints have", [&] {
+    Linear complex(LinearOptions(2, 2).bias(false));
+    complex->weight.set_data(torch::ones({2, 2}, torch::kComplexFloat));
+    expect_message(message_of([&] { DistributedDataParallel(group_, complex); }), {"unsupported", "ComplexFloat"});
+    Linear net(LinearOptions(2, 2));
+    net->register_buffer("mask", torch::ones({2}, torch::kBool));
+    DistributedDataParallel model(group_, net);
+    const auto folder = scratch_folder();
+    lockstep::Checkpoint checkpoint(group_, folder);
+    expect_message(message_of([&] { model.add_to(checkpoint); }), {"unsupported", "'mask' is of Bool"});
+    if (rank() == 0) std::filesystem::remove_all(folder);
+  });
+  check("names that a checkpoint has already", [&] {
+    Linear net(LinearOptions(2, 2));
+    DistributedDataParallel model(group_, net);
+    torch::optim::Adam optimizer(net->parameters());
+    const auto folder = scratch_folder();
+    lockstep::Checkpoint checkpoint(group_, folder);
+    model.add_to(checkpoint);
+    expect_message(message_of([&] { model.add_to(checkpoint); }), {"invalid argument", "'weight'"});
+    model.add_to(checkpoint, optimizer);
+    expect_message(message_of([&] { model.add_to(checkpoint, optimizer); }), {"invalid argument", "'optimizer."});
+    if (rank() == 0) std::filesystem::remove_all(folder);
+  });
+  check("SGD with dampening before its first step", [&] {
+    Linear net(LinearOptions(2, 2));
+    DistributedDataParallel model(group_, net);
+    torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9).dampening(0.5));
+    const auto folder = scratch_folder();
+    lockstep::Checkpoint checkpoint(group_, folder);
+    expect_message(message_of([&] { model.add_to(checkpoint, optimizer); }), {"unsupported", "dampening"});
+    if (rank() == 0) std::filesystem::remove_all(folder);
+  });
+}
+
 void Cases::modules() {
   check("parameters and buffers of rank 0 on all ranks, also after steps", [&] {
     torch::manual_seed(100 + rank());
@@ -507,6 +544,11 @@ void Cases::modules() {
     Linear net(LinearOptions(4 + rank(), 1));
     const std::string text = message_of([&] { DistributedDataParallel(group_, net); }, true);
     expect_message(text, {"other parameters or buffers than rank 0's", "build the same module", "rank 1"});
+  });
+  check("options that differ", [&] {
+    Linear net(LinearOptions(4, 1));
+    const DistributedOptions options{.compare_every = 10 + rank()};
+    expect_message(message_of([&] { DistributedDataParallel(group_, net, options); }, true), {"rank 1"});
   });
   check("a frozen parameter, and one that thaws", [&] {
     Linear net(4, 1);
@@ -544,6 +586,7 @@ int Cases::run() {
   unused();
   divergence();
   memory();
+  checkpoints();
   modules();
   return bad_ == 0 ? 0 : 1;
 }

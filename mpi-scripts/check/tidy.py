@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/dev"
-FOLDERS = ("src", "apps", "kernels")
+FOLDERS = ("src", "apps", "kernels", "mpi-scripts")
 NOT_TOGETHER = "-clang-analyzer-*,-bugprone-suspicious-include"
 # What only files say that do not go together.
 CLASHES = ("[clang-diagnostic-error", "[clang-diagnostic-macro-redefined")
@@ -64,7 +64,7 @@ def packs(files_by_target, most=16):
 
 
 def run(source, flags, checks):
-    header_filter = f"^{re.escape(str(ROOT))}/(include|src|apps|kernels)/"
+    header_filter = f"^{re.escape(str(ROOT))}/(include|src|apps|kernels|mpi-scripts)/"
     command = ["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--header-filter={header_filter}",
                *([f"--checks={checks}"] if checks else []), str(source), "--", *flags]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -2,7 +2,7 @@
 #include "base/wrapped.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdarg>
 #include <cstdio>
 
 namespace lockstep {
@@ -30,11 +30,19 @@ std::size_t end_of_line(std::string_view text, std::size_t columns, std::size_t 
 
 }  // namespace
 
-std::string mib_text(Bytes bytes) {
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.1f MiB", static_cast<double>(bytes.value) / (1 << 20));
-  return text.data();
+std::string format_text(const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  std::va_list again;
+  va_copy(again, values);
+  std::string text(static_cast<std::size_t>(std::max(std::vsnprintf(nullptr, 0, format, values), 0)), ' ');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  va_end(values);
+  return text;
 }
+
+std::string mib_text(Bytes bytes) { return format_text("%.1f MiB", static_cast<double>(bytes.value) / (1 << 20)); }
 
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));

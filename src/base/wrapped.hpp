@@ -9,6 +9,9 @@
 
 namespace lockstep {
 
+/// Formats values as printf does.
+[[gnu::format(printf, 1, 2)]] std::string format_text(const char* format, ...);
+
 /// Formats an amount of memory as "12.3 MiB".
 std::string mib_text(Bytes bytes);
 

@@ -11,14 +11,14 @@
 namespace lockstep::ops {
 namespace {
 
-class HostEvent final : public Device::Event {
+class HostEvent final : public DeviceEvent {
  public:
   void record(Queue /*queue*/) override {}
   void hold_back(Queue /*queue*/) const override {}
   [[nodiscard]] bool is_done() const override { return true; }
 };
 
-class HostDevice final : public Device {
+class HostDevice final : public ComputeDevice {
  public:
   [[nodiscard]] std::string_view name() const override { return "cpu"; }
   [[nodiscard]] Queue queue() const override { return Queue::host(); }
@@ -31,12 +31,12 @@ class HostDevice final : public Device {
     if (bytes.value > 0) std::memset(memory, 0, static_cast<std::size_t>(bytes.value));
   }
   [[nodiscard]] bool is_idle(Queue /*queue*/) const override { return true; }
-  [[nodiscard]] std::unique_ptr<Event> new_event() const override { return std::make_unique<HostEvent>(); }
+  [[nodiscard]] std::unique_ptr<DeviceEvent> new_event() const override { return std::make_unique<HostEvent>(); }
 };
 
 }  // namespace
 
-void Device::wait(Queue queue) const {
+void ComputeDevice::wait(Queue queue) const {
   const Clock::time_point begin = Clock::now();
   while (!is_idle(queue)) {
     const std::chrono::duration<double> waited = Clock::now() - begin;
@@ -48,7 +48,7 @@ void Device::wait(Queue queue) const {
   }
 }
 
-const Device& host_device() {
+const ComputeDevice& host_device() {
   static const HostDevice device;
   return device;
 }

@@ -42,11 +42,11 @@ std::vector<std::int64_t> counts_of_vectors(const std::vector<OwnedTensor>& para
 
 class RoundedOps final : public Ops {
  public:
-  RoundedOps(std::unique_ptr<Ops> inner, DType half, Halves by)
+  RoundedOps(std::unique_ptr<Ops> inner, DType half, HalfPrecision by)
       : inner_(std::move(inner)),
         half_(half),
         by_(by),
-        name_(std::string(inner_->name()) + (by == Halves::native ? " in " : " rounded to ") +
+        name_(std::string(inner_->name()) + (by == HalfPrecision::native ? " in " : " rounded to ") +
               std::string(lockstep::name(half))),
         scratch_(std::make_shared<Scratch>()) {}
 
@@ -58,10 +58,10 @@ class RoundedOps final : public Ops {
     return make_rounded_ops(inner_->another(), half_, by_);
   }
   [[nodiscard]] HalfKernels half_kernels(DType half) const override {
-    return by_ == Halves::native && half == half_ ? inner_->half_kernels(half) : HalfKernels{};
+    return by_ == HalfPrecision::native && half == half_ ? inner_->half_kernels(half) : HalfKernels{};
   }
   [[nodiscard]] std::string arithmetic() const override {
-    const std::string native = by_ == Halves::native ? ", native or" : ",";
+    const std::string native = by_ == HalfPrecision::native ? ", native or" : ",";
     return inner_->arithmetic() + native + " rounded to " + std::string(lockstep::name(half_));
   }
 
@@ -73,7 +73,7 @@ class RoundedOps final : public Ops {
   }
 
   [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
-    if (by_ == Halves::native) return {};
+    if (by_ == HalfPrecision::native) return {};
     return inner_->candidates(op, in_float32(inputs));
   }
   void use(const KernelChoices& choices) override { inner_->use(choices); }
@@ -92,14 +92,14 @@ class RoundedOps final : public Ops {
   void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) override {
     inner_->compute_scalars(stage, block, queue);
   }
-  [[nodiscard]] const Device& device() const override { return inner_->device(); }
+  [[nodiscard]] const ComputeDevice& device() const override { return inner_->device(); }
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }
 
  private:
   std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
                                       DType reals) override {
     const bool product = is_product(op);
-    if (by_ == Halves::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
+    if (by_ == HalfPrecision::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
       if (auto kernel = make_native(op, inputs, signature)) return kernel;
     std::unique_ptr<Kernel> inner = inner_->make(op, in_float32(inputs), reals);
     // Gradients of parameters are added in float32, without rounding.
@@ -140,14 +140,14 @@ class RoundedOps final : public Ops {
 
   std::unique_ptr<Ops> inner_;
   DType half_;
-  Halves by_;
+  HalfPrecision by_;
   std::string name_;
   std::shared_ptr<Scratch> scratch_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by) {
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, HalfPrecision by) {
   if (half != DType::float16 && half != DType::bfloat16) {
     throw Error(ErrorCode::invalid_argument,
                 "values cannot be rounded to " + std::string(name(half)) + "; use float16 or bfloat16");
@@ -156,7 +156,7 @@ std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Ha
     throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) +
                                             " operators do not compute in float32, so there is nothing to be rounded");
   }
-  if (by == Halves::native && !inner->half_kernels(half).exist) {
+  if (by == HalfPrecision::native && !inner->half_kernels(half).exist) {
     throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) + " operators have no kernels of " +
                                             std::string(name(half)) + " on this processor; have it emulated");
   }

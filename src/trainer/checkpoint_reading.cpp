@@ -44,7 +44,7 @@ void require_same_tensors(const state::SafetensorsHeader& found, const state::Sa
 }
 
 /// Copies the elements of a chunk that a part wants.
-void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk, const ops::Device& device) {
+void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk, const ops::ComputeDevice& device) {
   const LayoutPart both = common({part.first, part.elements.count}, {{first}, chunk.count});
   if (both.count.value == 0) return;
   const Buffer from = slice(chunk, {both.offset.value - first}, both.count);
@@ -55,7 +55,8 @@ void take_common(const StoredPart& part, std::int64_t first, const Buffer& chunk
 /// Broadcasts the tensors of rank 0's files, and lets each rank take what it wants.
 class TensorLoader {
  public:
-  TensorLoader(ProcessGroup& group, const OpenFiles* files, const CheckpointLayout& layout, const ops::Device& device)
+  TensorLoader(ProcessGroup& group, const OpenFiles* files, const CheckpointLayout& layout,
+               const ops::ComputeDevice& device)
       : group_(group), files_(files), layout_(layout), device_(device) {}
 
   void want(const std::vector<StoredPart>& parts) {
@@ -89,7 +90,7 @@ class TensorLoader {
   ProcessGroup& group_;
   const OpenFiles* files_;
   const CheckpointLayout& layout_;
-  const ops::Device& device_;
+  const ops::ComputeDevice& device_;
   std::map<std::pair<CheckpointFile, int>, std::vector<StoredPart>> wanted_;
   std::vector<std::byte> chunk_;
 };

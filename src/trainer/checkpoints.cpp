@@ -23,7 +23,7 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 
 /// Copies parts into memory of the host that nobody changes.
 struct StagedParts {
-  StagedParts(const std::vector<StoredPart>& from, const ops::Device& device) : parts(from) {
+  StagedParts(const std::vector<StoredPart>& from, const ops::ComputeDevice& device) : parts(from) {
     std::int64_t bytes = 0;
     for (const StoredPart& part : from) bytes += rounded_up(part);
     memory = device.allocate_staging({bytes});

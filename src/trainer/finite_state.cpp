@@ -28,7 +28,7 @@ std::vector<StoredPart> all_parts(const Store& store, const CheckpointLayout& la
 /// Reads elements in memory of the host, to which it copies those of a device.
 class HostCopy {
  public:
-  HostCopy(const ops::Device& device, const std::vector<StoredPart>& parts) : device_(device) {
+  HostCopy(const ops::ComputeDevice& device, const std::vector<StoredPart>& parts) : device_(device) {
     Bytes largest;
     for (const StoredPart& part : parts)
       if (part.elements.kind == MemoryKind::device) largest = std::max(largest, part.elements.bytes());
@@ -42,7 +42,7 @@ class HostCopy {
   }
 
  private:
-  const ops::Device& device_;
+  const ops::ComputeDevice& device_;
   Allocation copy_;
 };
 

@@ -10,7 +10,7 @@ namespace lockstep::trainer {
 /// A device's memory as the host sees it: the memory itself, or a copy where the device has memory of its own.
 class HostView {
  public:
-  HostView(const ops::Device& device, const Buffer& memory) : device_(&device), memory_(memory), view_(memory) {
+  HostView(const ops::ComputeDevice& device, const Buffer& memory) : device_(&device), memory_(memory), view_(memory) {
     if (memory.kind != MemoryKind::device) return;
     copy_ = device.allocate_staging(memory.bytes());
     view_ = copy_.as(memory.dtype);
@@ -29,7 +29,7 @@ class HostView {
     device_->wait(device_->queue());
   }
 
-  const ops::Device* device_;
+  const ops::ComputeDevice* device_;
   Buffer memory_;
   Allocation copy_;
   Buffer view_;

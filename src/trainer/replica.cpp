@@ -250,7 +250,7 @@ auto Replica::or_abort(const Use& use) {
 void Replica::abort(const Error& why) const {
   constexpr std::chrono::seconds most{5};  // a device that has failed may never end its work
   group_->abort(why.message());
-  const ops::Device& device = model_.device();
+  const ops::ComputeDevice& device = model_.device();
   try {
     for (const Clock::time_point end = Clock::now() + most; Clock::now() < end && !device.is_idle(device.queue());)
       group_->progress().poll();

@@ -23,7 +23,7 @@ std::int64_t total_of(std::span<const Count> counts) {
 
 /// Copies between memory of the host and of the device.
 void Store::overwrite(const Buffer& to, const Buffer& from) const {
-  const ops::Device& device = model_->device();
+  const ops::ComputeDevice& device = model_->device();
   device.copy(to.data, from.data, to.bytes(), device.queue());
   device.wait(device.queue());
 }

@@ -127,7 +127,7 @@ void read_as(const state::SafetensorsReader& reader, int tensor, Count first, co
 }  // namespace
 
 LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& path, Store& store, WeightsMatch match) {
-  const ops::Device& device = store.model().device();
+  const ops::ComputeDevice& device = store.model().device();
   std::vector<std::byte> statistics(static_cast<std::size_t>(store.statistics(0).bytes().value));
   const HostView own(device, store.statistics(0));
   if (!statistics.empty()) std::memcpy(statistics.data(), own.buffer().data, statistics.size());

@@ -3,43 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
 
 #include "architecture/house.hpp"
 #include "architecture/literals.hpp"
+#include "architecture/repository.hpp"
 
 namespace lockstep::architecture {
 namespace {
 
-namespace fs = std::filesystem;
-
-const fs::path repository = LOCKSTEP_SOURCE_DIR;
-
-std::string text_of(const fs::path& path) {
-  std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-House documented_house() { return House::parse(text_of(repository / "docs/architecture.md")); }
-
-std::vector<SourceFile> source_files() {
-  std::vector<SourceFile> files;
-  for (const char* root : {"include", "src", "kernels", "apps", "mpi-scripts/bench/peers", "mpi-scripts/bench/smpi"}) {
-    if (!fs::exists(repository / root)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(repository / root)) {
-      const fs::path extension = entry.path().extension();
-      if (extension == ".hpp" || extension == ".cpp" || extension == ".cu" || extension == ".cuh") {
-        files.push_back({entry.path().lexically_relative(repository).string(), text_of(entry.path())});
-      }
-    }
-  }
-  return files;
-}
+House documented_house() { return House::parse(text_of(repository() / "docs/architecture.md")); }
 
 bool is_of_a_program(const SourceFile& file) {
   return file.path.starts_with("apps/") || file.path.starts_with("mpi-scripts/");
@@ -91,7 +66,7 @@ TEST(Architecture, AModelIsOneFileOfLessThanEightyLines) {
 /// The guides promise short programs: all that a loop needs beside gradients, and a libtorch module on MNIST.
 TEST(Architecture, ShortExamplesHaveLessThanSixtyLines) {
   for (const char* path : {"examples/training_extras.cpp", "examples/torch/torch_mnist.cpp"}) {
-    const std::string text = text_of(repository / path);
+    const std::string text = text_of(repository() / path);
     ASSERT_FALSE(text.empty()) << path;
     EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60) << path;
   }

@@ -161,7 +161,8 @@ class Tests:
             return f"there is no test {place}"
         texts = [text.read_text() for file in files for text in [file, *file.parent.glob("*.hpp")]]
         codes = {code.strip() for group in CODE.findall(clause) for code in group.split("|")} - {""}
-        if codes and not any(re.search(rf"\b{code}\b", text) for code in codes for text in texts):
+        words = [rf"\b{code.replace('_', '[_ ]')}\b" for code in codes]
+        if codes and not any(re.search(word, text) for word in words for text in texts):
             return f"the file of {place} never mentions {' or '.join(sorted(codes))}"
         return None
 

@@ -126,6 +126,22 @@ TEST(AdoptedGroup, RefusesNoCommunicator) {
   EXPECT_NE(message.find("MPI_COMM_NULL"), std::string::npos) << message;
 }
 
+TEST(AdoptedGroup, RefusesAnIntercommunicator) {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1) return;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  const bool is_first = world_rank() == 0;
+  MPI_Comm_split(MPI_COMM_WORLD, is_first ? 0 : 1, 0, &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, is_first ? 1 : 0, 7, &between);
+  std::string message;
+  EXPECT_EQ(code_of_adopting(between, LOCKSTEP_MPI_FAMILY, message), ErrorCode::invalid_argument);
+  EXPECT_NE(message.find("intercommunicator"), std::string::npos) << message;
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
+}
+
 /// Returns the error on the ranks of a communicator if one of them arrives only after the others have given up.
 std::string complaint_where_one_is_late(int late, int& peer) {
   // It is never freed, because a barrier on it has begun for which the library no longer waits.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "support/algorithms.hpp"
 #include "support/one_thread.hpp"
 
 namespace lockstep::backends {
@@ -99,10 +100,9 @@ TEST_P(LocalDeadline, APeerThatStopsBeforeItsKthStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalDeadline,
-                         testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling, Algorithm::tree_order, Algorithm::shared_memory,
-                                         Algorithm::hierarchical_ring));
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalDeadline, testing::ValuesIn(testing_support::message_algorithms));
+INSTANTIATE_TEST_SUITE_P(SharedMemory, LocalDeadline,
+                         testing::Values(Algorithm::shared_memory, Algorithm::hierarchical_ring));
 
 TEST(LocalDeadlines, DoNotCountTimeAwayFromPolling) {
   WatchedCluster cluster(Algorithm::ring);

@@ -13,6 +13,7 @@
 #include "backends/contract/contract.hpp"
 #include "comm/progress_thread.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -51,10 +52,7 @@ TEST_P(LocalContract, Holds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
-                         testing::Combine(testing::Values(Algorithm::ring, Algorithm::double_tree,
-                                                          Algorithm::halving_doubling, Algorithm::recursive_doubling,
-                                                          Algorithm::tree_order, Algorithm::shared_memory,
-                                                          Algorithm::hierarchical_tree_order),
+                         testing::Combine(testing::ValuesIn(testing_support::algorithms_of_one_node()),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
 
 class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};
@@ -67,13 +65,11 @@ TEST_P(HierarchicalContract, Holds) {
             [](Communicator& c) { contract::check_all(c); });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    EveryAlgorithm, HierarchicalContract,
-    testing::Combine(testing::Values(Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
-                                     Algorithm::hierarchical_halving_doubling,
-                                     Algorithm::hierarchical_recursive_doubling),
-                     testing::Values(ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 1, 1}}, ClusterShape{{0, 0, 0, 1, 1}},
-                                     ClusterShape{{0, 1, 0, 1, 2}})));
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, HierarchicalContract,
+                         testing::Combine(testing::ValuesIn(testing_support::hierarchical_algorithms()),
+                                          testing::Values(ClusterShape{{0, 0, 0}}, ClusterShape{{0, 0, 1, 1}},
+                                                          ClusterShape{{0, 0, 0, 1, 1}},
+                                                          ClusterShape{{0, 1, 0, 1, 2}})));
 
 INSTANTIATE_TEST_SUITE_P(TreeOrder, HierarchicalContract,
                          testing::Combine(testing::Values(Algorithm::hierarchical_tree_order),

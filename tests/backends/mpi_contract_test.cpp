@@ -6,6 +6,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/mpi_native.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -47,9 +48,7 @@ TEST_P(PlanContract, HoldsOverSockets) {
   world.close();
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract,
-                         testing::Values(Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                         Algorithm::recursive_doubling, Algorithm::tree_order));
+INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, PlanContract, testing::ValuesIn(testing_support::message_algorithms));
 
 /// The communicator's own memory, which the node's ranks access without copies.
 class OwnMemory : public contract::Memory {

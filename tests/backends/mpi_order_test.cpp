@@ -5,6 +5,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/stated_order.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -14,7 +15,7 @@ using collectives::Algorithm;
 TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  for (const Algorithm algorithm : stated_order::all_algorithms)
+  for (const Algorithm algorithm : testing_support::algorithms_of_one_node())
     for (const std::int64_t segment : stated_order::segments) {
       const auto c =
           mpi_plan_on(world.group(), progress,

@@ -15,6 +15,7 @@
 #include "backends/stated_order.hpp"
 #include "kernels/awkward_elements.hpp"
 #include "kernels/convert.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -39,7 +40,7 @@ void check(Algorithm algorithm, int ranks, std::int64_t segment) {
 }
 
 TEST(Order, OfTheSumsIsTheOneThatTheAlgorithmStates) {
-  for (const Algorithm algorithm : stated_order::all_algorithms)
+  for (const Algorithm algorithm : testing_support::algorithms_of_one_node())
     for (int ranks = 1; ranks <= 8; ++ranks)
       for (const std::int64_t segment : stated_order::segments) check(algorithm, ranks, segment);
 }
@@ -138,7 +139,7 @@ TEST(Order, OfTheTreeGivesTheSameBitsInSharedMemoryAndByMessages) {
 TEST(Order, MattersForTheseData) {
   const auto inputs = stated_order::inputs_of(5, 1009);
   const auto canonical = stated_order::bits(stated_order::canonical_sums(inputs));
-  for (const Algorithm algorithm : stated_order::all_algorithms) {
+  for (const Algorithm algorithm : testing_support::algorithms_of_one_node()) {
     const auto sums = stated_order::bits(stated_order::stated_sums(algorithm, 64, inputs));
     EXPECT_EQ(sums == canonical, is_canonical(algorithm)) << name(algorithm);
   }

@@ -12,10 +12,11 @@
 #include "backends/mpi_native.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "backends/stated_order.hpp"
-#include "collectives/algorithms/schedule.hpp"
 #include "collectives/proof/simulator.hpp"
 #include "collectives/proof/timeline.hpp"
+#include "collectives/schedule/schedule.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -215,11 +216,12 @@ TEST(PmpiCounters, SeeTheMpiLibrarysCollectives) {
   world.close();
 }
 
-constexpr Parameter all_reduces[] = {{CollectiveKind::all_reduce, Algorithm::ring},
-                                     {CollectiveKind::all_reduce, Algorithm::double_tree},
-                                     {CollectiveKind::all_reduce, Algorithm::halving_doubling},
-                                     {CollectiveKind::all_reduce, Algorithm::recursive_doubling},
-                                     {CollectiveKind::all_reduce, Algorithm::tree_order}};
+std::vector<Parameter> all_reduces() {
+  std::vector<Parameter> all;
+  for (const Algorithm algorithm : testing_support::message_algorithms)
+    all.push_back({CollectiveKind::all_reduce, algorithm});
+  return all;
+}
 constexpr Parameter others[] = {{CollectiveKind::broadcast}, {CollectiveKind::all_gather}, {CollectiveKind::all_to_all},
                                 {CollectiveKind::gather},    {CollectiveKind::scatter},    {CollectiveKind::barrier}};
 constexpr Parameter other_sums[] = {{CollectiveKind::reduce_scatter}, {CollectiveKind::reduce}};
@@ -231,10 +233,10 @@ std::string parameter_name(const testing::TestParamInfo<Parameter>& info) {
   return text;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanOnTheWire, testing::ValuesIn(all_reduces), parameter_name);
+INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanOnTheWire, testing::ValuesIn(all_reduces()), parameter_name);
 INSTANTIATE_TEST_SUITE_P(Others, MpiPlanOnTheWire, testing::ValuesIn(others), parameter_name);
 INSTANTIATE_TEST_SUITE_P(OtherSums, MpiPlanOnTheWire, testing::ValuesIn(other_sums), parameter_name);
-INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanSums, testing::ValuesIn(all_reduces), parameter_name);
+INSTANTIATE_TEST_SUITE_P(AllReduce, MpiPlanSums, testing::ValuesIn(all_reduces()), parameter_name);
 INSTANTIATE_TEST_SUITE_P(OtherSums, MpiPlanSums, testing::ValuesIn(other_sums), parameter_name);
 
 }  // namespace

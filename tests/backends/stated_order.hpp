@@ -16,19 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "collectives/algorithms/schedule.hpp"
 #include "collectives/plan/expression.hpp"
+#include "collectives/schedule/schedule.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::stated_order {
-
-inline constexpr collectives::Algorithm all_algorithms[] = {collectives::Algorithm::ring,
-                                                            collectives::Algorithm::double_tree,
-                                                            collectives::Algorithm::halving_doubling,
-                                                            collectives::Algorithm::recursive_doubling,
-                                                            collectives::Algorithm::tree_order,
-                                                            collectives::Algorithm::shared_memory,
-                                                            collectives::Algorithm::hierarchical_tree_order};
 
 inline constexpr std::int64_t segments[] = {7, 64, 4096};  // unit: elements
 inline std::vector<std::int64_t> counts(int ranks) { return {1, ranks, ranks + 1, 97, 1009, 5003}; }

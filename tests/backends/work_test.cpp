@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 #include "support/one_thread.hpp"
 
 namespace lockstep::backends {
@@ -125,6 +126,35 @@ TEST(Work, IsNotDroppedInSilenceByAnAssignment) {
   theirs.wait();
   last.wait();
   EXPECT_EQ(pair.values[0], 6);
+}
+
+TEST(FailedOperation, IsThrownByEveryCallThatWaitsForIt) {
+  Pair pair;
+  const Buffer buffer{pair.values.data(), {1}, DType::float32};
+  Work work = pair.submit(0);
+  Prepared prepared = pair.ranks[0].prepare_all_reduce(buffer, buffer, ReduceOp::sum);
+  prepared.start();
+  pair.ranks[1].abort("the loss is not a number");
+  const auto expect_failure = [](const auto& call) {
+    expect_error(call, ErrorCode::transport, {"the loss is not a number"});
+  };
+  expect_failure([&] { work.wait(); });
+  expect_failure([&] { (void)work.wait(seconds(1)); });
+  expect_failure([&] { work.order_before(Queue::host()); });
+  expect_failure([&] { prepared.wait(); });
+  expect_failure([&] { (void)prepared.wait(seconds(1)); });
+  expect_failure([&] { prepared.order_before(Queue::host()); });
+  expect_failure([&] { prepared.start(); });
+  expect_failure([&] { (void)pair.ranks[0].barrier(); });
+  expect_failure([&] { pair.ranks[0].send_recv(buffer, Rank{1}, buffer, Rank{1}); });
+  expect_failure([&] { pair.ranks[0].close(); });
+}
+
+TEST(FailedOperation, OfAMessageIsThrownByTheCallThatWaitsForBoth) {
+  Pair pair;
+  const Buffer buffer{pair.values.data(), {1}, DType::float32};
+  const auto exchange = [&] { pair.ranks[0].send_recv(buffer, std::nullopt, buffer, Rank{1}); };
+  expect_error(exchange, ErrorCode::timeout);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_P(AllReduce, TakesNoneOrSeveralLeavesFromARank) {
 
 TEST_P(AllReduce, GivesTheNeutralElementWhereNobodyBringsAnything) { prove({.count = {10}, .leaves = {0, 0, 0}}, 3); }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, AllReduce, testing::ValuesIn(all_algorithms), test_name);
+INSTANTIATE_TEST_SUITE_P(Algorithms, AllReduce, testing::ValuesIn(message_algorithms), test_name);
 
 /// Returns the order of addition of one element as text.
 std::string order(Algorithm algorithm, int ranks, std::int64_t element = 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms/schedule.hpp"
 #include "collectives/plan/plan.hpp"
+#include "collectives/schedule/schedule.hpp"
 
 namespace lockstep::collectives {
 namespace {

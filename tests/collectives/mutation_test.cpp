@@ -65,7 +65,7 @@ void add_shared(int ranks, std::vector<Subject>& all) {
 std::vector<Subject> subjects() {
   std::vector<Subject> all;
   for (const int ranks : {2, 3, 4, 5, 6, 7, 8, 11}) {
-    for (const Algorithm algorithm : all_algorithms)
+    for (const Algorithm algorithm : message_algorithms)
       for (const std::int64_t count : {ranks - 1, 2 * ranks + 1}) {
         all.push_back({{.count = {count}, .in_place = true}, ranks, algorithm});
         std::vector<int> leaves(static_cast<std::size_t>(ranks), 1);

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms/by_messages.hpp"
-#include "collectives/choice/cost.hpp"
+#include "collectives/algorithms/operations.hpp"
+#include "collectives/choice/prices.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
@@ -112,7 +112,9 @@ Plan succession(Rank me, int ranks, Count count, int operations, int areas) {
   const Range own{Memory::output, 0, count.value};
   for (int k = 0; k < operations; ++k) {
     const std::int64_t area = k % areas * count.value;
-    for (Step step : pull_all_reduce(me, ranks, count, {.in_place = true}).steps) {
+    for (Step step :
+         pull_all_reduce(me, {.ranks = ranks, .count = count, .own = {.in_place = true}}, Algorithm::shared_memory)
+             .steps) {
       if (auto* copy = std::get_if<Copy>(&step)) *copy = {{Memory::staging, area, count.value}, own};
       if (auto* combine = std::get_if<Combine>(&step))
         for (NodeRange& from : combine->from) {
@@ -143,9 +145,7 @@ TEST(PullAllReduce, NeedsTwoStagingAreasInSuccessionAndNoMore) {
 }
 
 TEST(HierarchicalAllReduce, IsRightOnEqualAndUnequalNodes) {
-  for (const Algorithm algorithm :
-       {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree, Algorithm::hierarchical_halving_doubling,
-        Algorithm::hierarchical_recursive_doubling})
+  for (const Algorithm algorithm : testing_support::hierarchical_algorithms())
     for (const Reaches& reach : by_slices)
       for (const ClusterShape& shape : equal_and_unequal_nodes())
         for (const std::int64_t count : counts_for(shape.ranks()))

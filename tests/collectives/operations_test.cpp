@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collectives/algorithms/operations.hpp"
+
 #include <gtest/gtest.h>
 
-#include "collectives/algorithms/by_messages.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 
@@ -68,9 +69,9 @@ TEST(RingReduceScatter, TakesNoneOrSeveralLeavesFromARank) {
 }
 
 TEST(RingReduceScatter, KeepsScratchToTwoParts) {
-  EXPECT_EQ(ring_reduce_scatter({0}, 2, {100}).scratch, Count{0});
-  EXPECT_EQ(ring_reduce_scatter({0}, 8, {100}).scratch, Count{200});
-  EXPECT_EQ(ring_reduce_scatter({0}, 8, {100}, {.leaves = 0}).scratch, Count{200});
+  EXPECT_EQ(ring_reduce_scatter({0}, {.ranks = 2, .count = {100}}).scratch, Count{0});
+  EXPECT_EQ(ring_reduce_scatter({0}, {.ranks = 8, .count = {100}}).scratch, Count{200});
+  EXPECT_EQ(ring_reduce_scatter({0}, {.ranks = 8, .count = {100}, .own = {.leaves = 0}}).scratch, Count{200});
 }
 
 /// Proves a reduce and compares its order of addition with the documented one.
@@ -126,9 +127,9 @@ TEST(BinomialReduce, AddsFromTheRootOn) {
 }
 
 TEST(BinomialReduce, NeedsScratchOnlyBetweenTheRootAndTheLeavesOfTheTree) {
-  EXPECT_EQ(binomial_reduce({0}, 8, {100}, {0}).scratch, Count{0});
-  EXPECT_EQ(binomial_reduce({4}, 8, {100}, {0}).scratch, Count{100});
-  EXPECT_EQ(binomial_reduce({7}, 8, {100}, {0}).scratch, Count{0});
+  EXPECT_EQ(binomial_reduce({0}, {.ranks = 8, .count = {100}}).scratch, Count{0});
+  EXPECT_EQ(binomial_reduce({4}, {.ranks = 8, .count = {100}}).scratch, Count{100});
+  EXPECT_EQ(binomial_reduce({7}, {.ranks = 8, .count = {100}}).scratch, Count{0});
 }
 
 TEST(BinomialReduce, WritingToAnOutputAwayFromTheRootIsAFault) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "collectives/choice/cost.hpp"
+#include "collectives/algorithms/operations.hpp"
+#include "collectives/choice/prices.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 
@@ -29,6 +30,17 @@ TEST(Price, OfDividingAllReducesIsTheFormula) {
       const double formula = all_reduce_seconds(algorithm, ranks, {count * element_bytes}, alike(rates));
       EXPECT_NEAR(all_reduce_price(algorithm, ranks, count), formula, tolerance(formula))
           << name(algorithm) << ", " << ranks << " ranks";
+    }
+}
+
+/// Some formulas are exact, others bounds or estimates; the tests above and below say which.
+TEST(Price, OfEveryAllReduceIsAboutTheFormula) {
+  for (const Algorithm algorithm : message_algorithms)
+    for (int ranks = 1; ranks <= 64; ++ranks) {
+      const double formula = all_reduce_seconds(algorithm, ranks, {64 * 64 * ranks * element_bytes}, alike(rates));
+      const double price = all_reduce_price(algorithm, ranks, 64 * 64 * ranks);
+      EXPECT_GE(price, 0.4 * formula) << name(algorithm) << ", " << ranks << " ranks";
+      EXPECT_LE(price, 1.1 * formula) << name(algorithm) << ", " << ranks << " ranks";
     }
 }
 
@@ -67,7 +79,7 @@ TEST(Price, OfOtherAllReducesIsBoundedByTheNextDividingOne) {
 TEST(Price, OfTheDoubleTreeIsWithinItsBound) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : {2, 64, 100000}) {
-      const double bound = double_tree_all_reduce_seconds(ranks, {count * element_bytes}, rates);
+      const double bound = all_reduce_seconds(Algorithm::double_tree, ranks, {count * element_bytes}, alike(rates));
       const double price = all_reduce_price(Algorithm::double_tree, ranks, count);
       EXPECT_LE(price, bound + tolerance(bound)) << ranks << " ranks";
       EXPECT_GE(price, 0.4 * bound) << ranks << " ranks";
@@ -77,7 +89,7 @@ TEST(Price, OfTheDoubleTreeIsWithinItsBound) {
 TEST(Price, OfTheTreeOrderIsTheFormulaForPowersOfTwo) {
   for (int ranks = 1; ranks <= 1024; ranks *= 2) {
     const std::int64_t count = 4 * ranks;
-    const double formula = tree_order_all_reduce_seconds(ranks, {count * element_bytes}, alike(rates));
+    const double formula = all_reduce_seconds(Algorithm::tree_order, ranks, {count * element_bytes}, alike(rates));
     EXPECT_NEAR(all_reduce_price(Algorithm::tree_order, ranks, count), formula, tolerance(formula)) << ranks;
   }
 }
@@ -86,7 +98,7 @@ TEST(Price, OfTheTreeOrderIsNearItsEstimate) {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (const std::int64_t count : {1, 64, 64 * ranks, 64 * 1009}) {
       const std::int64_t rounded = (count + 63) / 64 * 64;  // a multiple of every power of two here
-      const double estimate = tree_order_all_reduce_seconds(ranks, {rounded * element_bytes}, alike(rates));
+      const double estimate = all_reduce_seconds(Algorithm::tree_order, ranks, {rounded * element_bytes}, alike(rates));
       const double price = all_reduce_price(Algorithm::tree_order, ranks, count);
       EXPECT_LE(price, 1.1 * estimate) << ranks << " ranks, " << count << " elements";
       if (count >= 64) {
@@ -115,7 +127,7 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
       const double rooted = binomial_gather_seconds(ranks, bytes, rates);
       EXPECT_NEAR(simulated({.kind = kind, .count = count, .root = {ranks / 3}}, ranks), rooted, tolerance(rooted));
     }
-    EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks), dissemination_barrier_seconds(ranks, rates));
+    EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks), dissemination_barrier_seconds(ranks, {0}, rates));
   }
 }
 

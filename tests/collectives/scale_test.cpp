@@ -2,12 +2,16 @@
 // Compares the cost model and its formulas with the simulator, for many ranks.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <iostream>
 #include <limits>
+#include <map>
 #include <span>
+#include <sstream>
 #include <string>
 
-#include "collectives/choice/cost.hpp"
+#include "collectives/choice/prices.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/proof/timeline.hpp"
@@ -77,7 +81,7 @@ TEST(PriceAtScale, OfDividingAllReducesIsTheFormula) {
 TEST(PriceAtScale, OfADividingRingIsTheFormula) {
   for (const int ranks : {100, 257, 1024}) {
     const std::int64_t count = 2 * ranks;
-    const double formula = ring_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
+    const double formula = all_reduce_seconds(Algorithm::ring, ranks, {count * bytes_of_element}, alike(scale_rates));
     const double price = run(all_reduce_plans(Algorithm::ring, ranks, count), bytes_of_element, equal_links).seconds;
     EXPECT_NEAR(price, formula, scale_tolerance(formula)) << ranks << " ranks";
   }
@@ -86,7 +90,8 @@ TEST(PriceAtScale, OfADividingRingIsTheFormula) {
 TEST(PriceAtScale, OfTheDoubleTreeIsWithinItsBound) {
   for (const int ranks : {100, 128, 257, 512, 1000, 1024})
     for (const std::int64_t count : {2, 100000}) {
-      const double bound = double_tree_all_reduce_seconds(ranks, {count * bytes_of_element}, scale_rates);
+      const double bound =
+          all_reduce_seconds(Algorithm::double_tree, ranks, {count * bytes_of_element}, alike(scale_rates));
       const double price =
           run(all_reduce_plans(Algorithm::double_tree, ranks, count), bytes_of_element, equal_links).seconds;
       EXPECT_LE(price, bound + scale_tolerance(bound)) << ranks << " ranks";
@@ -235,6 +240,44 @@ TEST(PriceOnNodes, OfRingsAndTreesIsBounded) {
     expect_near(Algorithm::double_tree, no_radix, nodes, 0.2, 1);
     expect_near(Algorithm::hierarchical_double_tree, no_radix, nodes, 0.4, 1);
   }
+}
+
+/// Calls visit(cluster, blocks in flight, bytes) for many cases.
+template <typename Visit>
+void for_each_case(const Visit& visit) {
+  for (const EqualNodes nodes :
+       {EqualNodes{1, 6}, {2, 1}, {3, 1}, {6, 1}, {16, 1}, {24, 1}, {256, 1}, {8, 8}, {12, 6}, {125, 6}})
+    for (const int in_flight : {4, SelectionTable::max_blocks_in_flight})
+      for (std::int64_t bytes = 4; bytes <= 256 << 20; bytes *= 4) visit(nodes, in_flight, Bytes{bytes});
+}
+
+/// An algorithm earns its row: on some cluster, at some size, it is the fastest by messages, by the cost model. The
+/// test prints where it gains most, and the next best there.
+TEST(PriceOnNodes, MakesEachAlgorithmForSpeedTheFastestSomewhere) {
+  struct Win {
+    double gain = 1;  ///< seconds of the next best divided by its own
+    std::string where;
+  };
+  std::map<Algorithm, Win> wins;
+  for_each_case([&](const EqualNodes& nodes, int in_flight, Bytes bytes) {
+    Selection selection = on(shape_of(nodes), default_prices().messages);
+    selection.shared_memory = false;
+    selection.untuned.blocks_in_flight = in_flight;
+    const auto ranked = priced_candidates(selection, CollectiveKind::all_reduce, bytes, SelectedBy::tuning);
+    const PricedChoice& best = ranked.front();
+    const auto next = std::find_if(ranked.begin(), ranked.end(),
+                                   [&](const PricedChoice& p) { return p.choice.algorithm != best.choice.algorithm; });
+    Win& win = wins[best.choice.algorithm];
+    if (next->predicted_seconds <= win.gain * best.predicted_seconds) return;
+    std::ostringstream where;
+    where << name(best.choice.algorithm) << ": " << nodes.nodes << " nodes of " << nodes.ranks_per_node << ", "
+          << bytes.value << " bytes, " << in_flight << " blocks in flight: " << best.predicted_seconds * 1e6 << " us; "
+          << name(next->choice.algorithm) << ' ' << next->predicted_seconds * 1e6 << " us";
+    win = {next->predicted_seconds / best.predicted_seconds, where.str()};
+  });
+  for (const auto& [algorithm, win] : wins) std::cout << win.where << '\n';
+  for (const Algorithm algorithm : message_algorithms)
+    EXPECT_EQ(wins[algorithm].gain > 1, row_of(algorithm).selected_by != SelectedBy::name) << name(algorithm);
 }
 
 /// This is the purpose of the model: its fastest algorithm is close to the fastest in the simulation.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/schedule.hpp"
+#include "collectives/schedule/schedule.hpp"
 
 #include <gtest/gtest.h>
 
@@ -196,7 +196,7 @@ TEST(Schedule, EmptyBufferHasNoBlockAndABarrierOne) {
 
 TEST(Schedule, UnlimitedSegmentMeansOneBlock) {
   constexpr Count unlimited{std::numeric_limits<std::int64_t>::max()};
-  for (const Algorithm algorithm : all_algorithms)
+  for (const Algorithm algorithm : message_algorithms)
     EXPECT_EQ(make_schedule({0}, {.ranks = 8, .count = {1 << 30}}, algorithm, unlimited).size(), 1);
 }
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "collectives/choice/cost.hpp"
+#include "collectives/choice/prices.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -297,6 +297,24 @@ TEST(Candidates, ShareMemoryWithinANodeAndInAHierarchyOfThem) {
   EXPECT_THROW(require_applicable(Algorithm::shared_memory, eight_on_two), Error);
 }
 
+/// What users get by default changes only if a row says so. A tuning table may name any algorithm.
+TEST(Candidates, AreThoseWhoseRowPermitsIt) {
+  const Selection selection{.shape = one_on_each(6)};
+  for (const Algorithm algorithm : message_algorithms) {
+    const auto is_among = [&](SelectedBy by) {
+      const auto priced = priced_candidates(selection, CollectiveKind::all_reduce, {1 << 16}, by);
+      return std::any_of(priced.begin(), priced.end(),
+                         [&](const PricedChoice& p) { return p.choice.algorithm == algorithm; });
+    };
+    const SelectedBy permitted = row_of(algorithm).selected_by;
+    EXPECT_EQ(is_among(SelectedBy::cost_model), permitted == SelectedBy::cost_model) << name(algorithm);
+    EXPECT_EQ(is_among(SelectedBy::tuning), permitted != SelectedBy::name) << name(algorithm);
+    Selection tuned = selection;
+    tuned.table.add({.shape = tuned.shape, .choice = {.algorithm = algorithm}});
+    EXPECT_EQ(choose(tuned, CollectiveKind::all_reduce, {1 << 16}).choice.algorithm, algorithm);
+  }
+}
+
 TEST(Choose, IsAnsweredForEveryOperation) {
   for (const CollectiveKind kind :
        {CollectiveKind::broadcast, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::reduce,
@@ -325,7 +343,7 @@ Selection priced(const ShapeSummary& shape, const Prices& prices) { return {.sha
 
 TEST(Prediction, OfOneBlockIsTheClosedFormula) {
   constexpr Prices prices{.messages = {.local = {5, 0.25}, .remote = {7, 0.5}, .gamma_seconds_per_byte = 0.125}};
-  for (const Algorithm algorithm : all_algorithms) {
+  for (const Algorithm algorithm : message_algorithms) {
     const Choice whole{algorithm, {1 << 20}, 2};
     const auto predicted = [&](const ShapeSummary& shape) {
       return predicted_seconds(whole, CollectiveKind::all_reduce, {1 << 16}, priced(shape, prices));
@@ -367,7 +385,7 @@ TEST(SelectionOn, SeesWhetherRanksAreNumberedNodeByNode) {
 TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
   const Bytes bytes{64 << 20};
   const Selection sixteen{.shape = on_one_node(16)};
-  for (const Algorithm algorithm : all_algorithms) {
+  for (const Algorithm algorithm : message_algorithms) {
     double before = std::numeric_limits<double>::infinity();
     for (const int in_flight : {1, 2, 4, 8, 1000}) {
       const Choice choice{algorithm, {1 << 15}, in_flight};
@@ -381,7 +399,7 @@ TEST(Prediction, MoreBlocksInFlightHideLatencyButNotBytes) {
 }
 
 TEST(Prediction, OfAnEmptyBufferOrOneRankIsFinite) {
-  for (const Algorithm algorithm : all_algorithms) {
+  for (const Algorithm algorithm : message_algorithms) {
     const Choice choice{algorithm};
     EXPECT_EQ(predicted_seconds(choice, CollectiveKind::all_reduce, {1 << 30}, {.shape = on_one_node(1)}), 0);
     EXPECT_GT(predicted_seconds(choice, CollectiveKind::all_reduce, {0}, {.shape = two_on_one}), 0);

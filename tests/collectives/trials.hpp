@@ -7,16 +7,18 @@
 #include <cstddef>
 #include <ostream>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "collectives/algorithms/schedule.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/proof/simulator.hpp"
+#include "collectives/schedule/schedule.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::collectives {
 
-inline constexpr std::array all_algorithms{Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                           Algorithm::recursive_doubling, Algorithm::tree_order};
+using testing_support::message_algorithms;
 
 /// How others reach the data of each rank; the list repeats.
 using Reaches = std::vector<Reach>;
@@ -104,6 +106,11 @@ inline std::vector<int> ranks_for(const Reaches& reaches, int most) {
   for (int n = 1; n <= most; ++n)
     if (all || n <= 24 || (n >= 31 && n <= 33) || n >= 63) ranks.push_back(n);
   return ranks;
+}
+
+/// Returns the closed formula of an all-reduce by messages.
+inline double all_reduce_seconds(Algorithm algorithm, int ranks, Bytes buffer, const Links& links, int radix = 2) {
+  return row_of(algorithm).seconds(ranks, buffer, links, radix);
 }
 
 inline testing::AssertionResult is_right(const Simulation& simulation) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -99,6 +100,16 @@ TEST(Datasets, ANameIsTakenOnce) {
         ErrorCode::invalid_argument,
         {"there is a data set '" + std::string(name) + "' already; give yours another name"});
   EXPECT_EQ(datasets.names().size(), 9U);
+}
+
+TEST(Datasets, WhatALoaderThrowsIsThrown) {
+  Datasets datasets;
+  datasets.add({"failing", [](const DatasetOptions&) -> DatasetPair { throw Error(ErrorCode::device, "no camera"); }});
+  datasets.add({"foreign", [](const DatasetOptions&) -> DatasetPair { throw std::out_of_range("not lockstep's"); }});
+  expect_error([&] { (void)datasets.load("failing"); }, ErrorCode::device, {"no camera"});
+  EXPECT_THROW((void)datasets.load("foreign"), std::out_of_range);
+  expect_error([&] { (void)datasets.directory("mnits"); }, ErrorCode::invalid_argument,
+               {"'mnits'", "did you mean 'mnist'", "cifar10"});
 }
 
 TEST(Datasets, OneThatCannotBeLoadedIsRefused) {

@@ -6,6 +6,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/images.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::data {
 namespace {
@@ -30,7 +31,8 @@ TEST(Normalization, ConstantChannelIsOnlyCenterd) {
 }
 
 TEST(Normalization, RefusesToMeasureNothing) {
-  EXPECT_THROW((void)measure_normalization({.name = "none", .shape = {1, 2, 2}, .classes = 1}), Error);
+  const Images none{.name = "none", .shape = {1, 2, 2}, .classes = 1};
+  EXPECT_EQ(code_of([&] { (void)measure_normalization(none); }), ErrorCode::invalid_argument);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <span>
 #include <string>
@@ -269,6 +270,28 @@ TEST_P(PrefetcherTest, AnErrorComesInItsPlaceAndGoesWithTheEpoch) {
       }
     }
   }
+}
+
+TEST_P(PrefetcherTest, ThrowsWhatTheAllocationOfItsMemoryThrows) {
+  bool is_full = false;
+  const DistributedSampler of_shards(
+      {.samples = {samples}, .batch = {batch}, .rank = {0}, .ranks = 2, .seed = 3, .shards = 8});
+  PrefetchOptions limited = options();
+  limited.allocate = [&is_full](Bytes bytes) {
+    if (is_full) throw Error(ErrorCode::out_of_memory, "no room for a batch");
+    return allocate_host(bytes);
+  };
+  const auto make_limited = [&] { return Prefetcher(dataset_, DType::float32, of_shards, limited); };
+  Prefetcher prefetcher = make_limited();
+  is_full = true;
+  expect_error([&] { (void)make_limited(); }, ErrorCode::out_of_memory, {"no room for a batch"});
+  expect_error(
+      [&] {
+        prefetcher.move_shards(LeafShares(std::vector<int>{7, 1}));
+      },
+      ErrorCode::out_of_memory, {"no room for a batch"});
+  limited.allocate = [](Bytes) -> Allocation { throw std::bad_alloc(); };
+  EXPECT_THROW((void)make_limited(), std::bad_alloc);
 }
 
 TEST_P(PrefetcherTest, MayBeDestroyedAtAnyTime) {

@@ -188,6 +188,12 @@ TEST(DistributedSampler, EveryPlaceIsAsLikelyForASample) {
     for (const int count : row) EXPECT_NEAR(count, epochs / 6, 150);  // five standard deviations
 }
 
+TEST(DistributedSampler, RefusesShardsOfAnotherNumberOrOfOtherRanks) {
+  DistributedSampler sampler({.samples = {9}, .batch = {8}, .rank = {1}, .ranks = 2, .shards = 8});
+  for (const LeafShares& shards : {LeafShares(7), LeafShares(0), LeafShares(std::vector<int>{2, 2, 4})})
+    EXPECT_EQ(code_of([&] { sampler.move_shards(shards); }), ErrorCode::invalid_argument);
+}
+
 TEST(DistributedSampler, RefusesWhatCannotBe) {
   EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {0}, .batch = {1}}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {0}}); }), ErrorCode::invalid_argument);

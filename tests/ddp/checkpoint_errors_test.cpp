@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -112,6 +113,14 @@ TEST(CheckpointErrors, OfRestoring) {
     const auto file = folder / "run" / "checkpoints/step-00000001/model.safetensors";
     on_rank_zero(group, [&] { std::ofstream(file, std::ios::app) << "x"; });
     expect_error_on_every_rank([&] { (void)checkpoint.restore("last"); }, ErrorCode::corrupt, {file.string()});
+    const auto state = folder / "run" / "checkpoints/step-00000001/state.json";
+    on_rank_zero(group, [&] {
+      std::stringstream text;
+      text << std::ifstream(state).rdbuf();
+      std::string other = text.str();
+      std::ofstream(state) << other.replace(other.find("\"version\": 2"), 12, "\"version\": 1");
+    });
+    expect_error_on_every_rank([&] { (void)checkpoint.restore(); }, ErrorCode::unsupported, {state.string()});
   });
 }
 

@@ -72,11 +72,33 @@ TEST(DataParallelErrors, OfOptionsThatCannotBe) {
 }
 
 TEST(DataParallelErrors, OfMemoryThatIsNotThere) {
-  std::vector<ProcessGroup> alone = ProcessGroup::of_threads(1);
-  Layout huge;
-  huge.add("weight", {std::int64_t{1} << 57});
-  EXPECT_THROW(DataParallel(alone.front(), huge, DType::float32), std::bad_alloc);
-  alone.front().close();
+  on_every_rank([](ProcessGroup& group) {
+    Layout huge;
+    huge.add("weight", {std::int64_t{1} << 55});
+    const auto make = [&] { DataParallel(group, huge, DType::float32); };
+    if (group.host() == "this process" || group.size() == 1) {
+      EXPECT_THROW(make(), std::bad_alloc);
+    } else {
+      expect_error(make, ErrorCode::unsupported);
+    }
+  });
+}
+
+TEST(DataParallelErrors, OfAnotherGroup) {
+  on_every_rank([](ProcessGroup& group) {
+    if (group.size() == 1) return;
+    const int rank = group.rank().value;
+    auto rounded = group.split(0, rank, {.compress = backends::WireFormat::bfloat16});
+    auto in_tree_order = group.split(0, rank, {.algorithm = "tree-order"});
+    DataParallel of_shards(*in_tree_order, layout(), DType::float32, {.shards = group.size(), .allow_unused = true});
+    expect_error([&] { of_shards.rebind(*rounded); }, ErrorCode::unsupported, {"shards"});
+    DataParallel model(*in_tree_order, layout(), DType::float32, {.bucket = {1}});
+    DataParallel other(group, layout(), DType::float32, {.bucket = {4096}});
+    const bool is_odd = rank == group.size() - 1;
+    expect_last_rank_named(group, ErrorCode::mismatch, [&] { (is_odd ? other : model).rebind(group); });
+    in_tree_order->close();
+    rounded->close();
+  });
 }
 
 TEST(DataParallelErrors, OfTheProgramsTensors) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that make a group with other options than the others are named on every rank.
+// Ranks that make a group with other options than the others are named on every rank; a World with a group in use
+// stays.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -29,6 +30,19 @@ TEST_F(OddOptions, AreNamedWhereAGroupIsMade) {
   expect_named({.algorithm = "ring"}, {.algorithm = "tree"}, {"ring", "tree"});
   expect_named({.check = false}, {.check = true}, {"check"});
   expect_named({}, {.compress = backends::WireFormat::bfloat16}, {"bf16"});
+}
+
+TEST(WorldErrors, OfClosingWhileAnOperationOfAGroupIsUnderWay) {
+  World world;
+  ProcessGroup group(world);
+  int number = 0;
+  const int sent = 7;
+  Work work = group.communicator().recv(number, group.rank());
+  expect_error([&] { world.close(); }, ErrorCode::invalid_argument, {"under way"});
+  group.communicator().send(sent, group.rank()).wait();
+  work.wait();
+  EXPECT_EQ(number, 7);
+  world.close();
 }
 
 }  // namespace

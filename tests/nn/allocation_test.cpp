@@ -110,8 +110,8 @@ TEST(Allocation, NothingInStepsOfKernelsThatStoreBFloat16) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   for (const char* name : {"lenet", "resnet20"})
-    expect_no_allocation<float>(name,
-                                ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native));
+    expect_no_allocation<float>(
+        name, ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native));
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ constexpr ContestRules short_rules{.rounds = 3, .least_rounds = 1};
 
 TEST(ChooseAlgorithms, MeasuresEachOperatorOnceForItsBatch) {
   const auto ops = ops::make_onednn_ops(1);
-  const ChooseOptions options{.samples = 4, .rules = short_rules};
-  const Chosen first = choose_algorithms(small_lenet(), *ops, options, {});
+  const MeasureOptions options{.samples = 4, .rules = short_rules};
+  const MeasuredChoices first = measure_kernels(small_lenet(), *ops, options, {});
   if (first.measured == 0) LOCKSTEP_SKIP(winograd) << "oneDNN has none for this processor";
   EXPECT_EQ(first.measured, 1) << "the second convolution; the first one has one channel";
   EXPECT_EQ(first.choices.size(), 1U);
@@ -85,14 +85,14 @@ TEST(ChooseAlgorithms, MeasuresEachOperatorOnceForItsBatch) {
   EXPECT_GT(first.seconds, 0);
   EXPECT_TRUE(ops->choices().empty()) << "it was only measured";
 
-  const Chosen again = choose_algorithms(small_lenet(), *ops, options, first.choices);
+  const MeasuredChoices again = measure_kernels(small_lenet(), *ops, options, first.choices);
   EXPECT_EQ(again.choices, first.choices);
   EXPECT_EQ(again.known, 1);
   EXPECT_EQ(again.measured, 0);
 
-  ChooseOptions other_batch = options;
+  MeasureOptions other_batch = options;
   other_batch.samples = 5;
-  const Chosen other = choose_algorithms(small_lenet(), *ops, other_batch, first.choices);
+  const MeasuredChoices other = measure_kernels(small_lenet(), *ops, other_batch, first.choices);
   EXPECT_EQ(other.measured, 1);
   EXPECT_EQ(other.choices.text().substr(0, 2), "5 ") << "what was found for others is left out";
 }
@@ -102,7 +102,7 @@ TEST(ChooseAlgorithms, LeavesToTheRuleWhatThereIsNoTimeFor) {
   ops::KernelChoices used;
   used.set("something", 1, {"onednn", "direct", "direct", "direct"});
   ops->use(used);
-  const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .seconds = 0}, {});
+  const MeasuredChoices chosen = measure_kernels(small_lenet(), *ops, {.samples = 4, .seconds = 0}, {});
   EXPECT_TRUE(chosen.choices.empty());
   EXPECT_EQ(chosen.measured, 0);
   EXPECT_EQ(ops->choices(), used);
@@ -112,7 +112,7 @@ TEST(ChooseAlgorithms, HasNothingToDoWhereThereIsOneWay) {
   const auto exact = ops::make_onednn_ops(1, true);
   const auto reference = ops::make_reference_ops();
   for (ops::Ops* ops : {exact.get(), reference.get()}) {
-    const Chosen chosen = choose_algorithms(small_lenet(), *ops, {.samples = 4, .rules = short_rules}, {});
+    const MeasuredChoices chosen = measure_kernels(small_lenet(), *ops, {.samples = 4, .rules = short_rules}, {});
     EXPECT_TRUE(chosen.choices.empty()) << ops->name();
     EXPECT_EQ(chosen.measured + chosen.known + chosen.left, 0) << ops->name();
   }

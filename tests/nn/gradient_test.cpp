@@ -66,7 +66,7 @@ TEST(Gradients, PassesChangeNoBit) {
   for (std::size_t set = 0; set < std::size_t{1} << names.size(); ++set) {
     OptimizationPasses passes;
     for (std::size_t i = 0; i < names.size(); ++i)
-      if ((set >> i & 1) != 0) passes.leave_out(std::string(names[i]));
+      if ((set >> i & 1) != 0) passes.disable(std::string(names[i]));
     Trainee some(network, 1, nullptr, ops::make_reference_ops(), passes);
     for (int step = 0; step < 3; ++step) some.step(images, labels, 0.05);
     EXPECT_EQ(some.gradients, all.gradients) << set;
@@ -76,7 +76,7 @@ TEST(Gradients, PassesChangeNoBit) {
 }
 
 TEST(Gradients, APassThatIsNotThereIsNamed) {
-  EXPECT_EQ(code_of([&] { OptimizationPasses().leave_out("fusing"); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { OptimizationPasses().disable("fusing"); }), ErrorCode::invalid_argument);
 }
 
 TEST(Gradients, AreSumsOverSamples) {

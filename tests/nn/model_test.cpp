@@ -95,9 +95,9 @@ TEST(Model, ReportsParametersInBackwardOrderAfterTheirLayer) {
   Trainee trainee(make_model("lenet", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(2 * small_image_elements);
   const std::vector<std::int32_t> labels = cycling_labels(2, 3);
-  RecordingExchange exchange;
+  RecordingReducer exchange;
   trainee.differentiate(images.data(), labels.data(), 2, exchange);
-  constexpr int end = RecordingExchange::pause;
+  constexpr int end = RecordingReducer::pause;
   EXPECT_EQ(exchange.calls, (std::vector<int>{end, 7, 6, end, 5, 4, end, end, 3, 2, end, end, 1, 0, end}));
 }
 
@@ -105,10 +105,10 @@ TEST(Model, AnEmptyBatchGivesZerosAndReportsTheSame) {
   Trainee trainee(make_model("resnet20", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(2 * small_image_elements);
   const std::vector<std::int32_t> labels = cycling_labels(2, 3);
-  RecordingExchange full;
+  RecordingReducer full;
   trainee.differentiate(images.data(), labels.data(), 2, full);
   const std::vector<double> state = trainee.state;
-  RecordingExchange empty;
+  RecordingReducer empty;
   const StepResult result = trainee.differentiate(nullptr, nullptr, 0, empty);
   EXPECT_EQ(result.loss, 0);
   EXPECT_EQ(result.correct, 0);

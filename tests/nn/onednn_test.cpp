@@ -76,7 +76,7 @@ TEST(OneDnn, HoldsValuesOfBFloat16InHalfTheMemory) {
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
   const auto wide = ops::make_onednn_ops(1);
-  const auto half = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  const auto half = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native);
   Model in_float32(network, *wide, {});
   Model in_bfloat16(network, *half, {});
   for (const bool training : {true, false})

@@ -67,7 +67,7 @@ class Recording final : public ItemQueue {
 };
 
 /// Reports the gradients as finite or not, as the test says.
-class Verdict final : public QuietExchange {
+class Verdict final : public QuietReducer {
  public:
   void finish(const Buffer& numbers, Queue /*queue*/) override {
     const std::span<double> values = span_of(numbers);
@@ -118,7 +118,7 @@ TEST(Step, ListTakenOnceDoesWhatStepsDo) {
 }
 
 /// A rank whose share of the squares is an eighth. It counts the calls.
-class OfParts final : public QuietExchange {
+class OfParts final : public QuietReducer {
  public:
   [[nodiscard]] int size() const override { return 2; }
   void sum(const Buffer& numbers, Queue /*queue*/) override {
@@ -338,7 +338,7 @@ TEST(Step, GradientsOfSharedWeightsAndSeveralLossesAreDerivatives) {
 }
 
 /// A rank among others whose parts of the batch have other weights.
-class Heavier final : public QuietExchange {
+class Heavier final : public QuietReducer {
  public:
   [[nodiscard]] int size() const override { return 2; }
   void reduce(int parameter, Queue /*queue*/) override { ready_parameters.push_back(parameter); }

@@ -18,8 +18,8 @@
 
 namespace lockstep::nn {
 
-/// An exchange that does nothing; tests override what they look at.
-class QuietExchange : public Exchange {
+/// A reducer that does nothing; tests override what they look at.
+class QuietReducer : public GradientReducer {
  public:
   [[nodiscard]] int size() const override { return 1; }
   void reduce(int /*parameter*/, Queue /*queue*/) override {}
@@ -36,7 +36,7 @@ class QuietExchange : public Exchange {
 };
 
 /// Records the order of calls; −1 stands for `progress`.
-class RecordingExchange final : public QuietExchange {
+class RecordingReducer final : public QuietReducer {
  public:
   static constexpr int pause = -1;
   void reduce(int parameter, Queue /*queue*/) override { calls.push_back(parameter); }
@@ -73,9 +73,10 @@ class TraineeOf {
     return {values.data(), {static_cast<std::int64_t>(values.size())}, dtype};
   }
   /// Runs the forward and backward pass. Gradients and the loss are sums over the samples.
-  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch, Exchange& exchange) {
+  StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch,
+                           GradientReducer& reducer) {
     const void* inputs[] = {images, labels};
-    return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, exchange);
+    return model.train({.samples = batch, .inputs = inputs}, {.samples = 1}, reducer);
   }
   StepResult differentiate(const Real* images, const std::int32_t* labels, std::int64_t batch) {
     SingleRank alone;

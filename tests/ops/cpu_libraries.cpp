@@ -18,7 +18,7 @@ std::vector<std::unique_ptr<Ops>> bfloat16_libraries() {
   for (const int threads : {1, 2}) {
     auto ops = make_onednn_ops(threads);
     if (!ops->half_kernels(DType::bfloat16).exist) return {};
-    all.push_back(make_rounded_ops(std::move(ops), DType::bfloat16, Halves::native));
+    all.push_back(make_rounded_ops(std::move(ops), DType::bfloat16, HalfPrecision::native));
   }
   return all;
 }

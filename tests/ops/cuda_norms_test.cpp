@@ -264,7 +264,7 @@ TEST(NormsOnGpus, DoNotReadThePaddingOfChannels) {
 /// Nothing between making a kernel and running it waits for the GPU. What the GPU does meanwhile is drawn.
 TEST(CrossEntropyOnGpus, HasTheWeightsOfClassesWhenItIsMade) {
   const auto ops = make_cuda_ops(0);
-  const Device& device = ops->device();
+  const ComputeDevice& device = ops->device();
   const Bytes bytes{sizeof(LossSums)};
   const Allocation staging = device.allocate_staging(bytes);
   const Allocation labels = device.allocate(bytes);

@@ -19,6 +19,7 @@
 #include "ops/hosted_ops.hpp"
 #include "ops/libraries.hpp"
 #include "ops/rows.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::ops::test {
 namespace {
@@ -122,7 +123,7 @@ TEST(CudaOps, ConvertsBytesToTheNumbersThatTheHostMakesOfThem) {
   const std::vector<double> table = numbers.table();
   for (const Arithmetic& how : all_arithmetics) {
     const auto ops = make_cuda_ops(0, how.arithmetic);
-    const Device& device = ops->device();
+    const ComputeDevice& device = ops->device();
     const DType dtype = how.arithmetic.values;
     for (const Format& to : {cuda::nhwc(shape, dtype), Format::plain(shape, DType::float32)}) {
       const auto kernel = ops->convert_bytes(numbers, to);
@@ -198,7 +199,7 @@ TEST(CudaOps, TakesItsRuleWhereTheChoiceOfAnotherBatchSizeDoesNotExist) {
     return ops->make(layer, input, DType::float32);
   };
   EXPECT_EQ(made(shape.batch + 1)->algorithm(Pass::forward), rule);
-  EXPECT_THROW((void)made(shape.batch)->workspace(), Error);
+  EXPECT_EQ(code_of([&] { (void)made(shape.batch)->workspace(); }), ErrorCode::unsupported);
 }
 
 /// Returns the running mean and variance of a batch norm behind a convolution that is computed so.
@@ -278,8 +279,8 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
   graph.loss("loss", CrossEntropy{}, {logits, graph.input({"labels", {1, 1, 1}, Content::integer})});
   for (const Arithmetic& how : all_arithmetics) {
     const auto ops = make_cuda_ops(0, how.arithmetic);
-    const nn::Chosen chosen =
-        nn::choose_algorithms(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
+    const nn::MeasuredChoices chosen =
+        nn::measure_kernels(graph, *ops, {.samples = 2, .rules = {.rounds = 1, .least_rounds = 1}}, {});
     EXPECT_EQ(chosen.measured, 1) << how.name;
     EXPECT_NE(chosen.choices.text().find(", statistics, "), std::string::npos) << chosen.choices.text();
   }

@@ -14,7 +14,7 @@ namespace {
 /// Copies of host memory on a device, for one call. The same host memory has one copy.
 class Copies {
  public:
-  explicit Copies(const Device& device) : device_(device) {}
+  explicit Copies(const ComputeDevice& device) : device_(device) {}
 
   /// Returns the copy of what a kernel reads; null for null.
   const void* read(const void* host, Bytes bytes) { return at(const_cast<void*>(host), bytes, false); }
@@ -56,7 +56,7 @@ class Copies {
     return copy.memory.data();
   }
 
-  const Device& device_;
+  const ComputeDevice& device_;
   std::map<void*, Copy> copies_;
   std::vector<Allocation> scratch_;
 };

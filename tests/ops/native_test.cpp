@@ -31,7 +31,7 @@ constexpr DType brain_float = DType::bfloat16;
 
 bool has_native() { return make_onednn_ops(1)->half_kernels(brain_float).exist; }
 
-std::unique_ptr<Ops> native_ops() { return make_rounded_ops(make_onednn_ops(1), brain_float, Halves::native); }
+std::unique_ptr<Ops> native_ops() { return make_rounded_ops(make_onednn_ops(1), brain_float, HalfPrecision::native); }
 std::unique_ptr<Ops> emulated_ops() { return make_rounded_ops(make_onednn_ops(1), brain_float); }
 
 /// Returns whether the row must have a native kernel on every processor. Pools with overlapping windows have none,
@@ -261,9 +261,9 @@ TEST(Native, SaysWhatItIs) {
 TEST(Native, IsRefusedWhereThereAreNoKernels) {
   EXPECT_FALSE(make_reference_ops()->half_kernels(brain_float).exist);
   EXPECT_FALSE(make_onednn_ops(1)->half_kernels(DType::float16).exist);
-  EXPECT_EQ(code_of([&] { (void)make_rounded_ops(make_reference_ops(), brain_float, Halves::native); }),
+  EXPECT_EQ(code_of([&] { (void)make_rounded_ops(make_reference_ops(), brain_float, HalfPrecision::native); }),
             ErrorCode::unsupported);
-  EXPECT_EQ(code_of([&] { (void)make_rounded_ops(make_onednn_ops(1), DType::float16, Halves::native); }),
+  EXPECT_EQ(code_of([&] { (void)make_rounded_ops(make_onednn_ops(1), DType::float16, HalfPrecision::native); }),
             ErrorCode::unsupported);
   const Format plain = Format::plain({1, 2, 3, 3}, DType::float32);
   EXPECT_EQ(make_reference_ops()->make_half(Relu{}, std::array{plain}, brain_float), nullptr);

@@ -42,7 +42,7 @@ std::unique_ptr<Ops> rounded_onednn(const Half& half) { return make_rounded_ops(
 std::unique_ptr<Ops> native_onednn(const Half& half) {
   auto ops = make_onednn_ops(1);
   if (!ops->half_kernels(half.dtype).exist) return nullptr;
-  return make_rounded_ops(std::move(ops), half.dtype, Halves::native);
+  return make_rounded_ops(std::move(ops), half.dtype, HalfPrecision::native);
 }
 
 bool is_representable(const Values& values, const Half& half) {

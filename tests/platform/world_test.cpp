@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
 
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -105,6 +107,24 @@ TEST_F(WorldTest, AClosedGroupIsRefused) {
   MpiGroup copy = world_.group().dup();
   copy.close();
   EXPECT_EQ(code_of([&] { (void)copy.dup(); }), ErrorCode::invalid_argument);
+}
+
+TEST_F(WorldTest, RefusesADeadlineThatCannotBe) {
+  MpiGroup copy = world_.group().dup();
+  for (const double seconds : {0.0, -1.0, std::nan(""), 1e10})
+    EXPECT_EQ(code_of([&] { copy.set_deadline(std::chrono::duration<double>(seconds)); }), ErrorCode::invalid_argument);
+  copy.close();
+}
+
+/// No rank dies here, so the error of the body ends it where the MPI library can go on without ranks at all.
+TEST_F(WorldTest, RunElasticSaysWhyItCannotOrThrowsWhatItsBodyThrows) {
+  const std::string why_not = world_.why_not_elastic();
+  const auto run = [&] { world_.run_elastic([](const auto& /*lost*/) { throw Error(ErrorCode::io, "disk full"); }); };
+  if (why_not.empty()) {
+    expect_error(run, ErrorCode::io, {"disk full"});
+  } else {
+    expect_error_on_every_rank(run, ErrorCode::unsupported, {why_not});
+  }
 }
 
 TEST_F(WorldTest, AnMpiErrorBecomesATransportErrorThatNamesTheCall) {

@@ -8,6 +8,7 @@
 
 #include "backends/plan/plan_communicator.hpp"
 #include "platform/node_memory/node_memory_layout.hpp"
+#include "support/algorithms.hpp"
 
 namespace lockstep::schedules {
 namespace {
@@ -89,26 +90,21 @@ class Part final : public NodeMemory::Store {
   std::shared_ptr<Cells> cells_;
 };
 
-template <typename T, std::size_t size>
-T one_of(std::mt19937_64& random, const T (&choices)[size]) {
-  return choices[random() % size];
+template <typename List>
+auto one_of(std::mt19937_64& random, const List& choices) {
+  return choices[random() % std::size(choices)];
 }
 
 PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   constexpr Algorithm on_a_node[] = {Algorithm::shared_memory, Algorithm::shared_memory,
                                      Algorithm::hierarchical_tree_order};
-  constexpr Algorithm on_nodes[] = {Algorithm::hierarchical_ring, Algorithm::hierarchical_double_tree,
-                                    Algorithm::hierarchical_halving_doubling,
-                                    Algorithm::hierarchical_recursive_doubling};
-  constexpr Algorithm by_messages[] = {Algorithm::ring, Algorithm::double_tree, Algorithm::halving_doubling,
-                                       Algorithm::recursive_doubling, Algorithm::tree_order};
   constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64 bytes are one element for each of 8 ranks
   constexpr Bytes caches[] = {{100}, {1 << 20}};
   PlanOptions options;
   collectives::Choice choice;
-  choice.algorithm = random() % 4 == 0 ? one_of(random, by_messages)
+  choice.algorithm = random() % 4 == 0 ? one_of(random, testing_support::message_algorithms)
                      : is_one_node     ? one_of(random, on_a_node)
-                                       : one_of(random, on_nodes);
+                                       : one_of(random, testing_support::hierarchical_algorithms());
   choice.segment = one_of(random, sizes);
   choice.blocks_in_flight = 1 + static_cast<int>(random() % 3);
   choice.radix = 2 + static_cast<int>(random() % 3);

@@ -59,7 +59,8 @@ Outcome run(const comm_check::Scenario& scenario, std::uint64_t seed) {
   return {std::nullopt, scheduler.trace(), ranks->cluster.most_ahead()};
 }
 
-check::Scenario shrunk(comm_check::Scenario scenario, const std::function<bool(const comm_check::Scenario&)>& fails) {
+comm_check::Scenario shrunk(comm_check::Scenario scenario,
+                            const std::function<bool(const comm_check::Scenario&)>& fails) {
   for (bool changed = true; changed;) {
     changed = false;
     for (comm_check::Scenario& candidate : smaller(scenario)) {

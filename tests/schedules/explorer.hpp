@@ -22,7 +22,8 @@ Outcome run(const comm_check::Scenario& scenario, std::uint64_t seed);
 
 /// Removes everything from a scenario that is not needed for its failure.
 /// @param fails  returns whether a scenario still fails
-check::Scenario shrunk(comm_check::Scenario scenario, const std::function<bool(const comm_check::Scenario&)>& fails);
+comm_check::Scenario shrunk(comm_check::Scenario scenario,
+                            const std::function<bool(const comm_check::Scenario&)>& fails);
 
 /// Runs `count` scenarios, with one schedule each. @return the description of the first failure, in its shortest form
 std::optional<std::string> explore(std::uint64_t first_seed, std::uint64_t count, const comm_check::Limits& limits);

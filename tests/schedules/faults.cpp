@@ -92,7 +92,7 @@ bool call_the_same(const comm_check::Request& a, const comm_check::Request& b, i
 }
 
 /// Returns the scenario as the rank at fault takes it.
-check::Scenario altered(const comm_check::Scenario& scenario, const Fault& fault, const comm_check::Request* odd) {
+comm_check::Scenario altered(const comm_check::Scenario& scenario, const Fault& fault, const comm_check::Request* odd) {
   comm_check::Scenario result = scenario;
   for (std::size_t round = 0; odd != nullptr && round < result.rounds.size(); ++round)
     for (std::size_t k = 0; k < result.rounds[round].size(); ++k) {

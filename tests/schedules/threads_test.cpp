@@ -14,6 +14,7 @@
 #include "apps/comm-check/member.hpp"
 #include "backends/local.hpp"
 #include "comm/progress_thread.hpp"
+#include "support/algorithms.hpp"
 
 /// Runs the scenarios of comm-check with a thread for each rank, for the thread sanitizer and for the machine's own
 /// schedules.
@@ -44,15 +45,12 @@ class Groups {
     return made;
   }
   static PlanOptions options(std::uint64_t setting) {
-    constexpr Algorithm algorithms[] = {
-        Algorithm::shared_memory, Algorithm::shared_memory,          Algorithm::ring,
-        Algorithm::double_tree,   Algorithm::halving_doubling,       Algorithm::recursive_doubling,
-        Algorithm::tree_order,    Algorithm::hierarchical_tree_order};
-    return {
-        .selection = collectives::forced({.algorithm = algorithms[setting % std::size(algorithms)], .segment = {512}}),
-        .operations_in_flight = 1 + static_cast<int>(setting / 8 % 4),
-        .node = {.staging = {1024}, .pull_limit = {256}},
-        .deadline = std::chrono::seconds(60)};
+    std::vector<Algorithm> algorithms = testing_support::algorithms_of_one_node();
+    algorithms.push_back(Algorithm::shared_memory);
+    return {.selection = collectives::forced({.algorithm = algorithms[setting % algorithms.size()], .segment = {512}}),
+            .operations_in_flight = 1 + static_cast<int>(setting / 8 % 4),
+            .node = {.staging = {1024}, .pull_limit = {256}},
+            .deadline = std::chrono::seconds(60)};
   }
 
   const comm_check::Scenario& scenario_;

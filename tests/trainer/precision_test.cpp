@@ -31,12 +31,12 @@ constexpr std::int64_t image_side = 20;  // extent of the images
 
 using HalfFormat = std::optional<DType>;
 
-std::unique_ptr<ops::Ops> ops_storing(HalfFormat half, ops::Halves by) {
+std::unique_ptr<ops::Ops> ops_storing(HalfFormat half, ops::HalfPrecision by) {
   auto ops = ops::make_onednn_ops(1);
   return half ? ops::make_rounded_ops(std::move(ops), *half, by) : std::move(ops);
 }
 
-constexpr ops::Halves native = ops::Halves::native;
+constexpr ops::HalfPrecision native = ops::HalfPrecision::native;
 bool has_native() { return ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist; }
 
 /// Makes a ResNet block after a first convolution. The coefficient multiplies the loss's gradients.
@@ -65,7 +65,7 @@ nn::Graph residual_net(double coefficient = 1) {
 class OneRank {
  public:
   OneRank(HalfFormat half, const TrainerOptions& options, double coefficient = 1, std::int64_t samples = 100,
-          ops::Halves by = ops::Halves::emulated)
+          ops::HalfPrecision by = ops::HalfPrecision::emulated)
       : ops_(ops_storing(half, by)),
         trainer_(std::in_place, groups_[0], *ops_, residual_net(coefficient),
                  testing_support::small_digits(samples, 200, image_side), options) {}
@@ -107,7 +107,7 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
 }
 
 TEST(Precision, LowerOnesLearnAsFloat32Does) {
-  const auto test_loss = [](HalfFormat half, double loss_scale, ops::Halves by = ops::Halves::emulated) {
+  const auto test_loss = [](HalfFormat half, double loss_scale, ops::HalfPrecision by = ops::HalfPrecision::emulated) {
     OneRank run(half,
                 {.epochs = 4,
                  .batch = {20},
@@ -145,13 +145,13 @@ TEST(Precision, GradientsAreAsFarFromFloat32AsTheFormatHasBits) {
 /// batch norm and a sum that follows it.
 TEST(Precision, StepsOfKernelsThatStoreItAreNear) {
   if (!has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-  const auto velocity = [](HalfFormat half, ops::Halves by) {
+  const auto velocity = [](HalfFormat half, ops::HalfPrecision by) {
     OneRank run(half, {.batch = {50}, .schedule = {.peak = 0.01}, .optimizer = {.momentum = 0.9}}, 1, 100, by);
     run->train_steps(2);
     return as_floats(run.tensors().optimizer_state[0]);
   };
-  const std::vector<float> emulated = velocity(DType::bfloat16, ops::Halves::emulated);
-  const double far = relative_distance(velocity(std::nullopt, ops::Halves::emulated), emulated);
+  const std::vector<float> emulated = velocity(DType::bfloat16, ops::HalfPrecision::emulated);
+  const double far = relative_distance(velocity(std::nullopt, ops::HalfPrecision::emulated), emulated);
   const double near = relative_distance(velocity(DType::bfloat16, native), emulated);
   EXPECT_GT(near, 0) << "they are the same kernels";
   EXPECT_LT(near, far / 2);
@@ -213,7 +213,7 @@ TEST(Precision, GradientsTooSmallForFloat16NeedALossScale) {
 }
 
 TEST(Precision, PassesThatSaveMemoryChangeNoBit) {
-  for (const ops::Halves by : {ops::Halves::emulated, native}) {
+  for (const ops::HalfPrecision by : {ops::HalfPrecision::emulated, native}) {
     if (by == native && !has_native()) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
     const auto weights = [by](const nn::OptimizationPasses& passes) {
       OneRank run(DType::bfloat16,

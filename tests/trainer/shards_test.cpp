@@ -154,7 +154,7 @@ TEST(Shards, MakeTheSameBits) {
 }
 
 std::unique_ptr<ops::Ops> native_bfloat16() {
-  return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  return ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native);
 }
 
 /// Tests native bfloat16 kernels.

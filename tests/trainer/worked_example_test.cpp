@@ -54,7 +54,7 @@ struct WorkedOutcome {
 };
 
 /// Records each item and the rank's contributions, and then does what the ranks do together.
-class Member final : public Exchange {
+class Member final : public GradientReducer {
  public:
   Member(ProcessGroup& group, DataParallel& gradients) : group_(group), gradients_(gradients) {}
   [[nodiscard]] int size() const override { return ranks; }
@@ -84,12 +84,12 @@ class Member final : public Exchange {
 
 std::string text_of(const Item& item) {
   struct Text {
-    std::string operator()(const Run& run) const { return *run.label; }
+    std::string operator()(const RunKernel& run) const { return *run.label; }
     std::string operator()(const Zero& /*item*/) const { return "zero"; }
     std::string operator()(const Join& /*item*/) const { return "join"; }
-    std::string operator()(const Reduce& /*item*/) const { return "reduce linear.weight"; }
+    std::string operator()(const ReduceGradient& /*item*/) const { return "reduce linear.weight"; }
     std::string operator()(const nn::Poll& /*item*/) const { return ""; }
-    std::string operator()(const nn::Copy& /*item*/) const { return "copy"; }
+    std::string operator()(const nn::CopyOutput& /*item*/) const { return "copy"; }
     std::string operator()(const Upload& /*item*/) const { return ""; }
     std::string operator()(const Download& /*item*/) const { return ""; }
     std::string operator()(const Compute& compute) const {
@@ -98,13 +98,13 @@ std::string text_of(const Item& item) {
     }
     std::string operator()(const CountNotFinite& /*item*/) const { return "count not finite"; }
     std::string operator()(const AddSquares& /*item*/) const { return "add squares"; }
-    std::string operator()(const Gather& /*item*/) const { return "gather"; }
-    std::string operator()(const Finish& /*item*/) const { return "finish"; }
+    std::string operator()(const GatherOverRanks& /*item*/) const { return "gather"; }
+    std::string operator()(const FinishReduction& /*item*/) const { return "finish"; }
     std::string operator()(const MeasureUpdate& /*item*/) const { return "measure update"; }
-    std::string operator()(const Sum& /*item*/) const { return "sum"; }
+    std::string operator()(const SumOverRanks& /*item*/) const { return "sum"; }
     std::string operator()(const Update& /*item*/) const { return "update"; }
     std::string operator()(const Average& /*item*/) const { return "average"; }
-    std::string operator()(const Pack& /*item*/) const { return "pack parameters"; }
+    std::string operator()(const PackParameters& /*item*/) const { return "pack parameters"; }
     std::string operator()(const GatherParameters& /*item*/) const { return "gather parameters"; }
   };
   return std::visit(Text{}, item);

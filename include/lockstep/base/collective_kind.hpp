@@ -39,6 +39,11 @@ constexpr bool has_part_counts(CollectiveKind kind) {
          kind == CollectiveKind::all_to_all_v;
 }
 
+/// Whether every rank sends a part to every rank.
+constexpr bool is_all_to_all(CollectiveKind kind) {
+  return kind == CollectiveKind::all_to_all || kind == CollectiveKind::all_to_all_v;
+}
+
 /// Whether the operation reduces.
 constexpr bool is_reduction(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||

@@ -41,10 +41,10 @@ class BackEnd;
 /// that are under way may be written to them.
 ///
 /// Every operation @throws Error{invalid_argument} for counts that are negative or more than memory can hold, numbers
-/// that are none of an enumeration's, null data, unequal dtypes, partial overlap or a
-/// root outside the group; Error{unsupported} outside the capabilities, also for a stream as the queue if the back end
-/// takes no device memory; Error{invalid_argument} on another thread than the one that uses the `Progress`;
-/// Error{transport} on a closed or poisoned communicator. Nothing has been sent then.
+/// that are none of an enumeration's, null data, unequal dtypes, partial overlap or a root outside the group;
+/// Error{unsupported} outside the capabilities, also for a stream as the queue if the back end takes no device memory;
+/// Error{invalid_argument} on another thread than the one that uses the `Progress`; Error{transport} on a closed or
+/// poisoned communicator. Nothing has been sent then.
 class Communicator final {
  public:
   /// For back ends: makes a communicator of what runs its operations.
@@ -111,7 +111,7 @@ class Communicator final {
   /// counts, any of which may be 0. What i sends to j must be what j receives from i; otherwise the operation fails
   /// with Error{mismatch} on the receiving rank, which names the sender. Never in place.
   /// @throws also Error{invalid_argument} unless there are p counts each, none negative, that fit the buffers, and
-  ///         sent[rank] == received[rank]; or if the buffers overlap in any way
+  ///         sent[rank] == received[rank], and if the buffers overlap in any way
   /// @cost  the cost of an all_to_all by messages, also between ranks that share memory: (p−1)(α + nβ) if all parts
   ///        have n bytes. A pair of ranks that has nothing to send exchanges an empty message to check the counts
   Work all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out, std::span<const Count> received,
@@ -136,7 +136,7 @@ class Communicator final {
   /// @throws also Error{invalid_argument} for a rank outside the group
   /// @cost   α + nβ up to 240 bytes, else 2α + nβ; ranks of a node use messages as well
   Work send(ConstBuffer in, Rank to, Queue queue = Queue::host(), std::string_view label = {});
-  /// Overwrites `out` with the data that `from` sends to this rank. @throws and @cost as send
+  /// Overwrites `out` with the data that `from` sends to this rank. @throws as send. @cost  as send
   Work recv(Buffer out, Rank from, Queue queue = Queue::host(), std::string_view label = {});
 
   /// Sends `in` to one rank and overwrites `out` with the data that another one sends to this rank, both at once, and
@@ -153,7 +153,7 @@ class Communicator final {
   /// each other are under way at the same time. All ranks submit the same members, except for messages, which only
   /// their two ranks submit; a rank without members need not submit the group.
   /// @return a Work for each member, in their order
-  /// @throws as the member that is refused; then none has been submitted
+  /// @throws as the member that is refused, and then none has been submitted
   /// @cost   the cost of the members, and the memory of the list
   std::vector<Work> group(std::span<const Collective> members);
   /// Submits members that are listed in the call.

@@ -84,10 +84,10 @@ class Checkpoint {
   /// @param which  "auto": the newest good one, if there is one; "last" or the path of a checkpoint or of a run: that
   /// one
   /// @return its step; nothing if there is none and `which` is "auto"
-  /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read it, with the file; Error{mismatch} on
-  /// every
-  ///         rank, before anything is changed, that names the tensors and numbers that were saved and not added, or
-  ///         added and not saved, have other extents, or do not fit the program's type; Error{mismatch} as `save`
+  /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read it, with the file; Error{unsupported} on
+  ///         every rank if another version of lockstep has written it in another form; Error{mismatch} on every rank,
+  ///         before anything is changed, that names the tensors and numbers that were saved and not added, or added and
+  ///         not saved, have other extents, or do not fit the program's type; Error{mismatch} as `save`
   std::optional<std::int64_t> restore(const std::string& which = "auto");
 
  private:

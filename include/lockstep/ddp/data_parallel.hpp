@@ -87,7 +87,7 @@ class DataParallel {
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or `places`
   ///         is smaller than the number of sums; Error{unsupported} for `check_finite`, `shards` or `shard_optimizer`
   ///         with gradients in GPU memory, and for `shards` if the group's method cannot add the leaves of a tree;
-  ///         std::bad_alloc
+  ///         what ProcessGroup::allocate throws
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// Uses the program's own tensors and synchronizes their values at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not match; Error{unsupported} for
@@ -133,8 +133,8 @@ class DataParallel {
   /// sum to it, also in later steps in which the parameter is not made ready, until another call passes another buffer.
   /// @param gradient  has the parameter's number of elements and dtype; may be `gradient(parameter)`
   /// @throws also Error{invalid_argument} that names the parameter if the buffer is null, has another count or dtype,
-  ///         or, with `shards` or `shard_optimizer`, is other memory than `gradient(parameter)`; nothing has changed
-  ///         then
+  ///         or, with `shards` or `shard_optimizer`, is other memory than `gradient(parameter)`, and then nothing has
+  ///         changed
   /// @cost  one copy here and one back in `finish`, unless the buffer is the DataParallel's own memory
   void ready(int parameter, const Buffer& gradient, Queue queue = Queue::host());
   /// Advances the operations that are under way, without waiting. Call it now and then during backward, unless a
@@ -178,8 +178,9 @@ class DataParallel {
   /// To capture a step, capture the stream that its kernels and ready() use: call `finish_on` with the same stream,
   /// launch the update, then end the capture. docs/gpus.md lists the rules, and examples/cuda_step.cu is a complete
   /// example.
-  /// @throws Error{invalid_argument} that names a parameter that is not ready, and can still be made ready; or if
-  ///         synchronize() was not called, no_sync() is in force, or gradients are to be checked;
+  /// @throws Error{invalid_argument} that names a parameter that is not ready, and can still be made ready;
+  ///         Error{invalid_argument} if synchronize() was not called, no_sync() is in force, or gradients are to be
+  ///         checked;
   ///         Error{transport | timeout | mismatch}, also of previous steps
   void finish_on(Queue queue);
 

@@ -177,7 +177,7 @@ struct OptimizationPasses {
   /// Names of the passes: "fuse", "recompute", "reuse-memory", "capture".
   static std::vector<std::string_view> names();
   /// Disables a pass. @throws Error{invalid_argument} for an unknown name, with the nearest one
-  void leave_out(const std::string& name);
+  void disable(const std::string& name);
 };
 
 /// Fuses additions into batch norms: an addition directly after a batch norm whose output nobody else reads becomes the

@@ -14,7 +14,7 @@
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/leaves.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/nn/exchange.hpp"
+#include "lockstep/nn/gradient_reducer.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/optimizer.hpp"
 #include "lockstep/ops/ops.hpp"
@@ -33,8 +33,8 @@ struct ModelOptions {
   std::optional<OptimizerOptions> optimizer;  ///< without it a step computes gradients and makes no update
   ops::StepOptions step;
   Share own_shards{0, 1};  ///< this rank's part of the `step.shards`
-  /// Number of shards, or without shards of ranks (`Exchange::size()`), over whose samples batch norm computes mean and
-  /// variance together; 0: each part by itself.
+  /// Number of shards, or without shards of ranks (`GradientReducer::size()`), over whose samples batch norm computes
+  /// mean and variance together; 0: each part by itself.
   int synchronized_parts = 0;
   OptimizationPasses passes;
   Observer* observer = nullptr;  ///< gets a span for each operator on the track "compute", named "forward <layer>", …
@@ -49,8 +49,8 @@ using ops::StepState;
 struct Feed {
   std::int64_t samples = 0;  ///< may be 0; the rank then takes part in the step without samples
   std::span<const void* const> inputs;
-  /// Whether the inputs are in memory of `ops::Device::allocate_staging` and stay unchanged until the step is finished.
-  /// A device then copies them from there, and otherwise from a copy that the host makes.
+  /// Whether the inputs are in memory of `ops::ComputeDevice::allocate_staging` and stay unchanged until the step is
+  /// finished. A device then copies them from there, and otherwise from a copy that the host makes.
   bool stays = false;
 };
 
@@ -93,7 +93,7 @@ class Model {
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
   /// Where the model computes.
-  [[nodiscard]] const ops::Device& device() const { return ops_.device(); }
+  [[nodiscard]] const ops::ComputeDevice& device() const { return ops_.device(); }
   /// The dtype of stored activations.
   [[nodiscard]] DType values() const { return ops_.values(dtype()); }
   [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
@@ -109,12 +109,12 @@ class Model {
     std::vector<Buffer> optimizer_state;
     Buffer averages;  ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
     /// With a sharded optimizer: the parts of the parameters that this rank updates, ascending;
-    /// `Exchange::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
+    /// `GradientReducer::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
     /// only, concatenated.
     std::optional<std::vector<LayoutPart>> owned = {};
-    /// The parts whose gradients are sums over ranks after `Exchange::finish`, if each rank has other parts.
+    /// The parts whose gradients are sums over ranks after `GradientReducer::finish`, if each rank has other parts.
     std::optional<std::vector<LayoutPart>> summed = {};
-    /// The parts of the gradients that `Exchange::reduce` reduces together. Empty: each parameter by itself.
+    /// The parts of the gradients that `GradientReducer::reduce` reduces together. Empty: each parameter by itself.
     std::vector<LayoutPart> buckets = {};
     /// With `owned` and a decay: a buffer like parameters with all EMA weights, for evaluations. The caller gathers
     /// them; between steps it may be `gradients`.
@@ -153,7 +153,7 @@ class Model {
   };
   [[nodiscard]] MemoryUse memory_use() const;
   /// Makes all existing and later kernels with other kernel choices. @pre no step is in flight
-  /// @throws as ops::Ops::use and ops::Ops::make; nothing changes then
+  /// @throws as ops::Ops::use and ops::Ops::make, and then nothing changes
   void use(const ops::KernelChoices& choices);
   /// The name of the compute library whose kernel choices the model can use.
   [[nodiscard]] std::string_view library() const { return ops_.library(); }
@@ -171,20 +171,20 @@ class Model {
   /// value is not finite or a bad value was met. The host's queue runs it at once. The feed is read before the call
   /// returns, and may be overwritten then, unless it `stays`.
   /// @pre fewer than `max_in_flight()` steps are in flight
-  /// @throws what `exchange` and the kernels throw
-  void submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange);
-  /// Waits for the oldest step in flight, polling `exchange`.
+  /// @throws what `reducer` and the kernels throw
+  void submit(const Feed& feed, const StepScalars& scalars, GradientReducer& reducer);
+  /// Waits for the oldest step in flight, polling `reducer`.
   /// @return its results, valid until the next call of `submit`, `train` or `predict`
-  /// @throws Error{device}; what `exchange` throws
-  const StepResult& finish(Exchange& exchange);
+  /// @throws Error{device}; what `reducer` throws
+  const StepResult& finish(GradientReducer& reducer);
   /// The number of steps that have been submitted and not finished.
   [[nodiscard]] int in_flight() const { return static_cast<int>(submitted_ - finished_); }
   /// The largest number of steps in flight: 2 on a device, so that it need not wait for the host, and 1 on the host.
   [[nodiscard]] int max_in_flight() const;
   /// Submits one step and finishes it.
-  const StepResult& train(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
-    submit(feed, scalars, exchange);
-    return finish(exchange);
+  const StepResult& train(const Feed& feed, const StepScalars& scalars, GradientReducer& reducer) {
+    submit(feed, scalars, reducer);
+    return finish(reducer);
   }
 
   /// The sums of each loss term on this rank in the last step that was finished.
@@ -245,9 +245,9 @@ class Model {
     Allocation staging;  // the host's copy of feeds that do not stay
   };
   struct Slot {
-    std::vector<InputMemory> inputs;                 // empty if kernels read the host's memory
-    std::unique_ptr<ops::Device::Event> has_inputs;  // after the copies to the device
-    std::unique_ptr<ops::Device::Event> done;
+    std::vector<InputMemory> inputs;               // empty if kernels read the host's memory
+    std::unique_ptr<ops::DeviceEvent> has_inputs;  // after the copies to the device
+    std::unique_ptr<ops::DeviceEvent> done;
   };
   std::vector<Slot> slots_;  // steps in flight use them in turn
   std::int64_t input_samples_ = 0;

@@ -19,12 +19,32 @@ struct DeviceMemory {
   Bytes total;
 };
 
+/// A point in a queue of a device.
+class DeviceEvent {
+ public:
+  virtual ~DeviceEvent() = default;
+  /// Moves the event to the end of the work submitted to the queue. @throws Error{device}
+  virtual void record(Queue queue) = 0;
+  /// Orders later work of the queue after the event. The host does not wait. @throws Error{device}
+  virtual void hold_back(Queue queue) const = 0;
+  /// Whether the work before the event is done. @throws Error{device}
+  [[nodiscard]] virtual bool is_done() const = 0;
+};
+
+/// Work that was captured and can be submitted any number of times.
+class ExecutableGraph {
+ public:
+  virtual ~ExecutableGraph() = default;
+  /// Submits the work. @throws Error{device}
+  virtual void launch(Queue queue) const = 0;
+};
+
 /// Where a compute library computes: memory, and a queue that orders the work.
-class Device {
+class ComputeDevice {
  public:
   /// @param deadline  how long `wait` blocks at most
-  explicit Device(std::chrono::duration<double> deadline = usual_deadline) : deadline_(deadline) {}
-  virtual ~Device() = default;
+  explicit ComputeDevice(std::chrono::duration<double> deadline = usual_deadline) : deadline_(deadline) {}
+  virtual ~ComputeDevice() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;  ///< "cpu", "cuda"
   /// The queue to which steps are submitted: the host's queue runs work at once.
   [[nodiscard]] virtual Queue queue() const = 0;
@@ -45,29 +65,12 @@ class Device {
   /// Blocks the host until the queue's work is done. @throws Error{device}; Error{timeout} after the device's deadline
   void wait(Queue queue) const;
 
-  /// A point in a queue.
-  class Event {
-   public:
-    virtual ~Event() = default;
-    /// Moves the event to the end of the work submitted to the queue. @throws Error{device}
-    virtual void record(Queue queue) = 0;
-    /// Orders later work of the queue after the event. The host does not wait. @throws Error{device}
-    virtual void hold_back(Queue queue) const = 0;
-    /// Whether the work before the event is done. @throws Error{device}
-    [[nodiscard]] virtual bool is_done() const = 0;
-  };
-  [[nodiscard]] virtual std::unique_ptr<Event> new_event() const = 0;
+  [[nodiscard]] virtual std::unique_ptr<DeviceEvent> new_event() const = 0;
 
-  /// Work that can be submitted again.
-  class Graph {
-   public:
-    virtual ~Graph() = default;
-    /// Submits the work. @throws Error{device}
-    virtual void launch(Queue queue) const = 0;
-  };
   /// Captures what `submit` submits to the queue; nothing runs. @return null if the device captures nothing
   /// @throws what `submit` throws; Error{device}
-  [[nodiscard]] virtual std::unique_ptr<Graph> capture(Queue /*queue*/, const std::function<void()>& /*submit*/) const {
+  [[nodiscard]] virtual std::unique_ptr<ExecutableGraph> capture(Queue /*queue*/,
+                                                                 const std::function<void()>& /*submit*/) const {
     return nullptr;
   }
 
@@ -76,6 +79,6 @@ class Device {
 };
 
 /// The processors of this machine, with memory of the host.
-const Device& host_device();
+const ComputeDevice& host_device();
 
 }  // namespace lockstep::ops

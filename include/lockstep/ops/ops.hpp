@@ -247,8 +247,8 @@ class Ops {
   [[nodiscard]] virtual bool sums_in_convolutions() const { return false; }
 
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
-  /// to nearest, ties to even.
-  /// @throws Error{unsupported} for formats of another compute library
+  /// to nearest, ties to even. @pre both formats are plain, or this library's own
+  /// @throws Error{unsupported} if the library has no formats of its own
   [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
 
   /// Whether the library has `convert_bytes`.
@@ -264,7 +264,7 @@ class Ops {
   [[nodiscard]] virtual std::vector<KernelAlgorithms> candidates(const Operator& op,
                                                                  std::span<const Format> inputs) = 0;
   /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
-  /// @throws Error{unsupported} with the reason if a choice is not available; nothing changes then
+  /// @throws Error{unsupported} with the reason if a choice is not available, and then nothing changes
   virtual void use(const KernelChoices& choices) = 0;
   /// The kernel choices in use; empty at first.
   [[nodiscard]] virtual const KernelChoices& choices() const = 0;
@@ -303,7 +303,7 @@ class Ops {
   /// Computes scalars of a step. @see compute
   virtual void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
   /// Where the kernels compute.
-  [[nodiscard]] virtual const Device& device() const { return host_device(); }
+  [[nodiscard]] virtual const ComputeDevice& device() const { return host_device(); }
 
   /// Measures the peak rates of the processors that operators use, in a few hundredths of a second.
   /// @throws Error{unsupported} unless the dtype is float32 or float64
@@ -320,18 +320,18 @@ class Ops {
 };
 
 /// How half precision is computed.
-enum class Halves {
+enum class HalfPrecision {
   emulated,  ///< float32 kernels, after which values are rounded; memory holds float32
   native,    ///< kernels that store 16 bits (`Ops::make_half`), and emulation without such a kernel
 };
 
-/// Wraps a compute library so that every stored activation is a value of a 16-bit format. With `Halves::emulated`,
-/// values are rounded after a float32 kernel: the result is that of a processor with arithmetic in the format and sums
-/// in float32. With `Halves::native`, native kernels do this where they exist; they differ in the order of sums.
-/// Rounded (to nearest, ties to even, overflow to infinity) are results, gradients of activations, and copies of the
-/// parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters themselves, their gradients,
-/// the parameters of normalization, statistics, and intermediate values inside a kernel or a loss stay float32. A sum
-/// of values that are not rounded is not rounded either.
+/// Wraps a compute library so that every stored activation is a value of a 16-bit format. With
+/// `HalfPrecision::emulated`, values are rounded after a float32 kernel: the result is that of a processor with
+/// arithmetic in the format and sums in float32. With `HalfPrecision::native`, native kernels do this where they exist;
+/// they differ in the order of sums. Rounded (to nearest, ties to even, overflow to infinity) are results, gradients of
+/// activations, and copies of the parameters and inputs that convolutions, linear layers and LSTMs multiply. Parameters
+/// themselves, their gradients, the parameters of normalization, statistics, and intermediate values inside a kernel or
+/// a loss stay float32. A sum of values that are not rounded is not rounded either.
 ///
 /// Rounded values have formats of their own (`Format::native`). Converting a value that is not rounded, such as the
 /// images of a batch, into the format of a kernel therefore rounds it. The dtype is float32 with emulation and `half`
@@ -340,6 +340,7 @@ enum class Halves {
 /// @param half   DType::bfloat16 or DType::float16
 /// @throws Error{invalid_argument} for another dtype; Error{unsupported} if `inner` does not compute in float32, or if
 /// native kernels are requested and it has none
-std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Halves by = Halves::emulated);
+std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half,
+                                      HalfPrecision by = HalfPrecision::emulated);
 
 }  // namespace lockstep::ops

@@ -16,7 +16,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/batch.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/nn/exchange.hpp"
+#include "lockstep/nn/gradient_reducer.hpp"
 #include "lockstep/nn/model.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "lockstep/trainer/run_state.hpp"
@@ -26,7 +26,7 @@ namespace lockstep::trainer {
 
 /// One rank's copy of the model, which is kept equal on all ranks. It holds the model, a `DataParallel` with its values
 /// and gradients, and the `Store` with all else that a step changes.
-class Replica : private nn::Exchange {
+class Replica : private nn::GradientReducer {
  public:
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`

@@ -80,8 +80,9 @@ class Trainer {
   }
 
   /// Saves checkpoints from now on, also at the end of run(). Collective.
-  /// @throws Error{invalid_argument}; Error{unsupported} if operators compute in memory of a GPU; Error{io} on every
-  ///         rank if rank 0 cannot write into the folder
+  /// @throws Error{invalid_argument} on every rank for a negative interval, or if no checkpoint is to stay; Error{io}
+  /// on
+  ///         every rank if rank 0 cannot write into the folder
   void save_checkpoints(CheckpointOptions options);
   /// Saves a checkpoint now, and waits until it is complete. Trouble with files is an event. Collective.
   /// @throws Error{diverged} on every rank that names a tensor that is not finite @pre save_checkpoints() was called
@@ -100,9 +101,10 @@ class Trainer {
   /// are those of this run. Collective.
   /// @param wish    "last", "best" or "auto" (the newest good one, if there is one, also of the fallback folder) of the
   ///         folder; or the path of a checkpoint or of another run
-  /// @throws Error{io} or Error{corrupt} on every rank if it cannot be read; Error{mismatch} on every rank, before
-  ///         anything is changed, that names the ranks whose model, precision, data, batch or seed are not those of the
-  ///         checkpoint, and all that differ with both values
+  /// @throws Error{io} or Error{corrupt} on every rank if it cannot be read; Error{unsupported} on every rank if it has
+  ///         the form of another version of lockstep; Error{mismatch} on every rank, before anything is changed, that
+  ///         names the ranks whose model, precision, data, batch or seed are not those of the checkpoint, and all that
+  ///         differ with both values
   Resumed resume(const std::string& wish, const std::filesystem::path& folder = {});
 
   /// Overwrites the parameters and running statistics with the tensors of a file in the format safetensors, which rank
@@ -111,9 +113,10 @@ class Trainer {
   /// @param path  of `model.safetensors` of a checkpoint, or a file of PyTorch's `model.state_dict()` with the same
   /// names
   /// @return on rank 0, what became of each tensor; nothing on the other ranks
-  /// @throws Error{io}, Error{corrupt} or Error{unsupported} on every rank if rank 0 cannot read the file;
-  ///         Error{corrupt} on every rank that names a tensor that is not finite; Error{mismatch} on every rank, before
-  ///         anything is changed, that names the tensors that do not fit
+  /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read the file; Error{corrupt} on every rank
+  /// that
+  ///         names a tensor that is not finite; Error{mismatch} on every rank, before anything is changed, that names
+  ///         the tensors that do not fit
   LoadedWeights load_weights(const std::filesystem::path& path, WeightsMatch match = WeightsMatch::strict);
 
   /// From now on `memory` has what other ranks need to go on without this one, and this one without others. Collective.

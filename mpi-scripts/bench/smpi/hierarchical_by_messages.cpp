@@ -2,6 +2,7 @@
 // The hierarchical all-reduce without shared memory, which SMPI does not simulate. Messages replace the reads and
 // writes of the memory of a node's other ranks; they go through the simulated node's loopback. Lanes, slices, the plans
 // across nodes and the order of addition are the library's, whose function this one replaces.
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
@@ -12,18 +13,19 @@ namespace {
 
 class Builder {
  public:
-  Builder(Rank me, const ClusterShape& shape, Count count, AdditionOrder order)
-      : shape_(shape),
-        order_(order),
-        node_(shape.node_of_rank[static_cast<std::size_t>(me.value)]),
-        locals_(shape.ranks_on(node_)),
-        count_(count),
-        lanes_(lanes(shape)) {
+  Builder(Rank me, const CollectiveDescription& d, Algorithm algorithm)
+      : d_(d),
+        algorithm_(algorithm),
+        node_(d.shape.node_of_rank[static_cast<std::size_t>(me.value)]),
+        locals_(d.shape.ranks_on(node_)),
+        lanes_(lanes(d.shape)) {
     while (locals_[static_cast<std::size_t>(local_)] != me.value) ++local_;
   }
 
-  Plan build(const AcrossNodes& across) {
-    const Plan lane = local_ < lanes_ ? across({node_}, shape_.nodes(), {slice(local_).count}) : Plan{};
+  Plan build() {
+    const AllReduceRow& across = row_of(algorithm_);
+    const Plan lane =
+        local_ < lanes_ ? across.plan({node_}, d_.shape.nodes(), {slice(local_).count}, d_.radix) : Plan{};
     first_slot_ = lane.scratch.value;
     plan_.scratch({first_slot_ + (local_ < lanes_ ? size() * slice(local_).count : 0)});
     give_slices();
@@ -36,7 +38,7 @@ class Builder {
  private:
   [[nodiscard]] int size() const { return static_cast<int>(locals_.size()); }
   [[nodiscard]] int rank(int local) const { return locals_[static_cast<std::size_t>(local)]; }
-  [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
+  [[nodiscard]] Range slice(int lane) const { return chunk(d_.count, lanes_, lane); }
   /// Returns where the contribution of a local rank to this rank's slice arrives.
   [[nodiscard]] Range slot(int local) const {
     const std::int64_t length = slice(local_).count;
@@ -60,7 +62,7 @@ class Builder {
       plan_.reduce(is_own ? b : a, is_own ? a : b);
       return is_own ? b : a;
     };
-    if (order_ == AdditionOrder::canonical) {
+    if (is_canonical(algorithm_)) {
       canonical_tree_fold(size(), operand, add);
     } else {
       Range sum = operand(0);
@@ -83,6 +85,7 @@ class Builder {
     if (const auto* receive = std::get_if<Receive>(&step)) plan_.receive(in_lane(receive->peer), moved(receive->to));
     if (const auto* sum = std::get_if<ReceiveReduce>(&step))
       plan_.receive_reduce(in_lane(sum->peer), moved(sum->to), moved(sum->own), sum->first);
+    if (const auto* copy = std::get_if<Copy>(&step)) plan_.copy(moved(copy->to), moved(copy->from));
     if (const auto* sum = std::get_if<Reduce>(&step)) plan_.reduce(moved(sum->to), moved(sum->from), sum->first);
   }
   /// Returns the rank of this lane on a node. Nodes of equal size are numbered one after the other.
@@ -92,12 +95,11 @@ class Builder {
     return range;
   }
 
-  const ClusterShape& shape_;
-  AdditionOrder order_;
+  const CollectiveDescription& d_;
+  Algorithm algorithm_;
   int node_;
   std::vector<int> locals_;
   int local_ = 0;
-  Count count_;
   int lanes_;
   std::int64_t first_slot_ = 0;
   PlanBuilder plan_;
@@ -106,9 +108,8 @@ class Builder {
 }  // namespace
 
 /// @pre all nodes have the same number of ranks, numbered node by node; the operation is in place
-Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
-                             const NodePart& part) {
-  return Builder(me, shape, count, part.order).build(across);
+Plan hierarchical_all_reduce(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  return Builder(me, d, algorithm).build();
 }
 
 int lanes(const ClusterShape& shape) { return shape.ranks() / shape.nodes(); }

@@ -9,7 +9,7 @@
 #include "backends/plan/medium.hpp"
 #include "backends/plan/node_link.hpp"
 #include "backends/plan/schedule_cache.hpp"
-#include "collectives/algorithms/blocks.hpp"
+#include "collectives/schedule/blocks.hpp"
 #include "kernels/reduce.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/types.hpp"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/algorithms/schedule.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/plan.hpp"
+#include "collectives/schedule/schedule.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
 

@@ -1,38 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 namespace lockstep::collectives {
 
-/// The algorithm of an all-reduce. The other operations have one algorithm for messages and one for shared memory.
+/// The algorithm of an all-reduce: each row of all_reduces.def, by messages between all ranks; shared memory, for all
+/// ranks on one node; and each row again between nodes whose ranks share memory. Other operations have one algorithm
+/// for messages and one for shared memory (operations.hpp).
 enum class Algorithm : std::uint8_t {
-  ring,
-  double_tree,
-  halving_doubling,
-  recursive_doubling,
-  tree_order,     ///< adds in the canonical order, see expression.hpp
-  shared_memory,  ///< all ranks on one node; all operations
-  hierarchical_ring,
-  hierarchical_double_tree,
-  hierarchical_halving_doubling,
-  hierarchical_recursive_doubling,
-  hierarchical_tree_order,  ///< also on one node; only where `keeps_canonical_order`, see by_messages.hpp
+#define ALL_REDUCE(algorithm, ...) algorithm,
+#include "collectives/algorithms/all_reduces.def"
+  shared_memory,
+#define ALL_REDUCE(algorithm, ...) hierarchical_##algorithm,
+#include "collectives/algorithms/all_reduces.def"
 };
 
-/// Whether ranks of one node access each other's memory.
-bool uses_shared_memory(Algorithm algorithm);
-/// The algorithm between nodes of a hierarchical algorithm; any other algorithm itself.
-Algorithm across_nodes(Algorithm algorithm);
+/// The number of rows of all_reduces.def.
+inline constexpr std::size_t all_reduce_count = static_cast<std::size_t>(Algorithm::shared_memory);
 
-/// Whether it gives the bits of the canonical order, see expression.hpp.
-bool is_canonical(Algorithm algorithm);
+/// All algorithms, in the order of their values.
+inline constexpr auto all_algorithms = [] {
+  std::array<Algorithm, 2 * all_reduce_count + 1> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Algorithm>(i);
+  return all;
+}();
 
-/// "ring", "tree", "halving-doubling", "recursive-doubling", "tree-order", "shared-memory", "hierarchical-ring", ….
+/// Returns whether ranks of one node access each other's memory.
+constexpr bool uses_shared_memory(Algorithm algorithm) { return algorithm >= Algorithm::shared_memory; }
+
+/// Returns the algorithm between nodes of a hierarchical algorithm; any other algorithm itself.
+constexpr Algorithm across_nodes(Algorithm algorithm) {
+  if (algorithm <= Algorithm::shared_memory) return algorithm;
+  return static_cast<Algorithm>(static_cast<std::size_t>(algorithm) - all_reduce_count - 1);
+}
+
+/// Returns whether it gives the bits of the canonical order, see expression.hpp.
+constexpr bool is_canonical(Algorithm algorithm) { return across_nodes(algorithm) == Algorithm::tree_order; }
+
+/// Returns the name of its row, "shared-memory", or "hierarchical-" and the name of its row.
 std::string_view name(Algorithm algorithm);
-/// The names of all algorithms.
+/// Returns the names of all algorithms, in the order of `all_algorithms`.
 std::span<const std::string_view> algorithm_names();
 /// The inverse of `name`.
 /// @throws Error{invalid_argument} that suggests the nearest name and lists all

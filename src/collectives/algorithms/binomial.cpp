@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 #include "lockstep/base/types.hpp"
@@ -60,7 +60,7 @@ Expression subtree_order(Expressions& expressions, std::span<const Expression> c
 /// The parts of a rank's subtree, in the order of labels, and their place in scratch.
 class Subtree {
  public:
-  Subtree(Rank me, int ranks, Count count, Rank root) : me_(me), count_(count.value), node_(me, ranks, root) {}
+  Subtree(Rank me, const CollectiveDescription& d) : count_(d.count.value), node_(me, d.ranks, d.root) {}
 
   [[nodiscard]] const TreeNode& node() const { return node_; }
   [[nodiscard]] bool is_leaf() const { return !node_.is_root() && node_.subtree() == 1; }
@@ -94,16 +94,15 @@ class Subtree {
   }
 
  private:
-  Rank me_;
   std::int64_t count_;
   TreeNode node_;
 };
 
 }  // namespace
 
-Plan binomial_broadcast(Rank me, int ranks, Count count, Rank root) {
-  const Range whole{Memory::output, 0, count.value};
-  const TreeNode node(me, ranks, root);
+Plan binomial_broadcast(Rank me, const CollectiveDescription& d) {
+  const Range whole{Memory::output, 0, d.count.value};
+  const TreeNode node(me, d.ranks, d.root);
   PlanBuilder plan;
   if (!node.is_root()) plan.receive(node.parent(), whole);
   for (int distance = node.reach() / 2; distance > 0; distance /= 2)
@@ -111,10 +110,15 @@ Plan binomial_broadcast(Rank me, int ranks, Count count, Rank root) {
   return plan.take();
 }
 
-Plan binomial_reduce(Rank me, int ranks, Count count, Rank root, Contribution own) {
-  const TreeNode node(me, ranks, root);
-  const Range sum{node.is_root() ? Memory::output : Memory::scratch, 0, count.value};
-  own.in_place = own.in_place && node.is_root();
+double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double rounds = ceil_log2(ranks);
+  return price(rates, buffer, rounds, rounds, 0);
+}
+
+Plan binomial_reduce(Rank me, const CollectiveDescription& d) {
+  const TreeNode node(me, d.ranks, d.root);
+  const Range sum{node.is_root() ? Memory::output : Memory::scratch, 0, d.count.value};
+  const Contribution own{d.own.leaves, d.own.in_place && node.is_root()};
   PlanBuilder plan;
   std::optional<Range> held = contribution(plan, own, sum);
   for (int distance = 1; distance < node.reach(); distance *= 2) {
@@ -128,22 +132,27 @@ Plan binomial_reduce(Rank me, int ranks, Count count, Rank root, Contribution ow
   const Range result = held.value_or(sum);
   if (!node.is_root()) plan.send(node.parent(), result);
   if (node.is_root() && result.memory == Memory::input) plan.copy(sum, result);
-  if (result.memory == Memory::scratch) plan.scratch(count);
+  if (result.memory == Memory::scratch) plan.scratch(d.count);
   return plan.take();
+}
+
+double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double rounds = ceil_log2(ranks);
+  return price(rates, buffer, rounds, rounds, rounds);
 }
 
 Expression binomial_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Rank root) {
   return subtree_order(expressions, contributions, root, root.value);
 }
 
-Plan binomial_gather(Rank me, int ranks, Count count, Rank root, bool in_place) {
-  const Subtree tree(me, ranks, count, root);
+Plan binomial_gather(Rank me, const CollectiveDescription& d) {
+  const Subtree tree(me, d);
   PlanBuilder plan;
   if (tree.is_leaf()) {
     plan.send(tree.node().parent(), tree.own(Memory::input));
     return plan.take();
   }
-  const bool is_root = me == root;
+  const bool is_root = me == d.root;
   plan.scratch(tree.scratch());
   if (!is_root) plan.copy(tree.held(0, 1), tree.own(Memory::input));
   for (int distance = 1; distance < tree.node().reach(); distance *= 2) {
@@ -157,18 +166,18 @@ Plan binomial_gather(Rank me, int ranks, Count count, Rank root, bool in_place) 
                          [&](int rank, const Range& held) { plan.copy(tree.part(Memory::output, rank), held); });
   }
   if (!is_root) plan.send(tree.node().parent(), tree.held(0, tree.node().subtree()));
-  if (is_root && !in_place) plan.copy(tree.part(Memory::output, me.value), tree.own(Memory::input));
+  if (is_root && !d.own.in_place) plan.copy(tree.part(Memory::output, me.value), tree.own(Memory::input));
   return plan.take();
 }
 
-Plan binomial_scatter(Rank me, int ranks, Count count, Rank root, bool in_place) {
-  const Subtree tree(me, ranks, count, root);
+Plan binomial_scatter(Rank me, const CollectiveDescription& d) {
+  const Subtree tree(me, d);
   PlanBuilder plan;
   if (tree.is_leaf()) {
     plan.receive(tree.node().parent(), tree.own(Memory::output));
     return plan.take();
   }
-  const bool is_root = me == root;
+  const bool is_root = me == d.root;
   plan.scratch(tree.scratch());
   if (!is_root) plan.receive(tree.node().parent(), tree.held(0, tree.node().subtree()));
   for (int distance = tree.node().reach() / 2; distance > 0; distance /= 2) {
@@ -181,8 +190,12 @@ Plan binomial_scatter(Rank me, int ranks, Count count, Rank root, bool in_place)
               is_single ? tree.part(Memory::input, child->rank) : tree.held(child->distance, child->ranks));
   }
   if (!is_root) plan.copy(tree.own(Memory::output), tree.held(0, 1));
-  if (is_root && !in_place) plan.copy(tree.own(Memory::output), tree.part(Memory::input, me.value));
+  if (is_root && !d.own.in_place) plan.copy(tree.own(Memory::output), tree.part(Memory::input, me.value));
   return plan.take();
+}
+
+double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ceil_log2(ranks), ranks - 1, 0);
 }
 
 }  // namespace lockstep::collectives

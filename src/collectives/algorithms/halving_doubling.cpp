@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
@@ -31,21 +32,6 @@ class Fold {
   int participants_;
   int extras_;
 };
-
-/// Returns the balanced order: neighbors that fold, then participants in pairs, pairs of pairs, and so on.
-Expression balanced_order(Expressions& expressions, std::span<const Expression> contributions) {
-  const Fold fold(static_cast<int>(contributions.size()));
-  std::vector<Expression> level;
-  for (int i = 0; i < fold.participants(); ++i) {
-    const int rank = fold.rank(i);
-    const Expression own = contributions[static_cast<std::size_t>(rank)];
-    level.push_back(fold.takes_over(rank) ? expressions.combine(contributions[static_cast<std::size_t>(rank) - 1], own)
-                                          : own);
-  }
-  for (; level.size() > 1; level.resize(level.size() / 2))
-    for (std::size_t i = 0; i < level.size() / 2; ++i) level[i] = expressions.combine(level[2 * i], level[2 * i + 1]);
-  return level.front();
-}
 
 /// The participants that exchange in one round: those whose numbers differ only in the digit of weight `distance`.
 struct Group {
@@ -166,8 +152,34 @@ std::vector<Round> rounds_of(int self, std::span<const int> sizes, const Range& 
   return rounds;
 }
 
+/// Returns the cost of folding: ranks above a power of two send their contribution and receive the result.
+double folding(int ranks, Bytes n, const Links& links) {
+  return floor_power_of_two(ranks) < ranks ? price(links.folding, n, 2, 2, 1) : 0;
+}
+
+/// Returns the cost of a round in which each rank of a group, whose ranks are `distance` apart, sends `share` of the
+/// buffer to every other one, the near ones first. Only the last message's time on the wire adds to the cost.
+double group_round(const Links& links, Bytes n, int distance, int group, double share, bool adds) {
+  const int near = std::clamp(links.near_ranks / distance, 1, group);
+  Rates far = links.far;
+  far.beta_seconds_per_byte *= std::min(links.sharing, distance * group / 2);
+  const Rates& last = near < group ? far : links.near;
+  return port_seconds(links.near, n, near - 1, share, adds) + port_seconds(far, n, group - near, share, adds) +
+         last.wire_seconds;
+}
+
 }  // namespace
 
+/// Recursive doubling in the output: partners at distance 1, 2, 4, … exchange all they have. It has the fewest rounds
+/// and is therefore best for small buffers; ranks above a power of two are folded into their neighbors. With a radix
+/// above 2 it is recursive multiplying: groups of up to `radix` ranks exchange in one round what would take log₂ of
+/// that many rounds, which pays off if several messages are in flight within one latency. The sums are bitwise equal.
+/// It needs (radix−1)·count elements of scratch. The order of addition is that of halving-doubling.
+/// @param radix  the largest group; rounded down to a power of two
+/// @cost   log₂q·(α + nβ + nγ), q = the largest power of two ≤ p; 2α + 2nβ + nγ more if q < p. With radix r about
+///         log_r q·(α + (r−1)(nβ + nγ)) if a port can hold r−1 messages at a time.
+/// @source Thakur, Rabenseifner & Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005; radix: Ruefenacht, Bull &
+///         Booth, Parallel Computing 69, 2017
 Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   const Fold fold(ranks);
   const Range whole{Memory::output, 0, count.value};
@@ -182,11 +194,30 @@ Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   });
 }
 
-Expression recursive_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
-                                               Count /*count*/, std::int64_t /*element*/) {
-  return balanced_order(expressions, contributions);
+/// The cost is exact if all links are alike. With a radix above 2 a round of g ranks costs
+/// (g − 1)·(α + nβ + nγ) − (g − 2)·wire_seconds, which is exact if additions are free and p is a power of two.
+/// Additions may take less, since the first message can be added while others are on the wire.
+double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
+  double seconds = folding(ranks, buffer, links);
+  int distance = 1;
+  for (const int group : radices(floor_power_of_two(ranks), radix)) {
+    seconds += group_round(links, buffer, distance, group, 1, true);
+    distance *= group;
+  }
+  return seconds;
 }
 
+/// Recursive halving, then recursive doubling, in the output: partners at distance 1, 2, 4, … exchange halves of what
+/// they still hold, and then return the sums in the opposite order. The large halves go to near ranks. Among the
+/// all-reduces that move no more bytes than a ring it needs the fewest messages. Ranks above a power of two are folded
+/// into their neighbors. With a radix above 2, groups of up to `radix` ranks divide what they hold into as many parts
+/// in one round: this moves the same bytes in fewer rounds of more messages, and gives bitwise equal sums. It then
+/// needs up to `count` elements of scratch.
+/// @param radix  the largest group; rounded down to a power of two
+/// @cost   2·log₂q·α + 2(q−1)/q·nβ + (q−1)/q·nγ, q = the largest power of two ≤ p; 2α + 2nβ + nγ more if q < p. With
+///         radix r, log_r replaces log₂ if a port can hold r−1 messages at a time.
+/// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004; radix: Kolmakov & Zhang, A
+///         Generalization of the Allreduce Operation, arXiv:2004.09362, 2020
 Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   const Fold fold(ranks);
   const Range whole{Memory::output, 0, count.value};
@@ -199,9 +230,38 @@ Plan halving_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
   });
 }
 
+/// The same order for all elements: with r = p − q extra ranks, ranks 2i and 2i+1 (i < r) first form a pair; then the q
+/// pairs and single ranks are added in a balanced tree: ((0+1)+2)+(3+4) for p = 5.
 Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
                                              Count /*count*/, std::int64_t /*element*/) {
-  return balanced_order(expressions, contributions);
+  const Fold fold(static_cast<int>(contributions.size()));
+  std::vector<Expression> level;
+  for (int i = 0; i < fold.participants(); ++i) {
+    const int rank = fold.rank(i);
+    const Expression own = contributions[static_cast<std::size_t>(rank)];
+    level.push_back(fold.takes_over(rank) ? expressions.combine(contributions[static_cast<std::size_t>(rank) - 1], own)
+                                          : own);
+  }
+  for (; level.size() > 1; level.resize(level.size() / 2))
+    for (std::size_t i = 0; i < level.size() / 2; ++i) level[i] = expressions.combine(level[2 * i], level[2 * i + 1]);
+  return level.front();
+}
+
+/// α and β belong to the link at each round's distance. If all links are alike the cost is exact if q divides the
+/// elements; otherwise the value for n rounded up to a multiple is an upper bound. With a radix above 2, g − 1 messages
+/// in a round of g ranks replace log₂g rounds, and cost (g − 1)·α minus all but one of their wire_seconds, which
+/// overlap. This is exact if additions are free and p is a power of two; for other p up to 64 it is at most a quarter
+/// too low and a twentieth too high.
+double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
+  double seconds = folding(ranks, buffer, links);
+  int distance = 1;
+  for (const int group : radices(floor_power_of_two(ranks), radix)) {
+    const double share = 1.0 / distance / group;
+    seconds += group_round(links, buffer, distance, group, share, true);
+    seconds += group_round(links, buffer, distance, group, share, false);
+    distance *= group;
+  }
+  return seconds;
 }
 
 }  // namespace lockstep::collectives

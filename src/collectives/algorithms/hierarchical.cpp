@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
@@ -14,17 +16,18 @@ namespace lockstep::collectives {
 namespace {
 
 /// A rank's position in the cluster.
-struct Seat {
+struct NodePosition {
   int node;
   std::vector<int> locals;  ///< ranks of the node, ascending
   int local;                ///< index of this rank among them
 };
 
-Seat seat_of(Rank me, const ClusterShape& shape) {
-  Seat seat{shape.node_of_rank[static_cast<std::size_t>(me.value)], {}, 0};
-  seat.locals = shape.ranks_on(seat.node);
-  seat.local = static_cast<int>(std::find(seat.locals.begin(), seat.locals.end(), me.value) - seat.locals.begin());
-  return seat;
+NodePosition position_of(Rank me, const ClusterShape& shape) {
+  NodePosition position{shape.node_of_rank[static_cast<std::size_t>(me.value)], {}, 0};
+  position.locals = shape.ranks_on(position.node);
+  position.local =
+      static_cast<int>(std::find(position.locals.begin(), position.locals.end(), me.value) - position.locals.begin());
+  return position;
 }
 
 std::vector<int> without(std::vector<int> ranks, int rank) {
@@ -41,39 +44,25 @@ class Lane {
       ranks_.push_back(shape.ranks_on(node)[static_cast<std::size_t>(lane)]);
   }
 
-  [[nodiscard]] Step translate(const Step& step) const {
-    return std::visit(Overloaded{
-                          [&](const Send& s) -> Step {
-                            return Send{rank(s.peer), range(s.from)};
-                          },
-                          [&](const Receive& s) -> Step {
-                            return Receive{rank(s.peer), range(s.to)};
-                          },
-                          [&](const ReceiveReduce& s) -> Step {
-                            return ReceiveReduce{rank(s.peer), range(s.to), range(s.own), s.first};
-                          },
-                          [&](const Copy& s) -> Step {
-                            return Copy{range(s.to), range(s.from)};
-                          },
-                          [&](const Reduce& s) -> Step {
-                            return Reduce{range(s.to), range(s.from), s.first};
-                          },
-                          [&](const Fill& s) -> Step { return Fill{range(s.to)}; },
-                          [&](Combine s) -> Step {
-                            for (auto* operands : {&s.to, &s.from})
-                              for (NodeRange& operand : *operands) operand.range = range(operand.range);
-                            return s;
-                          },
-                          [](const auto& s) -> Step { return s; },
-                      },
-                      step);
+  [[nodiscard]] Step translate(Step step) const {
+    std::visit(
+        [this](auto& s) {
+          if constexpr (requires { s.peer; }) s.peer = rank(s.peer);
+          if constexpr (requires { s.own.offset; }) move(s.own);
+          if constexpr (requires { s.to.offset; }) move(s.to);
+          if constexpr (requires { s.from.offset; }) move(s.from);
+          if constexpr (std::is_same_v<decltype(s), Combine&>)
+            for (auto* operands : {&s.to, &s.from})
+              for (NodeRange& operand : *operands) move(operand.range);
+        },
+        step);
+    return step;
   }
 
  private:
   [[nodiscard]] int rank(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] Range range(Range r) const {
-    if (r.memory == Memory::output) r.offset += offset_;
-    return r;
+  void move(Range& range) const {
+    if (range.memory == Memory::output) range.offset += offset_;
   }
 
   std::vector<int> ranks_;
@@ -83,26 +72,26 @@ class Lane {
 /// Builds one rank's plan.
 class Builder {
  public:
-  Builder(Rank me, const ClusterShape& shape, Count count, const NodePart& part)
-      : shape_(shape),
-        seat_(seat_of(me, shape)),
-        peers_(without(seat_.locals, me.value)),
-        count_(count),
-        lanes_(lanes(shape)),
-        part_(part),
-        leaves_(part.operands(shape.ranks())),
-        shares_(shares_of_ranks(leaves_, shape.ranks())) {}
+  Builder(Rank me, const CollectiveDescription& d, Algorithm algorithm)
+      : d_(d),
+        algorithm_(algorithm),
+        shape_(shape_of(d)),
+        position_(position_of(me, shape_)),
+        peers_(without(position_.locals, me.value)),
+        lanes_(lanes(shape_)),
+        leaves_(operands_of(d)),
+        shares_(shares_of_ranks(leaves_, d.ranks)) {}
 
-  Plan build(Rank me, const AcrossNodes& across) {
+  Plan build(Rank me) {
     const bool alone = peers_.empty();
-    const bool staged = part_.reach == Reach::staged && !alone;
+    const bool staged = d_.reach == Reach::staged && !alone;
     if (staged) show_contribution();
     if (!alone) plan_.publish(0);
-    if (seat_.local < lanes_) {
+    if (position_.local < lanes_) {
       plan_.await(peers_, 0);
       add_up(me);
       if (!adds_into_all()) {
-        part_.leaves.total() > 0 ? exchange_nodes() : exchange(across);
+        d_.leaves.total() > 0 ? exchange_nodes() : exchange();
         hand_out();
       }
       if (!alone) plan_.publish(1);
@@ -113,7 +102,7 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] Range slice(int lane) const { return chunk(count_, lanes_, lane); }
+  [[nodiscard]] Range slice(int lane) const { return chunk(d_.count, lanes_, lane); }
   [[nodiscard]] Range staged(int lane) const {
     Range range = slice(lane);
     range.memory = Memory::staging;
@@ -122,18 +111,18 @@ class Builder {
 
   /// Returns the ranks of the node that own a slice.
   [[nodiscard]] std::vector<int> lane_owners(Rank me) const {
-    return without({seat_.locals.begin(), seat_.locals.begin() + lanes_}, me.value);
+    return without({position_.locals.begin(), position_.locals.begin() + lanes_}, me.value);
   }
 
   /// Copies this rank's input into the staging area, where the other ranks read it.
   void show_contribution() {
-    const int inputs = inputs_of(seat_.locals[static_cast<std::size_t>(seat_.local)]);
-    plan_.staging({inputs * count_.value});
+    const int inputs = inputs_of(position_.locals[static_cast<std::size_t>(position_.local)]);
+    plan_.staging({inputs * d_.count.value});
     for (int leaf = 0; leaf < inputs; ++leaf)
       for (int lane = 0; lane < lanes_; ++lane) {
         Range to = staged(lane);
-        to.offset += leaf * count_.value;
-        if (lane != seat_.local) plan_.copy(to, input(lane, leaf));
+        to.offset += leaf * d_.count.value;
+        if (lane != position_.local) plan_.copy(to, input(lane, leaf));
       }
   }
   [[nodiscard]] int inputs_of(int rank) const {
@@ -151,77 +140,82 @@ class Builder {
 
   void add_up(Rank me) {
     TreeSources sources;
-    for (const int rank : seat_.locals)
+    for (const int rank : position_.locals)
       for (int leaf = 0; leaf < inputs_of(rank); ++leaf)
-        sources.add(shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
-                    rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(seat_.local, leaf)});
-    if (part_.leaves.total() > 0 && !adds_into_all()) return add_up_nodes(sources);
-    std::vector<NodeRange> to{{self, slice(seat_.local)}};
+        sources.add(
+            shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
+            rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(position_.local, leaf)});
+    if (d_.leaves.total() > 0 && !adds_into_all()) return add_up_nodes(sources);
+    std::vector<NodeRange> to{{self, slice(position_.local)}};
     if (adds_into_all())
-      for (const int peer : peers_) to.push_back({peer, slice(seat_.local)});
+      for (const int peer : peers_) to.push_back({peer, slice(position_.local)});
     auto [from, widths] = sources.below({0, leaves_.total()});
-    if (from.size() > 1 || !part_.in_place) plan_.combine(to, std::move(from), part_.order, std::move(widths));
+    if (from.size() > 1 || !d_.own.in_place)
+      plan_.combine(to, std::move(from), addition_order(algorithm_), std::move(widths));
   }
 
   /// Returns this rank's own input. If it is in place, it is addressed as output, like the sum, so that `dependencies`
   /// orders the read before the write.
   [[nodiscard]] Range own_input(int leaf) const {
-    return leaf == 0 && part_.in_place ? slice(seat_.local) : input(seat_.local, leaf);
+    return leaf == 0 && d_.own.in_place ? slice(position_.local) : input(position_.local, leaf);
   }
 
   /// Adds as far as the ranks of this node can: the first sum goes where the result will be, the others into scratch.
   /// The first sum is computed last, because it may overwrite an input that another sum needs.
   void add_up_nodes(const TreeSources& sources) {
     nodes_ = shares_of_nodes(leaves_, shape_);
-    const auto& own = nodes_[static_cast<std::size_t>(seat_.node)];
+    const auto& own = nodes_[static_cast<std::size_t>(position_.node)];
     for (int node = static_cast<int>(own.size()) - 1; node >= 0; --node) {
       auto [from, widths] = sources.below(own[static_cast<std::size_t>(node)]);
-      const bool lies_there = node == 0 && from.size() == 1 && from.front().rank == self && part_.in_place;
-      if (!lies_there) plan_.combine({{self, sum_of_node(node)}}, std::move(from), part_.order, std::move(widths));
+      const bool lies_there = node == 0 && from.size() == 1 && from.front().rank == self && d_.own.in_place;
+      if (!lies_there)
+        plan_.combine({{self, sum_of_node(node)}}, std::move(from), addition_order(algorithm_), std::move(widths));
     }
   }
   /// Returns the range of this rank's slice that holds the node's sum of a tree node; scratch holds only this slice.
   [[nodiscard]] Range sum_of_node(int node) const {
-    const Range mine = slice(seat_.local);
+    const Range mine = slice(position_.local);
     return node == 0 ? mine : Range{Memory::scratch, (node - 1) * mine.count, mine.count};
   }
 
   void exchange_nodes() {
-    const Range mine = slice(seat_.local);
-    const auto others = static_cast<std::int64_t>(nodes_[static_cast<std::size_t>(seat_.node)].size()) - 1;
+    const Range mine = slice(position_.local);
+    const auto others = static_cast<std::int64_t>(nodes_[static_cast<std::size_t>(position_.node)].size()) - 1;
     const auto own = [&](int node) {
       Range range = sum_of_node(node);
       if (node == 0) range.offset = 0;
       return range;
     };
-    append(leaf_tree_all_reduce({seat_.node}, nodes_, {mine.count}, own, {others * mine.count}));
+    append(leaf_tree_all_reduce({position_.node}, nodes_, {mine.count}, own, {others * mine.count}));
   }
 
-  void exchange(const AcrossNodes& across) { append(across({seat_.node}, shape_.nodes(), {slice(seat_.local).count})); }
+  void exchange() {
+    append(row_of(algorithm_).plan({position_.node}, shape_.nodes(), {slice(position_.local).count}, d_.radix));
+  }
   /// Appends the plan of this rank's lane.
   void append(const Plan& plan) {
-    const Lane lane(shape_, seat_.local, slice(seat_.local).offset);
+    const Lane lane(shape_, position_.local, slice(position_.local).offset);
     plan_.scratch(plan.scratch);
     for (const Step& step : plan.steps) plan_.append(lane.translate(step));
   }
 
   void hand_out() {
     std::vector<NodeRange> targets;
-    for (const int peer : peers_) targets.push_back({peer, slice(seat_.local)});
-    if (!targets.empty()) plan_.combine(targets, {{self, slice(seat_.local)}});
+    for (const int peer : peers_) targets.push_back({peer, slice(position_.local)});
+    if (!targets.empty()) plan_.combine(targets, {{self, slice(position_.local)}});
   }
 
   void fetch_sums() {
     for (int lane = 0; lane < lanes_; ++lane)
-      if (lane != seat_.local) plan_.copy(slice(lane), staged(lane));
+      if (lane != position_.local) plan_.copy(slice(lane), staged(lane));
   }
 
-  const ClusterShape& shape_;
-  Seat seat_;
+  const CollectiveDescription& d_;
+  Algorithm algorithm_;
+  ClusterShape shape_;
+  NodePosition position_;
   std::vector<int> peers_;
-  Count count_;
   int lanes_;
-  NodePart part_;
   LeafShares leaves_;
   TreeShares shares_;  // by rank
   TreeShares nodes_;   // by node of the cluster
@@ -236,24 +230,28 @@ int lanes(const ClusterShape& shape) {
   return *std::min_element(sizes.begin(), sizes.end());
 }
 
-Plan hierarchical_all_reduce(Rank me, const ClusterShape& shape, Count count, const AcrossNodes& across,
-                             const NodePart& part) {
-  return Builder(me, shape, count, part).build(me, across);
+Plan hierarchical_all_reduce(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  return Builder(me, d, algorithm).build(me);
 }
 
-Expression hierarchical_all_reduce_order(
-    Expressions& expressions, std::span<const Expression> contributions, const ClusterShape& shape, Count count,
-    std::int64_t element,
-    const std::function<Expression(std::span<const Expression>, Count count, std::int64_t element)>& across) {
+double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  const double share = (ranks - 1.0) / ranks;
+  return ranks == 1 ? 0 : price(rates, buffer, 2, 2 * share, share);
+}
+
+Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expressions,
+                                         std::span<const Expression> contributions, Count count, std::int64_t element,
+                                         const ClusterShape& shape) {
   std::vector<Expression> sums;
   for (int node = 0; node < shape.nodes(); ++node) {
     std::vector<Expression> brought;
     for (const int rank : shape.ranks_on(node)) brought.push_back(contributions[static_cast<std::size_t>(rank)]);
     sums.push_back(expressions.left_fold(brought));
   }
+  if (sums.size() == 1) return sums.front();
   const int lane_count = lanes(shape);
   const Range slice = chunk(count, lane_count, chunk_of(count, lane_count, element));
-  return across(sums, {slice.count}, element - slice.offset);
+  return row_of(algorithm).order(expressions, sums, {slice.count}, element - slice.offset);
 }
 
 }  // namespace lockstep::collectives

@@ -40,9 +40,11 @@ void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
 
 }  // namespace
 
-Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
+Plan pull_all_reduce(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
+  const int ranks = d.ranks;
+  const Count count = d.count;
   const auto input = [&](int leaf) { return Range{Memory::input, 0, count.value, leaf}; };
-  const LeafShares operands = part.operands(ranks);
+  const LeafShares operands = operands_of(d);
   const TreeShares shares = shares_of_ranks(operands, ranks);
   const auto own = static_cast<int>(shares[static_cast<std::size_t>(me.value)].size());
   TreeSources sources;
@@ -58,144 +60,166 @@ Plan pull_all_reduce(Rank me, int ranks, Count count, const NodePart& part) {
   plan.publish(0);
   plan.await(others(me, ranks), 0);
   auto [from, widths] = sources.below({0, operands.total()});
-  if (ranks > 1 || !part.in_place)
-    plan.combine({{self, {Memory::output, 0, count.value}}}, std::move(from), part.order, std::move(widths));
+  if (ranks > 1 || !d.own.in_place)
+    plan.combine({{self, {Memory::output, 0, count.value}}}, std::move(from), addition_order(algorithm),
+                 std::move(widths));
   return plan.take();
 }
 
-Plan node_reduce_scatter(Rank me, const Parts& parts, Reach reach, bool in_place) {
-  const int ranks = parts.ranks();
+double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  return ranks == 1 ? 0 : price(rates, buffer, 1, ranks - 1, ranks - 1);
+}
+
+Plan node_reduce_scatter(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
   PlanBuilder plan;
-  if (reach == Reach::staged) show_parts(plan, me, parts);
+  if (d.reach == Reach::staged) show_parts(plan, me, parts);
   plan.publish(0);
-  plan.await(others(me, ranks), 0);
-  if (ranks > 1 || !in_place)
+  plan.await(others(me, d.ranks), 0);
+  if (d.ranks > 1 || !d.own.in_place)
     plan.combine({{self, parts.alone(me.value, Memory::output)}},
-                 everyones(me, ranks, parts.of(me.value, Memory::input)));
+                 everyones(me, d.ranks, parts.of(me.value, Memory::input)));
   plan.publish(1);
-  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
   return plan.take();
 }
 
-Plan node_all_gather(Rank me, const Parts& parts, Reach reach, bool in_place) {
-  const int ranks = parts.ranks();
+double node_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, 2, ranks - 1, ranks - 1);
+}
+
+Plan node_all_gather(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
   const Range own = parts.alone(me.value, Memory::input);
   PlanBuilder plan;
-  if (reach == Reach::staged) {
+  if (d.reach == Reach::staged) {
     plan.staging({own.count});
-    if (ranks > 1) plan.copy(in(Memory::staging, own), own);
+    if (d.ranks > 1) plan.copy(in(Memory::staging, own), own);
   }
   plan.publish(0);
-  if (!in_place) plan.copy(parts.of(me.value, Memory::output), own);
-  plan.await(others(me, ranks), 0);
-  for (const int peer : others(me, ranks))
+  if (!d.own.in_place) plan.copy(parts.of(me.value, Memory::output), own);
+  plan.await(others(me, d.ranks), 0);
+  for (const int peer : others(me, d.ranks))
     plan.combine({{self, parts.of(peer, Memory::output)}}, {{peer, parts.alone(peer, Memory::input)}});
   plan.publish(1);
-  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
   return plan.take();
 }
 
-Plan node_broadcast(Rank me, int ranks, Count count, Rank root, Reach reach) {
-  const Range whole{Memory::output, 0, count.value};
+double node_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, 2, ranks - 1, 0);
+}
+
+Plan node_broadcast(Rank me, const CollectiveDescription& d) {
+  const Range whole{Memory::output, 0, d.count.value};
   PlanBuilder plan;
-  if (reach == Reach::staged && me == root && ranks > 1) {
-    plan.staging(count);
-    plan.copy({Memory::staging, 0, count.value}, whole);
+  if (d.reach == Reach::staged && me == d.root && d.ranks > 1) {
+    plan.staging(d.count);
+    plan.copy({Memory::staging, 0, d.count.value}, whole);
   }
   plan.publish(0);
-  if (me == root) {
-    if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  if (me == d.root) {
+    if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
     return plan.take();
   }
-  plan.await({root.value}, 0);
-  plan.combine({{self, whole}}, {{root.value, whole}});
+  plan.await({d.root.value}, 0);
+  plan.combine({{self, whole}}, {{d.root.value, whole}});
   plan.publish(1);
   return plan.take();
 }
 
-Plan node_reduce(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
-  const std::vector<int> peers = others(me, ranks);
-  const auto slice = [&](int rank) { return chunk(count, ranks, rank); };
-  const bool staged = reach == Reach::staged && ranks > 1;
+double node_broadcast_seconds(int /*ranks*/, Bytes buffer, const Rates& rates) { return price(rates, buffer, 2, 1, 0); }
+
+Plan node_reduce(Rank me, const CollectiveDescription& d) {
+  const std::vector<int> peers = others(me, d.ranks);
+  const auto slice = [&](int rank) { return chunk(d.count, d.ranks, rank); };
+  const bool staged = d.reach == Reach::staged && d.ranks > 1;
   PlanBuilder plan;
   if (staged) {
-    plan.staging(count);
+    plan.staging(d.count);
     for (const int peer : peers) plan.copy(in(Memory::staging, slice(peer)), in(Memory::input, slice(peer)));
   }
   plan.publish(0);
   plan.await(peers, 0);
   const Range own = slice(me.value);
-  if (ranks > 1 || !in_place)
-    plan.combine({{me == root ? self : root.value, own}}, everyones(me, ranks, in(Memory::input, own)));
+  if (d.ranks > 1 || !d.own.in_place)
+    plan.combine({{me == d.root ? self : d.root.value, own}}, everyones(me, d.ranks, in(Memory::input, own)));
   plan.publish(1);
-  if (me == root || reach == Reach::direct) plan.await(peers, 1);
-  if (me == root && staged)
+  if (me == d.root || d.reach == Reach::direct) plan.await(peers, 1);
+  if (me == d.root && staged)
     for (const int peer : peers) plan.copy(slice(peer), in(Memory::staging, slice(peer)));
   return plan.take();
 }
 
-Plan node_gather(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
-  const std::vector<int> peers = others(me, ranks);
-  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
-  const Range own{Memory::input, 0, count.value};
+double node_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
+  return price(rates, buffer, 2, 1, (ranks - 1.0) / ranks);
+}
+
+Plan node_gather(Rank me, const CollectiveDescription& d) {
+  const std::vector<int> peers = others(me, d.ranks);
+  const Parts parts = parts_of(d);
+  const Range own = parts.alone(me.value, Memory::input);
   PlanBuilder plan;
-  if (me != root) {
+  if (me != d.root) {
     plan.publish(0);
-    plan.await({root.value}, 0);
-    plan.combine({{root.value, part(Memory::output, me.value)}}, {{self, own}});
+    plan.await({d.root.value}, 0);
+    plan.combine({{d.root.value, parts.of(me.value, Memory::output)}}, {{self, own}});
     plan.publish(1);
     return plan.take();
   }
-  const bool staged = reach == Reach::staged && ranks > 1;
-  if (staged) plan.staging({ranks * count.value});
+  const bool staged = d.reach == Reach::staged && d.ranks > 1;
+  if (staged) plan.staging({d.ranks * d.count.value});
   plan.publish(0);
-  if (!in_place) plan.copy(part(Memory::output, me.value), own);
+  if (!d.own.in_place) plan.copy(parts.of(me.value, Memory::output), own);
   plan.await(peers, 1);
   if (staged)
-    for (const int peer : peers) plan.copy(part(Memory::output, peer), part(Memory::staging, peer));
+    for (const int peer : peers) plan.copy(parts.of(peer, Memory::output), parts.of(peer, Memory::staging));
   return plan.take();
 }
 
-Plan node_scatter(Rank me, int ranks, Count count, Rank root, Reach reach, bool in_place) {
-  const std::vector<int> peers = others(me, ranks);
-  const Range mine{Memory::input, me.value * count.value, count.value};
-  const Range own{Memory::output, 0, count.value};
+Plan node_scatter(Rank me, const CollectiveDescription& d) {
+  const std::vector<int> peers = others(me, d.ranks);
+  const Parts parts = parts_of(d);
+  const Range mine = parts.of(me.value, Memory::input);
+  const Range own = parts.alone(me.value, Memory::output);
   PlanBuilder plan;
-  if (me != root) {
+  if (me != d.root) {
     plan.publish(0);
-    plan.await({root.value}, 0);
-    plan.combine({{self, own}}, {{root.value, mine}});
+    plan.await({d.root.value}, 0);
+    plan.combine({{self, own}}, {{d.root.value, mine}});
     plan.publish(1);
     return plan.take();
   }
-  if (reach == Reach::staged && ranks > 1) show_parts(plan, me, Parts::equal(ranks, count));
+  if (d.reach == Reach::staged && d.ranks > 1) show_parts(plan, me, parts);
   plan.publish(0);
-  if (!in_place) plan.copy(own, mine);
-  if (reach == Reach::direct) plan.await(peers, 1);
+  if (!d.own.in_place) plan.copy(own, mine);
+  if (d.reach == Reach::direct) plan.await(peers, 1);
   return plan.take();
 }
 
-Plan node_all_to_all(Rank me, int ranks, Count count, Reach reach) {
-  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
+Plan node_all_to_all(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
   PlanBuilder plan;
-  if (reach == Reach::staged) show_parts(plan, me, Parts::equal(ranks, count));
+  if (d.reach == Reach::staged) show_parts(plan, me, parts);
   plan.publish(0);
-  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
-  plan.await(others(me, ranks), 0);
-  for (int distance = 1; distance < ranks; ++distance) {
-    const int peer = wrap(me.value + distance, ranks);
-    plan.combine({{self, part(Memory::output, peer)}}, {{peer, part(Memory::input, me.value)}});
+  plan.copy(parts.of(me.value, Memory::output), parts.of(me.value, Memory::input));
+  plan.await(others(me, d.ranks), 0);
+  for (int distance = 1; distance < d.ranks; ++distance) {
+    const int peer = wrap(me.value + distance, d.ranks);
+    plan.combine({{self, parts.of(peer, Memory::output)}}, {{peer, parts.of(me.value, Memory::input)}});
   }
   plan.publish(1);
-  if (reach == Reach::direct) plan.await(others(me, ranks), 1);
+  if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
   return plan.take();
 }
 
-Plan node_barrier(Rank me, int ranks) {
+Plan node_barrier(Rank me, const CollectiveDescription& d) {
   PlanBuilder plan;
   plan.publish(0);
-  plan.await(others(me, ranks), 0);
+  plan.await(others(me, d.ranks), 0);
   return plan.take();
 }
+
+double node_barrier_seconds(int /*ranks*/, Bytes /*nothing*/, const Rates& rates) { return rates.alpha_seconds; }
 
 }  // namespace lockstep::collectives

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 
-Plan pairwise_all_to_all(Rank me, int ranks, Count count) {
-  const auto part = [&](Memory memory, int rank) { return Range{memory, rank * count.value, count.value}; };
+Plan pairwise_all_to_all(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
   PlanBuilder plan;
-  for (int distance = 1; distance < ranks; ++distance) {
-    const int to = wrap(me.value + distance, ranks);
-    const int from = wrap(me.value - distance, ranks);
-    plan.send(to, part(Memory::input, to));
-    plan.receive(from, part(Memory::output, from));
+  for (int distance = 1; distance < d.ranks; ++distance) {
+    const int to = wrap(me.value + distance, d.ranks);
+    const int from = wrap(me.value - distance, d.ranks);
+    plan.send(to, parts.of(to, Memory::input));
+    plan.receive(from, parts.of(from, Memory::output));
   }
   // The copy is the last step, so that it overlaps with the messages.
-  plan.copy(part(Memory::output, me.value), part(Memory::input, me.value));
+  plan.copy(parts.of(me.value, Memory::output), parts.of(me.value, Memory::input));
   return plan.take();
 }
 
-Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received) {
-  const int ranks = sent.ranks();
+Plan pairwise_all_to_all_v(Rank me, const CollectiveDescription& d) {
+  const int ranks = d.ranks;
+  const Parts sent = parts_of(d);
+  const Parts received(d.count, d.received);
   Plan plan;
   // A signal is sent only when the signals listed before it have arrived, so the receives of signals follow all sends.
   for (const bool signals : {false, true}) {
@@ -39,14 +41,22 @@ Plan pairwise_all_to_all_v(Rank me, const Parts& sent, const Parts& received) {
   return plan;
 }
 
-Plan dissemination_barrier(Rank me, int ranks) {
+double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates) {
+  return ranks == 1 ? 0 : port_seconds(rates, part, ranks - 1, 1, false) + rates.wire_seconds;
+}
+
+Plan dissemination_barrier(Rank me, const CollectiveDescription& d) {
   const Range nothing{Memory::output, 0, 0};
   Plan plan;
-  for (int distance = 1; distance < ranks; distance *= 2) {
-    plan.steps.emplace_back(Send{wrap(me.value + distance, ranks), nothing});
-    plan.steps.emplace_back(Receive{wrap(me.value - distance, ranks), nothing});
+  for (int distance = 1; distance < d.ranks; distance *= 2) {
+    plan.steps.emplace_back(Send{wrap(me.value + distance, d.ranks), nothing});
+    plan.steps.emplace_back(Receive{wrap(me.value - distance, d.ranks), nothing});
   }
   return plan;
+}
+
+double dissemination_barrier_seconds(int ranks, Bytes /*nothing*/, const Rates& rates) {
+  return price(rates, {0}, ceil_log2(ranks), 0, 0);
 }
 
 }  // namespace lockstep::collectives

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 
@@ -62,7 +63,11 @@ class PartialSums {
 
 }  // namespace
 
-Plan ring_all_reduce(Rank me, int ranks, Count count) {
+/// Ring all-reduce in the output: reduce-scatter around the ring, then all-gather. It is best for large buffers: no
+/// rank sends more than 2(p−1)/p of the buffer, and only to its neighbor.
+/// @cost   2(p−1)α + 2(p−1)/p·nβ + (p−1)/p·nγ   (n in bytes)
+/// @source Patarasuk & Yuan, J. Parallel Distrib. Comput. 69(2), 2009
+Plan ring_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
   const int next = wrap(me.value + 1, ranks);
   const int previous = wrap(me.value - 1, ranks);
   PlanBuilder plan;
@@ -77,6 +82,7 @@ Plan ring_all_reduce(Rank me, int ranks, Count count) {
   return plan.take();
 }
 
+/// The sum of chunk c starts on rank c+1, goes around the ring and ends on rank c.
 Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Count count,
                                  std::int64_t element) {
   const int ranks = static_cast<int>(contributions.size());
@@ -87,30 +93,44 @@ Expression ring_all_reduce_order(Expressions& expressions, std::span<const Expre
   return sum;
 }
 
-Plan ring_all_gather(Rank me, const Parts& parts) {
-  const int ranks = parts.ranks();
-  const auto part = [&](int index) { return parts.of(wrap(index, ranks), Memory::output); };
+/// The cost is exact if p divides the elements; otherwise the value for n rounded up to a multiple is an upper bound.
+double ring_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int /*radix*/) {
+  const double share = (ranks - 1.0) / ranks;
+  return price(links.far, buffer, 2 * (ranks - 1.0), 2 * share, share);
+}
+
+Plan ring_all_gather(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
+  const auto part = [&](int index) { return parts.of(wrap(index, d.ranks), Memory::output); };
   PlanBuilder plan;
-  for (int round = 0; round < ranks - 1; ++round) {
-    plan.send(wrap(me.value + 1, ranks), part(me.value - round));
-    plan.receive(wrap(me.value - 1, ranks), part(me.value - round - 1));
+  for (int round = 0; round < d.ranks - 1; ++round) {
+    plan.send(wrap(me.value + 1, d.ranks), part(me.value - round));
+    plan.receive(wrap(me.value - 1, d.ranks), part(me.value - round - 1));
+  }
+  return contribute(plan.take(), d.own, part(me.value));
+}
+
+double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ranks - 1, ranks - 1, 0);
+}
+
+Plan ring_reduce_scatter(Rank me, const CollectiveDescription& d) {
+  const Parts parts = parts_of(d);
+  if (d.ranks == 1) return contribute({}, d.own, parts.alone(0, Memory::output));
+  PlanBuilder plan;
+  PartialSums sums(plan, parts, d.own);
+  Range sum = sums.first(sent_in_round(me.value, d.ranks, 0));
+  for (int round = 0; round < d.ranks - 1; ++round) {
+    plan.send(wrap(me.value + 1, d.ranks), sum);
+    const int index = received_in_round(me.value, d.ranks, round);
+    sum = sums.received(round, index);
+    sums.receive(wrap(me.value - 1, d.ranks), sum, index);
   }
   return plan.take();
 }
 
-Plan ring_reduce_scatter(Rank me, const Parts& parts, Contribution own) {
-  const int ranks = parts.ranks();
-  if (ranks == 1) return contribute({}, own, parts.alone(0, Memory::output));
-  PlanBuilder plan;
-  PartialSums sums(plan, parts, own);
-  Range sum = sums.first(sent_in_round(me.value, ranks, 0));
-  for (int round = 0; round < ranks - 1; ++round) {
-    plan.send(wrap(me.value + 1, ranks), sum);
-    const int index = received_in_round(me.value, ranks, round);
-    sum = sums.received(round, index);
-    sums.receive(wrap(me.value - 1, ranks), sum, index);
-  }
-  return plan.take();
+double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
+  return price(rates, part, ranks - 1, ranks - 1, ranks - 1);
 }
 
 Expression ring_reduce_scatter_order(Expressions& expressions, std::span<const std::vector<Expression>> leaves,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
@@ -40,7 +40,16 @@ Range share_of(int member, int size, const Range& whole) {
 
 }  // namespace
 
-Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
+/// All-reduce in the canonical order (`expression.hpp`), the same for every element, by binary blocks: the ranks
+/// are divided into blocks of 2^a > 2^b > … ranks. Each block halves recursively within itself, which adds in a full
+/// tree. Then the sums of the smallest block go to the next larger block, which adds them to its own and passes the
+/// sums on: A + (B + C). The results return on the same paths. A rank's contribution is one leaf of the tree even if it
+/// is a sum of several.
+/// @cost   2aα + 2(1−2⁻ᵃ)nβ + (1−2⁻ᵃ)nγ for 2^a ranks; about 2·2^(a−b)α + 2·2⁻ᵇnβ + 2⁻ᵃnγ more for each pair of
+///         neighboring blocks of 2^a > 2^b ranks
+/// @source Rabenseifner & Träff, More Efficient Reduction Algorithms for Non-Power-of-Two Number of Processors in
+///         Message-Passing Parallel Systems, EuroPVM/MPI 2004
+Plan tree_order_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
   const BlockPlace at(me.value, ranks);
   const int position = me.value - at.own.first;
   const Range whole{Memory::output, 0, count.value};
@@ -71,6 +80,20 @@ Plan tree_order_all_reduce(Rank me, int ranks, Count count) {
 Expression tree_order_all_reduce_order(Expressions& expressions, std::span<const Expression> contributions,
                                        Count /*count*/, std::int64_t /*element*/) {
   return canonical_tree_order(expressions, contributions);
+}
+
+/// The cost is that of halving-doubling for the largest binary block, plus that of each pair of neighboring blocks over
+/// far links. It is exact for powers of two that divide the elements. Otherwise it is an estimate: since blocks work
+/// concurrently, the cost is between half of it and a tenth more.
+double tree_order_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int /*radix*/) {
+  double block = floor_power_of_two(ranks);
+  double seconds = halving_doubling_all_reduce_seconds(floor_power_of_two(ranks), buffer, links, 2);
+  for (int rest = ranks - floor_power_of_two(ranks); rest > 0; rest -= floor_power_of_two(rest)) {
+    const double smaller = floor_power_of_two(rest);
+    seconds += price(links.far, buffer, 2 * block / smaller, 2 / smaller, 1 / block);
+    block = smaller;
+  }
+  return seconds;
 }
 
 bool keeps_canonical_order(const ClusterShape& shape) {

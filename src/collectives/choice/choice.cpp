@@ -2,32 +2,15 @@
 #include "collectives/choice/choice.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <span>
 
 #include "base/nearest.hpp"
+#include "collectives/algorithms/make_plan.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {
 namespace {
-
-constexpr std::array kinds{
-    CollectiveKind::all_reduce,     CollectiveKind::broadcast,        CollectiveKind::all_gather,
-    CollectiveKind::reduce_scatter, CollectiveKind::reduce,           CollectiveKind::all_to_all,
-    CollectiveKind::barrier,        CollectiveKind::gather,           CollectiveKind::scatter,
-    CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v, CollectiveKind::all_to_all_v};
-
-/// All-reduces whose purpose is speed; of equally fast ones the first is chosen.
-constexpr std::array fast{Algorithm::shared_memory,
-                          Algorithm::hierarchical_ring,
-                          Algorithm::hierarchical_double_tree,
-                          Algorithm::hierarchical_halving_doubling,
-                          Algorithm::hierarchical_recursive_doubling,
-                          Algorithm::ring,
-                          Algorithm::double_tree,
-                          Algorithm::halving_doubling,
-                          Algorithm::recursive_doubling};
 
 /// Returns whether the algorithm can be faster here than a simpler one. An algorithm that uses shared memory needs
 /// nodes with several ranks and, if it is hierarchical, several nodes.
@@ -37,17 +20,12 @@ bool is_worthwhile(Algorithm algorithm, const ShapeSummary& shape) {
 }
 
 bool has_radix(CollectiveKind kind, Algorithm algorithm) {
-  const Algorithm across = across_nodes(algorithm);
-  return kind == CollectiveKind::all_reduce &&
-         (across == Algorithm::halving_doubling || across == Algorithm::recursive_doubling);
+  return kind == CollectiveKind::all_reduce && algorithm != Algorithm::shared_memory && row_of(algorithm).has_radix;
 }
 
 std::string counted(int number, const std::string& what) {
   return std::to_string(number) + ' ' + what + (number == 1 ? "" : "s");
 }
-
-/// Returns whether the operation can use shared memory. An all_to_all_v always uses messages, see `is_shared`.
-bool may_share_memory(CollectiveKind kind) { return kind != CollectiveKind::all_to_all_v; }
 
 }  // namespace
 
@@ -88,20 +66,7 @@ Choice with_useful_blocks(Choice choice, const ShapeSummary& shape) {
 }
 
 bool applicable(Algorithm algorithm, const ShapeSummary& shape) {
-  switch (algorithm) {
-    case Algorithm::ring:
-    case Algorithm::double_tree:
-    case Algorithm::halving_doubling:
-    case Algorithm::recursive_doubling:
-    case Algorithm::tree_order:
-    case Algorithm::hierarchical_ring:
-    case Algorithm::hierarchical_double_tree:
-    case Algorithm::hierarchical_halving_doubling:
-    case Algorithm::hierarchical_recursive_doubling:
-    case Algorithm::hierarchical_tree_order: return shape.ranks >= 1;
-    case Algorithm::shared_memory: return shape.nodes == 1;
-  }
-  return false;
+  return algorithm == Algorithm::shared_memory ? shape.nodes == 1 : shape.ranks >= 1;
 }
 
 void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
@@ -110,15 +75,16 @@ void require_applicable(Algorithm algorithm, const ShapeSummary& shape) {
               "the algorithm '" + std::string(name(algorithm)) + "' cannot run on " + describe(shape));
 }
 
-std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape) {
-  const auto is_of_kind = [&](Algorithm algorithm) {
-    return kind == CollectiveKind::all_reduce || algorithm == Choice{}.algorithm ||
-           (algorithm == Algorithm::shared_memory && may_share_memory(kind));
+std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape, SelectedBy by) {
+  const auto is_candidate = [&](Algorithm algorithm) {
+    if (!applicable(algorithm, shape) || !is_worthwhile(algorithm, shape)) return false;
+    if (algorithm == Algorithm::shared_memory) return may_share_memory(kind);
+    if (kind != CollectiveKind::all_reduce) return algorithm == Choice{}.algorithm;
+    return row_of(algorithm).selected_by >= by;
   };
   std::vector<Algorithm> able;
-  std::copy_if(fast.begin(), fast.end(), std::back_inserter(able), [&](Algorithm algorithm) {
-    return is_of_kind(algorithm) && applicable(algorithm, shape) && is_worthwhile(algorithm, shape);
-  });
+  std::copy_if(all_algorithms.begin(), all_algorithms.end(), std::back_inserter(able), is_candidate);
+  std::stable_partition(able.begin(), able.end(), uses_shared_memory);
   return able;
 }
 
@@ -136,40 +102,31 @@ std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const 
 }
 
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm) {
-  if (algorithm == Algorithm::shared_memory && may_share_memory(kind)) return name(algorithm);
-  switch (kind) {
-    case CollectiveKind::all_reduce: return name(algorithm);
-    case CollectiveKind::broadcast:
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-    case CollectiveKind::reduce: return "binomial";
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::reduce_scatter_v: return "ring";
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_v: return "pairwise";
-    case CollectiveKind::barrier: return "dissemination";
-    case CollectiveKind::send:
-    case CollectiveKind::recv: break;
-  }
-  return "unknown";
+  return kind == CollectiveKind::all_reduce || is_shared(kind, algorithm) ? name(algorithm) : row_of(kind).name;
+}
+
+std::vector<std::string_view> algorithm_names(CollectiveKind kind) {
+  const std::span<const std::string_view> all = algorithm_names();
+  if (kind == CollectiveKind::all_reduce) return {all.begin(), all.end()};
+  std::vector<std::string_view> names{row_of(kind).name};
+  if (may_share_memory(kind)) names.push_back(name(Algorithm::shared_memory));
+  return names;
 }
 
 Algorithm parse_algorithm(CollectiveKind kind, std::string_view text) {
   if (kind == CollectiveKind::all_reduce) return parse_algorithm(text);
-  const std::array names{algorithm_name(kind, Choice{}.algorithm), name(Algorithm::shared_memory)};
-  if (text == names[0]) return Choice{}.algorithm;
-  if (text == names[1] && may_share_memory(kind)) return Algorithm::shared_memory;
-  const auto known = std::span(names).first(may_share_memory(kind) ? 2 : 1);
-  throw Error(ErrorCode::invalid_argument, unknown("algorithm of " + std::string(name(kind)), text, known));
+  const std::vector<std::string_view> names = algorithm_names(kind);
+  if (text == names.front()) return Choice{}.algorithm;
+  if (text == names.back()) return Algorithm::shared_memory;
+  throw Error(ErrorCode::invalid_argument, unknown("algorithm of " + std::string(name(kind)), text, names));
 }
 
 CollectiveKind parse_kind(std::string_view text) {
-  std::array<std::string_view, kinds.size()> names;
-  std::transform(kinds.begin(), kinds.end(), names.begin(), [](CollectiveKind kind) { return name(kind); });
-  const auto found = std::find(names.begin(), names.end(), text);
-  if (found != names.end()) return kinds[static_cast<std::size_t>(found - names.begin())];
+  std::vector<std::string_view> names;
+  for (const CollectiveKind kind : planned_kinds()) {
+    if (name(kind) == text) return kind;
+    names.push_back(name(kind));
+  }
   throw Error(ErrorCode::invalid_argument, unknown("operation", text, names));
 }
 

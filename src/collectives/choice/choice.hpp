@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithms/algorithm.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/types.hpp"
@@ -38,7 +38,7 @@ struct Choice {
   /// a monitor.
   Bytes segment{63 * 1024};
   int blocks_in_flight = 4;
-  int radix = 2;  ///< for halving-doubling and recursive doubling: largest number of ranks that exchange in one round
+  int radix = 2;  ///< largest number of ranks that exchange in one round, for algorithms that have one
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
@@ -52,20 +52,23 @@ bool applicable(Algorithm algorithm, const ShapeSummary& shape);
 /// @throws Error{invalid_argument} that names algorithm and shape if it is not applicable
 void require_applicable(Algorithm algorithm, const ShapeSummary& shape);
 
-/// The algorithms that may be selected for speed: the applicable ones, without those that have another purpose and are
-/// only used by name, and without those that equal a simpler one on this shape. At least one sends messages.
-std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape);
+/// The algorithms that may be selected for speed: the applicable ones whose row permits it, without those that equal a
+/// simpler one on this shape. At least one sends messages. Of equally fast ones the first is chosen.
+/// @param by  cost_model or tuning
+std::vector<Algorithm> candidates(CollectiveKind kind, const ShapeSummary& shape,
+                                  SelectedBy by = SelectedBy::cost_model);
 
-/// The radix as text: "-" for algorithms without one, which are all but halving-doubling and recursive doubling, also
-/// between nodes.
+/// The radix as text: "-" for algorithms without one.
 std::string radix_text(CollectiveKind kind, const Choice& choice);
 /// The radices that make a difference on this shape, ascending: the powers of two up to the number of ranks that
 /// exchange, and at most 32; 2 for algorithms without a radix.
 std::vector<int> useful_radices(CollectiveKind kind, Algorithm algorithm, const ShapeSummary& shape);
 
-/// The name of the algorithm of an operation: that of the all-reduce; "shared-memory"; or the operation's message
-/// algorithm: "binomial", "ring", "pairwise", "dissemination".
+/// The name of the algorithm of an operation: that of the all-reduce; "shared-memory"; or the name in the operation's
+/// row, such as "binomial".
 std::string_view algorithm_name(CollectiveKind kind, Algorithm algorithm);
+/// The names of all algorithms of an operation.
+std::vector<std::string_view> algorithm_names(CollectiveKind kind);
 /// The inverse of algorithm_name. @throws Error{invalid_argument} that suggests the nearest name
 Algorithm parse_algorithm(CollectiveKind kind, std::string_view text);
 

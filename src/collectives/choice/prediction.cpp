@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "collectives/algorithms/blocks.hpp"
-#include "collectives/choice/cost.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
+#include "collectives/algorithms/make_plan.hpp"
+#include "collectives/algorithms/node.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
+#include "collectives/schedule/blocks.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -76,39 +78,20 @@ Network occupied(Network network) {
   return network;
 }
 
-bool passes_on(Algorithm across) { return across == Algorithm::ring || across == Algorithm::double_tree; }
-
 double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
-  const auto& [ranks, exchange, passing, all_at_once] = network;
-  const Algorithm across = across_nodes(choice.algorithm);
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return all_reduce_seconds(across, ranks, block, passes_on(across) ? alike(passing) : exchange, choice.radix);
-    case CollectiveKind::broadcast: return binomial_broadcast_seconds(ranks, block, passing);
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v: return ring_all_gather_seconds(ranks, block, passing);
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::reduce_scatter_v: return ring_reduce_scatter_seconds(ranks, block, passing);
-    case CollectiveKind::reduce: return binomial_reduce_seconds(ranks, block, passing);
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter: return binomial_gather_seconds(ranks, block, passing);
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_v: return pairwise_all_to_all_seconds(ranks, block, all_at_once);
-    case CollectiveKind::barrier: return dissemination_barrier_seconds(ranks, passing);
-    case CollectiveKind::send:
-    case CollectiveKind::recv: break;
-  }
-  return 0;
+  if (kind != CollectiveKind::all_reduce)
+    return row_of(kind).seconds(network.ranks, block, is_all_to_all(kind) ? network.all_at_once : network.passing);
+  const AllReduceRow& row = row_of(choice.algorithm);
+  return row.seconds(network.ranks, block, row.to_neighbors ? alike(network.passing) : network.exchange, choice.radix);
 }
 
-/// Returns the predicted time of a block with messages. In most algorithms the port is busy all the time. In the double
-/// tree the levels take turns, and no rank sends more than two buffers, in four messages.
+/// Returns the predicted time of a block with messages. In most algorithms the port is busy all the time.
 BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
   const Network port = occupied(network);
   double busy = by_messages(kind, choice, block, port);
-  if (kind == CollectiveKind::all_reduce && across_nodes(choice.algorithm) == Algorithm::double_tree) {
-    const auto bytes = static_cast<double>(block.value);
-    busy = std::min(busy, 4 * port.passing.alpha_seconds + 2 * bytes * port.passing.beta_seconds_per_byte);
+  if (kind == CollectiveKind::all_reduce) {
+    const auto [messages, buffers] = row_of(choice.algorithm).port;
+    if (messages > 0) busy = std::min(busy, price(port.passing, block, messages, buffers, 0));
   }
   return {by_messages(kind, choice, block, network), busy};
 }
@@ -116,29 +99,8 @@ BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block,
 /// Evaluates the formulas of node.hpp. An all-reduce uses the faster of its two algorithms.
 double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates& rates) {
   if (ranks == 1) return 0;
-  const auto n = static_cast<double>(bytes.value);
-  const double twice = 2 * rates.alpha_seconds;
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates),
-                      pull_all_reduce_seconds(ranks, bytes, rates));
-    case CollectiveKind::gather:
-    case CollectiveKind::scatter:
-    case CollectiveKind::broadcast: return twice + n * rates.beta_seconds_per_byte;
-    case CollectiveKind::reduce:
-      return twice + n * rates.beta_seconds_per_byte + (ranks - 1) * n / ranks * rates.gamma_seconds_per_byte;
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v: return twice + (ranks - 1) * n * rates.beta_seconds_per_byte;
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::reduce_scatter_v:
-      return twice + (ranks - 1) * n * (rates.beta_seconds_per_byte + rates.gamma_seconds_per_byte);
-    case CollectiveKind::barrier: return rates.alpha_seconds;
-    case CollectiveKind::all_to_all_v:  // uses messages
-    case CollectiveKind::send:
-    case CollectiveKind::recv: break;
-  }
-  return 0;
+  if (kind != CollectiveKind::all_reduce) return row_of(kind).shared_seconds(ranks, bytes, rates);
+  return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates), pull_all_reduce_seconds(ranks, bytes, rates));
 }
 
 BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes block, const Selection& on) {
@@ -153,10 +115,9 @@ BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes b
 
 double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes, const Selection& on) {
   const ShapeSummary& shape = on.shape;
-  if (choice.algorithm == Algorithm::shared_memory && kind != CollectiveKind::all_to_all_v) {
+  const bool hierarchical = is_shared(kind, choice.algorithm);
+  if (hierarchical && choice.algorithm == Algorithm::shared_memory)
     return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
-  }
-  const bool hierarchical = kind == CollectiveKind::all_reduce && uses_shared_memory(choice.algorithm);
   const Count longest = block_count(kind, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
                                     {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};

@@ -2,14 +2,12 @@
 #include "collectives/choice/selection.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "base/wrapped.hpp"
-#include "collectives/algorithms/by_messages.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {
@@ -80,13 +78,6 @@ std::string reason(const Decision& decision, const Selection& selection, std::st
   return selection.table.entries().empty() ? "cost model" : "cost model: no entry of " + std::string(table);
 }
 
-template <typename... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
-
 }  // namespace
 
 Selection forced(const Choice& choice) { return {.forced = choice}; }
@@ -133,9 +124,9 @@ const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& 
   return found == entries_.end() ? nullptr : &*found;
 }
 
-std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes) {
+std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes, SelectedBy by) {
   std::vector<PricedChoice> priced;
-  for (const Algorithm algorithm : candidates(kind, s.shape)) {
+  for (const Algorithm algorithm : candidates(kind, s.shape, by)) {
     if (!possible(algorithm, s)) continue;
     for (const int radix : useful_radices(kind, algorithm, s.shape)) {
       const Choice choice =
@@ -195,15 +186,15 @@ std::string explain(const Selection& selection, CollectiveKind kind, std::span<c
   }
   std::string text = wrapped("# " + std::string(name(kind)) + " on " + describe(selection.shape), columns);
   if (!selection.shared_memory) text += "# the ranks of a node cannot share memory: by messages only\n";
-  text += format("# %10s  ", "size (B)") + padded("algorithm", longest) +
-          format("%6s %11s %6s %10s  %s\n", "radix", "segment (B)", "blocks", "model (us)", "why");
+  text += format_text("# %10s  ", "size (B)") + padded("algorithm", longest) +
+          format_text("%6s %11s %6s %10s  %s\n", "radix", "segment (B)", "blocks", "model (us)", "why");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const Decision& decision = decisions[i];
-    text += wrapped(format("%12lld  ", static_cast<long long>(sizes[i].value)) +
+    text += wrapped(format_text("%12lld  ", static_cast<long long>(sizes[i].value)) +
                         padded(algorithm_name(kind, decision.choice.algorithm), longest) +
-                        format("%6s %11lld %6d %10.2f  ", radix_text(kind, decision.choice).c_str(),
-                               static_cast<long long>(decision.choice.segment.value), decision.choice.blocks_in_flight,
-                               decision.predicted_seconds * 1e6) +
+                        format_text("%6s %11lld %6d %10.2f  ", radix_text(kind, decision.choice).c_str(),
+                                    static_cast<long long>(decision.choice.segment.value),
+                                    decision.choice.blocks_in_flight, decision.predicted_seconds * 1e6) +
                         reason(decision, selection, table),
                     columns, reason_column);
   }

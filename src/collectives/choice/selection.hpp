@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collectives/choice/choice.hpp"
-#include "collectives/choice/cost.hpp"
+#include "collectives/choice/prices.hpp"
 
 namespace lockstep::collectives {
 
@@ -93,10 +93,12 @@ struct PricedChoice {
   double predicted_seconds = 0;
 };
 
-/// The candidates of the cost model, with each of their useful radices, sorted by predicted time; equal times keep the
-/// order of the candidates.
+/// Returns the candidates, with each of their useful radices, sorted by predicted time; equal times keep the order of
+/// the candidates.
 /// @param bytes  as in `predicted_seconds`
-std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes);
+/// @param by     as in `candidates`
+std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes,
+                                            SelectedBy by = SelectedBy::cost_model);
 
 /// Selects: the forced choice (tree_order in shared memory if that gives the same bits); otherwise the table entry,
 /// unless it needs shared memory that does not exist; otherwise the first of the priced candidates. Ranks with equal
@@ -118,8 +120,8 @@ std::string explain(const Selection& selection, CollectiveKind kind, std::span<c
                     std::string_view table, std::size_t columns = 100);
 
 /// Predicts the seconds of an operation on the selection's cluster with its costs; `choose` minimizes it. The
-/// prediction is the closed formula of one block (cost.hpp), plus for each further block the time by which it follows
-/// the previous one, which is at least the time of the busiest port.
+/// prediction is the closed formula of one block (the functions beside the algorithms), plus for each further block the
+/// time by which it follows the previous one, which is at least the time of the busiest port.
 /// - Exchanges at distances below the ranks of a node are local if ranks and ranks per node are powers of two and ranks
 ///   are numbered node by node; otherwise each round is as slow as a message between nodes.
 /// - In exchanges, all ranks of a node with partners on other nodes share its link equally. Rings and trees pass the

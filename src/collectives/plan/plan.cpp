@@ -2,6 +2,7 @@
 #include "collectives/plan/plan.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -73,43 +74,28 @@ void prune(std::vector<int>& done, const std::vector<Dependencies>& all) {
 }  // namespace
 
 std::optional<Message> message(const Step& step) {
-  using Result = std::optional<Message>;
-  return std::visit(Overloaded{
-                        [](const Send& s) -> Result {
-                          return Message{s.peer, Direction::send, s.from.count};
-                        },
-                        [](const Receive& s) -> Result {
-                          return Message{s.peer, Direction::receive, s.to.count};
-                        },
-                        [](const ReceiveReduce& s) -> Result {
-                          return Message{s.peer, Direction::receive, s.to.count};
-                        },
-                        [](const auto&) -> Result { return std::nullopt; },
-                    },
-                    step);
+  if (const auto* send = std::get_if<Send>(&step)) return Message{send->peer, Direction::send, send->from.count};
+  if (const auto* receive = std::get_if<Receive>(&step))
+    return Message{receive->peer, Direction::receive, receive->to.count};
+  if (const auto* sum = std::get_if<ReceiveReduce>(&step)) return Message{sum->peer, Direction::receive, sum->to.count};
+  return std::nullopt;
 }
 
 Accesses::Accesses(const Step& step) {
-  const auto read = [this](const Range& range) { reads_.push_back({self, range}); };
-  const auto write = [this](const Range& range) { writes_.push_back({self, range}); };
+  const auto touch = [this](std::initializer_list<Range> reads, std::initializer_list<Range> writes) {
+    for (const Range& range : reads) reads_.push_back({self, range});
+    for (const Range& range : writes) writes_.push_back({self, range});
+  };
   std::visit(Overloaded{
-                 [&](const Send& s) { read(s.from); },
-                 [&](const Receive& s) { write(s.to); },
-                 [&](const ReceiveReduce& s) {
-                   read(s.own);
-                   write(s.to);
-                 },
-                 [&](const Copy& s) {
-                   read(s.from);
-                   write(s.to);
-                 },
+                 [&](const Send& s) { touch({s.from}, {}); },
+                 [&](const Receive& s) { touch({}, {s.to}); },
+                 [&](const ReceiveReduce& s) { touch({s.own}, {s.to}); },
+                 [&](const Copy& s) { touch({s.from}, {s.to}); },
                  [&](const Reduce& s) {
-                   read(s.to);
-                   read(s.from);
-                   write(s.to);
+                   touch({s.to, s.from}, {s.to});
                  },
-                 [&](const Fill& s) { write(s.to); },
-                 [this](const Combine& s) {
+                 [&](const Fill& s) { touch({}, {s.to}); },
+                 [&](const Combine& s) {
                    reads_ = s.from;
                    writes_ = s.to;
                  },

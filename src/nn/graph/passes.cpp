@@ -8,7 +8,7 @@ namespace lockstep::nn {
 
 std::vector<std::string_view> OptimizationPasses::names() { return {"fuse", "recompute", "reuse-memory", "capture"}; }
 
-void OptimizationPasses::leave_out(const std::string& name) {
+void OptimizationPasses::disable(const std::string& name) {
   if (name == "fuse") {
     fuse = false;
   } else if (name == "recompute") {

@@ -72,7 +72,7 @@ struct Alternative {
   std::int64_t flops;
 };
 
-std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, const ChooseOptions& options) {
+std::vector<Alternative> alternatives_of(const Graph& graph, ops::Ops& ops, const MeasureOptions& options) {
   const Kernels kernels = choose_kernels(graph, ops, options.dtype, options.samples, 1);
   std::vector<Alternative> found;
   for (const Node& node : graph.nodes()) {
@@ -169,7 +169,7 @@ class CandidateQueue {
 class Bench {
  public:
   Bench(const Alternative& of, std::span<const std::unique_ptr<ops::Kernel>> kernels, DType dtype,
-        const ops::Device& device)
+        const ops::ComputeDevice& device)
       : dtype_(dtype), device_(device) {
     const ops::Traits& traits = kernels.front()->traits();
     Bytes workspace;
@@ -228,7 +228,7 @@ class Bench {
   }
 
   DType dtype_;
-  const ops::Device& device_;
+  const ops::ComputeDevice& device_;
   std::vector<Allocation> memory_;
   std::vector<const void*> inputs_;
   std::vector<const void*> parameters_;
@@ -245,8 +245,8 @@ class Bench {
 class Measurement {
  public:
   /// @param made  of each candidate
-  Measurement(const Alternative& of, CandidateKernels made, const ops::Device& device, const ChooseOptions& options,
-              Clock::time_point end)
+  Measurement(const Alternative& of, CandidateKernels made, const ops::ComputeDevice& device,
+              const MeasureOptions& options, Clock::time_point end)
       : of_(of), rules_(options.rules), end_(end) {
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (made[i] == nullptr) continue;
@@ -325,15 +325,15 @@ class Measurement {
 
 }  // namespace
 
-Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options,
-                         const ops::KernelChoices& known) {
+MeasuredChoices measure_kernels(const Graph& graph, ops::Ops& ops, const MeasureOptions& options,
+                                const ops::KernelChoices& known) {
   const Clock::time_point begin = Clock::now();
   const auto end = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
   Maker maker(ops);
   maker.forget();
   const Graph passed = after_passes(graph, options.passes, options.synchronized, ops);
   const std::vector<Alternative> alternatives = alternatives_of(passed, ops, options);
-  Chosen chosen;
+  MeasuredChoices chosen;
   std::vector<const Alternative*> unknown;
   for (const Alternative& alternative : alternatives) {
     if (const KernelAlgorithms* before = known.at(alternative.key, options.samples)) {

@@ -31,7 +31,7 @@ std::optional<std::size_t> fastest(std::size_t entrants, const ContestRules& rul
                                    const std::function<bool()>& is_over);
 
 /// The configuration for which algorithms are chosen.
-struct ChooseOptions {
+struct MeasureOptions {
   DType dtype = DType::float32;
   std::int64_t samples = 1;   ///< number of samples of a leaf
   bool synchronized = false;  ///< whether batch norm computes mean and variance over several leaves
@@ -41,7 +41,7 @@ struct ChooseOptions {
 };
 
 /// The result of choosing algorithms.
-struct Chosen {
+struct MeasuredChoices {
   ops::KernelChoices choices;  ///< for the graph's operators at this batch size only
   int known = 0;               ///< number of distinct operators whose choice was known before
   int measured = 0;            ///< number of operators whose candidates were measured now
@@ -55,7 +55,7 @@ struct Chosen {
 /// by its former choices afterwards.
 /// @param known  choices that are not measured again
 /// @throws as Ops::make
-Chosen choose_algorithms(const Graph& graph, ops::Ops& ops, const ChooseOptions& options,
-                         const ops::KernelChoices& known);
+MeasuredChoices measure_kernels(const Graph& graph, ops::Ops& ops, const MeasureOptions& options,
+                                const ops::KernelChoices& known);
 
 }  // namespace lockstep::nn

@@ -189,7 +189,7 @@ PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
 
 /// Submits copies of the feed to the device's memory, which the step that used the slot before no longer reads.
 void Model::copy_inputs(const Feed& feed, int slot) {
-  const ops::Device& device = ops_.device();
+  const ops::ComputeDevice& device = ops_.device();
   auto& [inputs, has_inputs, done] = slots_[static_cast<std::size_t>(slot)];
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     auto& [memory, staging] = inputs[i];
@@ -229,17 +229,17 @@ void Model::submit_items(std::int64_t samples, ItemQueue& queue) {
   for (const Item& item : prepared(samples, true).training().items(slot_of(submitted_))) queue.submit(item);
 }
 
-void Model::submit(const Feed& feed, const StepScalars& scalars, Exchange& exchange) {
+void Model::submit(const Feed& feed, const StepScalars& scalars, GradientReducer& reducer) {
   const bool is_over_ranks = options_.synchronized_parts > 0 && options_.step.shards == 0;
-  if (is_over_ranks && options_.synchronized_parts != exchange.size()) {
+  if (is_over_ranks && options_.synchronized_parts != reducer.size()) {
     throw Error(ErrorCode::invalid_argument, "a model whose batch norm is synchronized over " +
                                                  std::to_string(options_.synchronized_parts) +
-                                                 " ranks cannot take a step among " + std::to_string(exchange.size()));
+                                                 " ranks cannot take a step among " + std::to_string(reducer.size()));
   }
   set(feed, scalars);
-  Runner runner(*numbers_, *lanes_, exchange, options_.observer);
+  Runner runner(*numbers_, *lanes_, reducer, options_.observer);
   const auto submit = [&] { submit_items(feed.samples, runner); };
-  const ops::Device& device = ops_.device();
+  const ops::ComputeDevice& device = ops_.device();
   const int slot = slot_of(submitted_);
   if (device.queue().is_host() || !options_.passes.capture || options_.observer != nullptr) {
     submit();
@@ -248,8 +248,8 @@ void Model::submit(const Feed& feed, const StepScalars& scalars, Exchange& excha
     PlacedSteps& steps = prepared(feed.samples, true).training();
     if (steps.will_capture(scalars.samples, slot)) {
       // No operation may be under way while a stream is captured.
-      while (!device.is_idle(device.queue())) exchange.progress();
-      exchange.progress();
+      while (!device.is_idle(device.queue())) reducer.progress();
+      reducer.progress();
     }
     steps.submit_or_launch(device, scalars.samples, slot, submit);
   }
@@ -257,10 +257,10 @@ void Model::submit(const Feed& feed, const StepScalars& scalars, Exchange& excha
   ++submitted_;
 }
 
-const StepResult& Model::finish(Exchange& exchange) {
+const StepResult& Model::finish(GradientReducer& reducer) {
   if (in_flight() == 0) throw Error(ErrorCode::invalid_argument, "no step has been submitted that could be finished");
   const auto slot = static_cast<std::size_t>(slot_of(finished_));
-  while (!slots_[slot].done->is_done()) exchange.progress();
+  while (!slots_[slot].done->is_done()) reducer.progress();
   ++finished_;
   return numbers_->result(slot_of(finished_ - 1));
 }

@@ -17,7 +17,7 @@
 namespace lockstep::nn {
 namespace {
 
-void check_memory(const char* what, const Buffer& memory, Count count, DType dtype, const ops::Device& device) {
+void check_memory(const char* what, const Buffer& memory, Count count, DType dtype, const ops::ComputeDevice& device) {
   if (memory.count != count || memory.dtype != dtype) {
     throw Error(ErrorCode::invalid_argument, "the model needs " + std::to_string(count.value) + " elements of " +
                                                  std::string(name(dtype)) + " for its " + what + ", not " +
@@ -78,7 +78,7 @@ void Model::initialize(std::uint64_t seed) {
   // Values are made by the host, and copied where the device has its own memory.
   const auto make = [&](const Layout& layout, std::span<const ops::OwnedTensor> initial, const Buffer& memory) {
     if (memory.kind != MemoryKind::device) return fill_tensors(layout, initial, memory, seed);
-    const ops::Device& device = ops_.device();
+    const ops::ComputeDevice& device = ops_.device();
     const Allocation staging = device.allocate_staging(memory.bytes());
     fill_tensors(layout, initial, staging.as(memory.dtype), seed);
     device.copy(memory.data, staging.data(), memory.bytes(), device.queue());

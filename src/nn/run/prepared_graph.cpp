@@ -63,7 +63,7 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
 }
 
 void PlacedSteps::add(const PlannedPack& pack, const StepMemory& memory) {
-  Pack item;
+  PackParameters item;
   for (const PlannedPack::Copy& copy : pack.copies)
     item.parameters.push_back({copy.kernel, copy.parameter, address(copy.from, memory), address(copy.to, memory)});
   add(Item(std::move(item)));
@@ -80,14 +80,14 @@ void PlacedSteps::add(const PlannedGather& gather, const StepMemory& memory) {
   const auto numbers = [&](const Operand& operand, std::int64_t count) {
     return memory.numbers->numbers(static_cast<double*>(address(operand, memory)), count);
   };
-  add(Gather{numbers(gather.own, gather.own_count), numbers(gather.all, gather.all_count)});
+  add(GatherOverRanks{numbers(gather.own, gather.own_count), numbers(gather.all, gather.all_count)});
 }
 
 void PlacedSteps::add(const PlannedWeights& /*weights*/, const StepMemory& memory) {
   const ops::StepBlock& block = memory.numbers->block();
   add(Compute{ops::StepStage::sum_weights});
   // For each shard only one rank has a nonzero number, so the order in which ranks are added does not matter.
-  add(Sum{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards()} * block.terms)});
+  add(SumOverRanks{memory.numbers->numbers(block.shard_weights, std::int64_t{block.shards()} * block.terms)});
 }
 
 /// Adds the check of a part of gradients, whose marks are by parameter.
@@ -119,7 +119,7 @@ void PlacedSteps::add(const PlannedReduce& reduce, const StepMemory& memory) {
       add_check(slice(memory.tensors.gradients, {sum * layout.count().value}, layout.count()), part,
                 memory.numbers->block().not_finite);
   }
-  add(Reduce{reduce.parameter});
+  add(ReduceGradient{reduce.parameter});
 }
 
 Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
@@ -155,7 +155,7 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
       .fault = memory.numbers->block().faults + run.leaf,
       .node = run.node,
       .queue = memory.device->queue()};
-  return Run{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
+  return RunKernel{run.kernel, run.pass, &pointers.arguments, &run.label, run.lane};
 }
 
 void PlacedSteps::place(const StepMemory& memory) {
@@ -176,10 +176,10 @@ void PlacedSteps::place(const StepMemory& memory) {
   }
 }
 
-void PlacedSteps::submit_or_launch(const ops::Device& device, double global_samples, int slot,
+void PlacedSteps::submit_or_launch(const ops::ComputeDevice& device, double global_samples, int slot,
                                    const std::function<void()>& submit) {
   if (submitted_.insert(global_samples).second) return submit();
-  std::unique_ptr<ops::Device::Graph>& graph = lists_[static_cast<std::size_t>(slot)].graphs[global_samples];
+  std::unique_ptr<ops::ExecutableGraph>& graph = lists_[static_cast<std::size_t>(slot)].graphs[global_samples];
   if (graph == nullptr) graph = device.capture(device.queue(), submit);
   graph == nullptr ? submit() : graph->launch(device.queue());
 }
@@ -188,12 +188,12 @@ void PlacedSteps::submit_or_launch(const ops::Device& device, double global_samp
 void PlacedSteps::add_reduction(const StepMemory& memory) {
   const ops::StepBlock& block = memory.numbers->block();
   add(Compute{ops::StepStage::collect});
-  add(Finish{memory.numbers->numbers(block.sums, block.sums_count())});
+  add(FinishReduction{memory.numbers->numbers(block.sums, block.sums_count())});
   if (memory.updates.empty()) return;
   for (const LayoutPart& part : memory.summed) add_check(memory.tensors.gradients, part, block.found + 1);
   for (const LayoutPart& part : memory.clipped)
     add(AddSquares{slice(memory.tensors.gradients, part.offset, part.count), &block.found[0]});
-  if (memory.tensors.summed) add(Sum{memory.numbers->numbers(block.found, block.found_count())});
+  if (memory.tensors.summed) add(SumOverRanks{memory.numbers->numbers(block.found, block.found_count())});
 }
 
 void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory) {
@@ -205,7 +205,7 @@ void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory)
                                      [](const ops::UpdateStep& step) { return step.squares != nullptr; });
   const ops::StepBlock& block = memory.numbers->block();
   if (has_trust && memory.tensors.owned)
-    add(Sum{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
+    add(SumOverRanks{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
   for (std::size_t i = 0; i < memory.updates.size(); ++i) add(Update{memory.updates[i], &labels_[i]});
   if (memory.ema > 0) add_averages(memory);
   if (memory.tensors.owned) add(GatherParameters{});
@@ -259,7 +259,7 @@ void PlacedSteps::add_outputs(const StepMemory& memory) {
     Buffer& output = outputs_.emplace_back(address(step_plan_.outputs[i], memory), Count{samples_ * elements}, dtype_);
     if (memory.device->queue().is_host()) continue;
     output_copies_.push_back(memory.device->allocate_staging(output.bytes()));
-    add(Copy{output_copies_.back().data(), output.data, output.bytes()});
+    add(CopyOutput{output_copies_.back().data(), output.data, output.bytes()});
     output.data = output_copies_.back().data();
   }
 }

@@ -34,9 +34,9 @@ struct StepMemory {
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
   std::span<const ops::UpdateStep> updates;
-  std::span<const LayoutPart> owned;    ///< the parts of the layout that this rank updates
-  double ema = 0;                       ///< decay of the EMA weights; 0: none
-  const ops::Device* device = nullptr;  ///< where the memory is
+  std::span<const LayoutPart> owned;           ///< the parts of the layout that this rank updates
+  double ema = 0;                              ///< decay of the EMA weights; 0: none
+  const ops::ComputeDevice* device = nullptr;  ///< where the memory is
 };
 
 /// A step plan with its memory plan and, once it is placed, the list of items.
@@ -66,7 +66,7 @@ class PlacedSteps {
   /// Submits a training step to the device: the first one of a global batch size as it is, so that libraries can make
   /// connections and plans; after it, the first one of each slot is captured, and it and all later ones are launched.
   /// @param submit  submits the items of the slot
-  void submit_or_launch(const ops::Device& device, double global_samples, int slot,
+  void submit_or_launch(const ops::ComputeDevice& device, double global_samples, int slot,
                         const std::function<void()>& submit);
   /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
   [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
@@ -93,7 +93,7 @@ class PlacedSteps {
     std::deque<Pointers> pointers;
     std::vector<InputPointer> inputs;
     std::vector<Item> items;
-    std::map<double, std::unique_ptr<ops::Device::Graph>> graphs;  ///< by global batch size
+    std::map<double, std::unique_ptr<ops::ExecutableGraph>> graphs;  ///< by global batch size
     std::map<std::int64_t, Count> ready;  ///< by offset of a bucket: elements that are reduced from here on
   };
 

@@ -5,7 +5,7 @@ namespace lockstep::nn {
 
 /// Waits for the device, which may wait for other ranks.
 void Runner::settle() {
-  while (!ops_.device().is_idle(queue_)) exchange_.progress();  // not for order: the caller reads a clock
+  while (!ops_.device().is_idle(queue_)) reducer_.progress();  // not for order: the caller reads a clock
 }
 
 template <typename Body>
@@ -40,7 +40,7 @@ void Runner::run(const Join& /*item*/) {
   lanes_.run([this](const Item& item) { run_now(item); });
 }
 
-void Runner::run(const Run& item) {
+void Runner::run(const RunKernel& item) {
   timed(*item.label, item.lane, [&] { item.kernel->run(item.pass, *item.call); });
 }
 

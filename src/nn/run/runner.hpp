@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lockstep/base/observer.hpp"
-#include "lockstep/nn/exchange.hpp"
+#include "lockstep/nn/gradient_reducer.hpp"
 #include "nn/run/lanes.hpp"
 #include "nn/run/step.hpp"
 
@@ -15,12 +15,12 @@ class Runner final : public ItemQueue {
  public:
   /// @param lanes     if there are several, items with a lane wait for the next `Join` and run there
   /// @param observer  may be null; if it is not, a device runs the items that it gets spans of one by one
-  Runner(StepNumbers& numbers, Lanes& lanes, Exchange& exchange, Observer* observer)
+  Runner(StepNumbers& numbers, Lanes& lanes, GradientReducer& reducer, Observer* observer)
       : numbers_(numbers),
         lanes_(lanes),
         ops_(lanes.ops(0)),
         queue_(ops_.device().queue()),
-        exchange_(exchange),
+        reducer_(reducer),
         observer_(observer) {}
 
   void submit(const Item& item) override;
@@ -31,31 +31,31 @@ class Runner final : public ItemQueue {
   void settle();
   template <typename Body>
   void timed(const std::string& label, int lane, const Body& body);
-  void run(const Copy& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
+  void run(const CopyOutput& item) { ops_.device().copy(item.to, item.from, item.bytes, queue_); }
   void run(const Upload& item) { numbers_.upload(item.slot, queue_); }
-  void run(const Pack& item) { ops_.pack(item.parameters, queue_); }
-  void run(const Run& item);
+  void run(const PackParameters& item) { ops_.pack(item.parameters, queue_); }
+  void run(const RunKernel& item);
   void run(const Zero& item) { ops_.device().clear(item.data, item.bytes, queue_); }
   void run(const Join& item);
-  void run(const Reduce& item) { exchange_.reduce(item.parameter, queue_); }
-  void run(const Poll& /*item*/) { exchange_.progress(); }
+  void run(const ReduceGradient& item) { reducer_.reduce(item.parameter, queue_); }
+  void run(const Poll& /*item*/) { reducer_.progress(); }
   void run(const Compute& item) { ops_.compute_scalars(item.stage, numbers_.block(), queue_); }
   void run(const CountNotFinite& item) { ops_.count_not_finite(item.values, item.ends, item.counts, queue_); }
   void run(const AddSquares& item) { ops_.add_squares(item.values, item.sum, queue_); }
-  void run(const Sum& item) { exchange_.sum(item.numbers, queue_); }
-  void run(const Gather& item) { exchange_.gather(item.own, item.all, queue_); }
-  void run(const Finish& item) { exchange_.finish(item.numbers, queue_); }
+  void run(const SumOverRanks& item) { reducer_.sum(item.numbers, queue_); }
+  void run(const GatherOverRanks& item) { reducer_.gather(item.own, item.all, queue_); }
+  void run(const FinishReduction& item) { reducer_.finish(item.numbers, queue_); }
   void run(const MeasureUpdate& item) { ops_.measure_update(item.step); }
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
-  void run(const GatherParameters& /*item*/) { exchange_.gather_parameters(queue_); }
+  void run(const GatherParameters& /*item*/) { reducer_.gather_parameters(queue_); }
   void run(const Download& item) { numbers_.download(item.slot, queue_); }
 
   StepNumbers& numbers_;
   Lanes& lanes_;
   ops::Ops& ops_;
   Queue queue_;
-  Exchange& exchange_;
+  GradientReducer& reducer_;
   Observer* observer_;
 };
 

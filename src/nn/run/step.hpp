@@ -25,7 +25,7 @@ namespace lockstep::nn {
 class StepNumbers {
  public:
   /// @param slots  1 if the device is the host
-  StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options, int slots);
+  StepNumbers(const ops::ComputeDevice& device, const Graph& graph, const ModelOptions& options, int slots);
 
   [[nodiscard]] const ops::StepBlock& block() const { return block_; }  ///< addresses on the device
   /// Numbers on the device as a buffer.
@@ -60,7 +60,7 @@ class StepNumbers {
   [[nodiscard]] std::size_t terms() const { return static_cast<std::size_t>(block_.terms); }
   [[nodiscard]] std::size_t leaves() const { return static_cast<std::size_t>(block_.leaves()); }
 
-  const ops::Device* device_;
+  const ops::ComputeDevice* device_;
   ops::StepBlock block_;
   std::vector<ops::StepBlock> hosts_;  // by slot
   Bytes uploaded_;                     // the first bytes of the memory are set by the host
@@ -73,7 +73,7 @@ class StepNumbers {
 std::vector<ops::LossWeighting> weightings_of(const Graph& graph);
 
 /// One pass of an operator. The runs of a lane keep their order; lanes are independent up to the next `Join`.
-struct Run {
+struct RunKernel {
   ops::Kernel* kernel;
   ops::Pass pass;
   const ops::Arguments* call;
@@ -87,11 +87,11 @@ struct Zero {
   int lane = 0;
 };
 /// Copies parameters into the layouts that kernels read.
-struct Pack {
+struct PackParameters {
   std::vector<ops::PackedParameter> parameters;
 };
 /// Copies an output of the graph to the host.
-struct Copy {
+struct CopyOutput {
   void* to;
   const void* from;
   Bytes bytes;
@@ -105,7 +105,7 @@ struct Download {
   int slot;
 };
 /// Starts to reduce this rank's gradient of a parameter, which is complete.
-struct Reduce {
+struct ReduceGradient {
   int parameter;
 };
 /// Finds out which of adjacent tensors have values that are not finite. @see ops::Ops::count_not_finite
@@ -120,11 +120,11 @@ struct AddSquares {
   double* sum;
 };
 /// Waits until the gradients, and the numbers beside them, are summed over ranks.
-struct Finish {
+struct FinishReduction {
   Buffer numbers;
 };
 /// All-gathers the numbers of the ranks.
-struct Gather {
+struct GatherOverRanks {
   Buffer own;
   Buffer all;
 };
@@ -133,7 +133,7 @@ struct MeasureUpdate {
   ops::UpdateStep step;
 };
 /// Sums numbers over ranks.
-struct Sum {
+struct SumOverRanks {
   Buffer numbers;
 };
 /// Updates a range of adjacent parameters.
@@ -149,8 +149,9 @@ struct Average {
 /// All-gathers the weights that each rank has updated.
 struct GatherParameters {};
 
-using Item = std::variant<Copy, Upload, Pack, Run, Zero, Join, Reduce, Poll, Compute, CountNotFinite, AddSquares, Sum,
-                          Gather, Finish, MeasureUpdate, Update, Average, GatherParameters, Download>;
+using Item = std::variant<CopyOutput, Upload, PackParameters, RunKernel, Zero, Join, ReduceGradient, Poll, Compute,
+                          CountNotFinite, AddSquares, SumOverRanks, GatherOverRanks, FinishReduction, MeasureUpdate,
+                          Update, Average, GatherParameters, Download>;
 
 /// Takes the items of a list in order. The items live until the list has run.
 class ItemQueue {

@@ -78,7 +78,7 @@ std::vector<ops::LossWeighting> weightings_of(const Graph& graph) {
   return weightings;
 }
 
-StepNumbers::StepNumbers(const ops::Device& device, const Graph& graph, const ModelOptions& options, int slots)
+StepNumbers::StepNumbers(const ops::ComputeDevice& device, const Graph& graph, const ModelOptions& options, int slots)
     : device_(&device), block_(sizes_of(graph, options)), hosts_(static_cast<std::size_t>(slots), block_) {
   ops::LossWeighting* weightings = nullptr;
   uploaded_ = place_inputs(block_, weightings, nullptr);

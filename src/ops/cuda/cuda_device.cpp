@@ -7,7 +7,7 @@
 namespace lockstep::ops {
 namespace {
 
-class CudaGraph final : public Device::Graph {
+class CudaGraph final : public ExecutableGraph {
  public:
   explicit CudaGraph(Queue stream) : graph_(stream) {}
   void launch(Queue queue) const override { graph_.launch(queue); }
@@ -16,19 +16,19 @@ class CudaGraph final : public Device::Graph {
   CapturedGraph graph_;
 };
 
-class CudaEvent final : public Device::Event {
+class CudaEvent final : public DeviceEvent {
  public:
   void record(Queue queue) override { event_.record(queue); }
   void hold_back(Queue queue) const override { event_.hold_back(queue); }
   [[nodiscard]] bool is_done() const override { return event_.reached(); }
 
  private:
-  lockstep::Event event_;
+  Event event_;
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public ComputeDevice {
  public:
-  using Device::Device;
+  using ComputeDevice::ComputeDevice;
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] Queue queue() const override { return stream_.queue(); }
   [[nodiscard]] Queue copy_queue() const override { return copy_stream_.queue(); }
@@ -45,9 +45,9 @@ class CudaDevice final : public Device {
     if (bytes.value > 0) clear_bytes(memory, bytes, queue);
   }
   [[nodiscard]] bool is_idle(Queue queue) const override { return is_done(queue); }
-  [[nodiscard]] std::unique_ptr<Device::Event> new_event() const override { return std::make_unique<CudaEvent>(); }
+  [[nodiscard]] std::unique_ptr<DeviceEvent> new_event() const override { return std::make_unique<CudaEvent>(); }
 
-  [[nodiscard]] std::unique_ptr<Graph> capture(Queue queue, const std::function<void()>& submit) const override {
+  [[nodiscard]] std::unique_ptr<ExecutableGraph> capture(Queue queue, const std::function<void()>& submit) const override {
     CapturedGraph::begin(queue);
     try {
       submit();
@@ -68,7 +68,7 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cuda_device(int gpu, std::chrono::duration<double> deadline) {
+std::unique_ptr<ComputeDevice> make_cuda_device(int gpu, std::chrono::duration<double> deadline) {
   select_gpu(gpu);
   return std::make_unique<CudaDevice>(deadline);
 }

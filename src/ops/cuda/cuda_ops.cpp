@@ -63,7 +63,7 @@ class CudaOps final : public Ops {
   [[nodiscard]] std::string_view name() const override { return "cuda"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
   [[nodiscard]] DType values(DType /*reals*/) const override { return arithmetic_.values; }
-  [[nodiscard]] const Device& device() const override { return *device_; }
+  [[nodiscard]] const ComputeDevice& device() const override { return *device_; }
   [[nodiscard]] std::string arithmetic() const override {
     return properties_.name + ", " + convolutions_->version() + ", " + std::string(lockstep::name(arithmetic_.values)) +
            (arithmetic_.tf32 ? " as tf32" : "") + (choices().empty() ? "" : ", kernel choices " + choices().hash());
@@ -173,7 +173,7 @@ class CudaOps final : public Ops {
   }
 
   CudaArithmetic arithmetic_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<ComputeDevice> device_;
   GpuProperties properties_;
   std::unique_ptr<cuda::Convolutions> convolutions_;
   Allocation workspace_;

@@ -174,7 +174,7 @@ TEST(Memory, ThatAFileLacksIsSaidWithItsName) {
   std::filesystem::resize_file(digits.file("train-images-idx3-ubyte"), 16 + 64'000'000'000);  // data are a hole
   const auto result = train_within(1'000'000, digits.arguments() + " --steps 1 --threads 1");
   expect_refused(result, 1,
-                 {digits.path("train-images-idx3-ubyte") +
+                 {": io: " + digits.path("train-images-idx3-ubyte") +
                   " holds 64000000000 bytes of data, for which there is not enough memory"});
 }
 #endif

@@ -431,7 +431,7 @@ TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem
   EXPECT_EQ(emulation_of(brain, *make_ops("reference", brain, 1, false)).rfind("in float32: ", 0), 0U);
   EXPECT_EQ(emulation_of(precision_of("float32"), *onednn), "");
   if (!native.exist) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
-  const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::Halves::native);
+  const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native);
   const std::string by = native.instructions.empty() ? "conversions" : std::string(native.instructions);
   EXPECT_EQ(emulation_of(brain, *forced), "in float32 where there are no kernels of it, and else computed by " + by);
 }

@@ -13,6 +13,7 @@
 
 #include "backends/contract/checks.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::contract {
 namespace {
@@ -158,15 +159,6 @@ void check_refusals_of_reduce_and_all_to_all(Communicator& c, const Memory& memo
 
 void check_refusals(Communicator& c, const Memory& memory) {
   float data[64] = {};
-  const auto code_of = [](const auto& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.code();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return ErrorCode::io;
-  };
   const auto view = [&](std::int64_t offset, std::int64_t count) {
     return Buffer{data + offset, {count}, DType::float32};
   };
@@ -211,7 +203,8 @@ void check_averages(Communicator& c, const Memory& memory) {
   constexpr std::int64_t count = 509;
   if (!c.capabilities().no_average.empty()) {
     Values values(memory, DType::float32, count);
-    EXPECT_THROW((void)c.all_reduce(values.buffer(), values.buffer(), ReduceOp::average), Error);
+    expect_error([&] { (void)c.all_reduce(values.buffer(), values.buffer(), ReduceOp::average); },
+                 ErrorCode::unsupported, {std::string(c.capabilities().no_average)});
     return;
   }
   const int ranks = c.size();
@@ -251,10 +244,11 @@ void check_close(Communicator& c) {
   Prepared prepared = c.prepare_all_reduce(nothing, nothing, ReduceOp::sum);
   c.close();
   c.close();
-  EXPECT_THROW(prepared.start(), Error);
-  EXPECT_THROW(prepared.start(), Error) << "a start that failed is under way";
+  for (int twice = 0; twice < 2; ++twice)  // a start that failed is not under way
+    EXPECT_EQ(code_of([&] { prepared.start(); }), ErrorCode::transport);
   float data[1] = {};
-  EXPECT_THROW((void)c.all_reduce(Buffer{data, {1}}, Buffer{data, {1}}, ReduceOp::sum), Error);
+  const Buffer one{data, {1}, DType::float32, kind};
+  EXPECT_EQ(code_of([&] { (void)c.all_reduce(one, one, ReduceOp::sum); }), ErrorCode::transport);
 }
 
 }  // namespace

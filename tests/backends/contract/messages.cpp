@@ -7,6 +7,7 @@
 #include "backends/contract/checks.hpp"
 #include "backends/contract/values.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::contract {
 
@@ -87,9 +88,13 @@ void check_refusals_of_messages(Communicator& c, const Memory& memory) {
       EXPECT_EQ(error.context().operation, "send");
       EXPECT_NE(error.message().find("rank " + std::to_string(peer)), std::string::npos) << error.what();
     }
-    EXPECT_THROW((void)c.recv(values.buffer(), {peer}), Error);
+    EXPECT_EQ(code_of([&] { (void)c.recv(values.buffer(), {peer}); }), ErrorCode::invalid_argument);
+    const Buffer own = values.buffer();
+    EXPECT_EQ(code_of([&] { c.send_recv(own, Rank{peer}, own, std::nullopt); }), ErrorCode::invalid_argument);
+    EXPECT_EQ(code_of([&] { c.send_recv(own, std::nullopt, own, Rank{peer}); }), ErrorCode::invalid_argument);
   }
-  EXPECT_THROW((void)c.recv({nullptr, {4}, DType::float32, values.buffer().kind}, {0}), Error);
+  const Buffer null{nullptr, {4}, DType::float32, values.buffer().kind};
+  EXPECT_EQ(code_of([&] { (void)c.recv(null, {0}); }), ErrorCode::invalid_argument);
 }
 
 /// Submits a message to each neighbor, one from each, and a sum as one group; with few ranks only the sum.

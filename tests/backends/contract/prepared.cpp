@@ -7,6 +7,7 @@
 #include "backends/contract/checks.hpp"
 #include "backends/contract/values.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::contract {
 namespace {
@@ -110,15 +111,6 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
 /// Invalid arguments are refused when an operation is prepared. A second start before the end is refused and has no
 /// effect.
 void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
-  const auto code_of = [](const auto& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.code();
-    }
-    ADD_FAILURE() << "nothing was thrown";
-    return ErrorCode::io;
-  };
   Values values(memory, DType::float32, 20'000);
   const Buffer whole = values.buffer();
   EXPECT_EQ(code_of([&] { (void)c.prepare_all_reduce(slice(whole, {0}, {4}), slice(whole, {5}, {3}), ReduceOp::sum); }),

@@ -286,12 +286,12 @@ struct ScalarStage {
 
 class TestOpsOnDevice final : public TestOps {
  public:
-  explicit TestOpsOnDevice(std::unique_ptr<ops::Device> device) : device_(std::move(device)) {}
+  explicit TestOpsOnDevice(std::unique_ptr<ops::ComputeDevice> device) : device_(std::move(device)) {}
 
   [[nodiscard]] int submitted() const override { return on_emulated_gpus::submitted; }
   [[nodiscard]] std::string_view name() const override { return "test"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
-  [[nodiscard]] const ops::Device& device() const override { return device_ ? *device_ : ops::host_device(); }
+  [[nodiscard]] const ops::ComputeDevice& device() const override { return device_ ? *device_ : ops::host_device(); }
   std::unique_ptr<ops::Kernel> reorder(const ops::Format& /*from*/, const ops::Format& /*to*/) override {
     throw std::logic_error("all formats are plain");
   }
@@ -342,13 +342,13 @@ class TestOpsOnDevice final : public TestOps {
     throw Error(ErrorCode::unsupported, "no kernel for tests");
   }
 
-  std::unique_ptr<ops::Device> device_;
+  std::unique_ptr<ops::ComputeDevice> device_;
   ops::KernelChoices choices_;
 };
 
 }  // namespace
 
-std::unique_ptr<TestOps> make_test_ops(std::unique_ptr<ops::Device> device) {
+std::unique_ptr<TestOps> make_test_ops(std::unique_ptr<ops::ComputeDevice> device) {
   return std::make_unique<TestOpsOnDevice>(std::move(device));
 }
 

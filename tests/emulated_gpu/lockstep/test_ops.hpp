@@ -16,6 +16,6 @@ class TestOps : public ops::Ops {
 };
 
 /// @param device  where the operators compute; null: on the host
-std::unique_ptr<TestOps> make_test_ops(std::unique_ptr<ops::Device> device);
+std::unique_ptr<TestOps> make_test_ops(std::unique_ptr<ops::ComputeDevice> device);
 
 }  // namespace lockstep::on_emulated_gpus

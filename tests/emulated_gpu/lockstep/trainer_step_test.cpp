@@ -14,6 +14,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "ops/cuda/cuda_device.hpp"
+#include "support/errors.hpp"
 #include "trainer/host_view.hpp"
 #include "trainer/small_data.hpp"
 
@@ -117,6 +118,17 @@ TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
     // slots, in which steps take turns.
     EXPECT_EQ(15 * gpu.submitted, (capture ? 6 : 15) * host.submitted);
   }
+}
+
+/// NCCL's ranks are fixed, so that the ranks of a run on GPUs cannot go on without one of them.
+TEST_F(TrainerStep, IsNotRememberedForOtherRanks) {
+  ProcessGroup group = this->group(Device::cuda);
+  {
+    const std::unique_ptr<TestOps> ops = ops_for(group);
+    Trainer trainer(group, *ops, two_layers(), testing_support::small_digits(61, 20, 12), options_of_run(false));
+    expect_error_on_every_rank([&] { trainer.remember(); }, ErrorCode::unsupported, {"GPU"});
+  }
+  group.close();
 }
 
 /// A run without a loss scale after three steps, so that later ones are launched as graphs; and a batch for it.

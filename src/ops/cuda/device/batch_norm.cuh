@@ -133,7 +133,7 @@ struct UseGradients : PartSums {
   float* of_beta;
   double count;
   GradientMeans means;
-  __device__ void finish(std::int64_t channel, const Value& sums) const {
+  __device__ void finish(std::int64_t channel, const Total& sums) const {
     const double dy_x = sums.second * static_cast<double>(inverse_deviation[channel]);
     of_gamma[channel] = static_cast<float>(dy_x);
     of_beta[channel] = static_cast<float>(sums.first);
@@ -148,7 +148,7 @@ struct WriteGradients : PartSums {
   double* part;
   float* own_dy;
   float* own_dy_x;
-  __device__ void finish(std::int64_t channel, const Value& sums) const {
+  __device__ void finish(std::int64_t channel, const Total& sums) const {
     part[3 * channel] = sums.first;
     part[3 * channel + 1] = sums.second * static_cast<double>(inverse_deviation[channel]);
     part[3 * channel + 2] = count;
@@ -159,7 +159,7 @@ struct WriteGradients : PartSums {
 
 /// Writes the gradients of the parameters from this rank's sums, and the means of all ranks.
 struct UseGatheredGradients {
-  struct Value {
+  struct Total {
     double dy;
     double dy_x;
     double count;
@@ -171,14 +171,14 @@ struct UseGatheredGradients {
   float* of_gamma;
   float* of_beta;
   GradientMeans means;
-  __device__ Value at(std::int64_t part, std::int64_t channel) const {
+  __device__ Total at(std::int64_t part, std::int64_t channel) const {
     const double* of = gathered + 3 * (part * channels + channel);
     return {of[0], of[1], of[2]};
   }
-  static __device__ Value join(const Value& a, const Value& b) {
+  static __device__ Total join(const Total& a, const Total& b) {
     return {a.dy + b.dy, a.dy_x + b.dy_x, a.count + b.count};
   }
-  __device__ void finish(std::int64_t channel, const Value& all) const {
+  __device__ void finish(std::int64_t channel, const Total& all) const {
     of_gamma[channel] = own_dy_x[channel];
     of_beta[channel] = own_dy[channel];
     means.set(channel, all.dy, all.dy_x, all.count);

@@ -169,25 +169,25 @@ struct TwoSums {
 
 /// The sums of `sum_packs` as a fold of `fold_channels`, which has to be given its `finish`.
 struct PartSums {
-  using Value = TwoSums;
+  using Total = TwoSums;
   std::int64_t stride;  ///< number of channels of a part in memory
   const double* partials;
 
-  __device__ Value at(std::int64_t part, std::int64_t channel) const {
+  __device__ Total at(std::int64_t part, std::int64_t channel) const {
     const double* of = partials + 2 * (part * stride + channel);
     return {of[0], of[1]};
   }
-  static __device__ Value join(const Value& a, const Value& b) { return a + b; }
+  static __device__ Total join(const Total& a, const Total& b) { return a + b; }
 };
 
 inline constexpr int threads_of_fold = 128;
 
 template <typename Fold>
 __global__ void __launch_bounds__(threads_of_fold) fold_each_channel(Fold fold, std::int64_t parts) {
-  __shared__ typename Fold::Value values[threads_of_fold];
+  __shared__ typename Fold::Total values[threads_of_fold];
   const std::int64_t channel = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
-  typename Fold::Value value{};
+  typename Fold::Total value{};
   for (std::int64_t part = thread; part < parts; part += threads_of_fold)
     value = Fold::join(value, fold.at(part, channel));
   values[thread] = value;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(threads_of_fold) fold_each_channel(Fold fold, 
 }
 
 /// Submits fold.finish(channel, join of fold.at(part, channel) over all parts) for each channel.
-/// @tparam Fold  has also the aggregate `Value`, of which Value{} is the neutral element of its `join`
+/// @tparam Fold  has also the aggregate `Total`, of which Total{} is the neutral element of its `join`
 template <typename Fold>
 void fold_channels(std::int64_t parts, std::int64_t channels, const Fold& fold, Queue queue) {
   if (channels <= 0) return;

@@ -32,13 +32,13 @@ struct Standardization {
 };
 
 /// A run of a tensor.
-struct Run {
+struct NormRun {
   const NormRuns& of;
   std::int64_t group;
   std::int64_t first;  ///< index of its first element
   std::int64_t width;  ///< number of channels, and after the last run of a position also the padding
 
-  __device__ Run(const NormRuns& runs, std::int64_t run)
+  __device__ NormRun(const NormRuns& runs, std::int64_t run)
       : of(runs),
         group(run % runs.groups),
         first(run / runs.groups * runs.positions * runs.view.padded + group * runs.channels()),

@@ -19,7 +19,7 @@ struct NormalizeRuns {
   Standardization* saved;  ///< may be null
 
   __device__ void operator()(std::int64_t index, bool exists, const Team<size>& team) const {
-    const Run run(runs, index);
+    const NormRun run(runs, index);
     const float shift = load<E>(x, run.first);
     TwoSums sums{0, 0};
     run.for_each(team, [&](std::int64_t i, std::int64_t /*weight*/) {
@@ -50,7 +50,7 @@ struct RunGradients {
   const Standardization* saved;
 
   __device__ void operator()(std::int64_t index, bool exists, const Team<size>& team) const {
-    const Run run(runs, index);
+    const NormRun run(runs, index);
     const Standardization moments = saved[index];
     TwoSums sums{0, 0};
     run.for_each(team, [&](std::int64_t i, std::int64_t weight) {
@@ -100,7 +100,7 @@ struct ChannelGradients {
 struct WriteChannelGradients : PartSums {
   float* of_weights;
   float* of_biases;
-  __device__ void finish(std::int64_t channel, const Value& sums) const {
+  __device__ void finish(std::int64_t channel, const Total& sums) const {
     of_weights[channel] = static_cast<float>(sums.second);
     of_biases[channel] = static_cast<float>(sums.first);
   }

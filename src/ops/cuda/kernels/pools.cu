@@ -59,7 +59,7 @@ Windows windows_of(const Pool& pool, const Shape& in, const Shape& out) {
 }
 
 /// The place of a window's largest element, counted row by row from the window's first element.
-struct Place {
+struct MaxIndex {
   using Stored = std::uint16_t;
 };
 
@@ -100,7 +100,7 @@ void take_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Window
         const std::int64_t bottom = windows.rows.end(at.row);
         const std::int64_t right = windows.columns.end(at.column);
         Pack<size> best = load_pack<E, size>(in, x.index(at.sample, top, left, pixel.remainder));
-        StoredPack<Place, size> place{};
+        StoredPack<MaxIndex, size> place{};
         std::uint16_t here = 0;
         for (std::int64_t row = top; row < bottom; ++row) {
           for (std::int64_t column = left; column < right; ++column, ++here) {
@@ -115,7 +115,7 @@ void take_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Window
         }
         for (int k = 0; k < size; ++k) best.at[k] = activated(activation, best.at[k]);
         y.write(out, i, pixel.remainder, best);
-        if (places != nullptr) static_cast<StoredPack<Place, size>*>(places)[i] = place;
+        if (places != nullptr) static_cast<StoredPack<MaxIndex, size>*>(places)[i] = place;
       },
       call.queue);
 }
@@ -125,7 +125,7 @@ void pass_to_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Win
                      const Arguments& call) {
   const void* out = call.output;
   const void* dy = call.output_gradient;
-  const auto* places = static_cast<const StoredPack<Place, size>*>(call.saved);
+  const auto* places = static_cast<const StoredPack<MaxIndex, size>*>(call.saved);
   void* dx = call.input_gradients[0];
   for_each(
       x.count(),
@@ -140,7 +140,7 @@ void pass_to_largest(const Packs<E, size>& x, const Packs<E, size>& y, const Win
             const std::int64_t width = windows.columns.end(column) - left;
             const std::int64_t here = (at.row - windows.rows.begin(row)) * width + at.column - left;
             const std::int64_t o = y.index(at.sample, row, column, pixel.remainder);
-            const StoredPack<Place, size> place = places[o];
+            const StoredPack<MaxIndex, size> place = places[o];
             const auto gradient = load_pack<E, size>(dy, o);
             Pack<size> result{};
             if (activation != Activation::none) result = load_pack<E, size>(out, o);

@@ -87,28 +87,26 @@ struct BlockView {
 
 /// Returns the number of elements (of the buffer, or of each part) of a block such that its messages have about
 /// `segment` elements:
-/// - ring all-reduce: one segment for each rank, because a message is a chunk;
-/// - all-reduce by double tree: two segments, one for each tree;
-/// - all-reduce by recursive doubling: one segment, because a message is the whole block;
-/// - all-reduce by halving-doubling and in tree order: ⌊log₂p⌋ + 1 segments. Messages are ½, ¼, … of a block, so their
-///   mean is a segment, whereas a block of two segments would give smaller messages on more ranks;
+/// - all-reduce by messages: as many segments as the algorithm's row says. If messages are ½, ¼, … of a block, their
+/// mean
+///   is then a segment, whereas a block of two segments would give smaller messages on more ranks;
 /// - gather and scatter: 2/p of a segment, so that the largest message, with half the ranks' parts, is one segment;
 /// - all other operations: one segment.
 /// @pre ranks ≥ 1, segment > 0
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment);
 
 /// Consecutive blocks with equal counts.
-struct Cut {
+struct EqualBlocks {
   std::int64_t blocks = 0;
   std::vector<std::int64_t> counts;  ///< count of each part in a block
   std::vector<std::int64_t> begin;   ///< where the first block begins in each part
 };
 
 /// Divides all parts into the same number of blocks with at most `longest` elements of each, so that every rank has
-/// work in every block. The number of cuts is at most the number of digits of a length in blocks: a remainder goes into
-/// the last block or, if it does not fit, is divided again.
+/// work in every block. The length of the result is at most the number of digits of a length in blocks: a remainder
+/// goes into the last block or, if it does not fit, is divided again.
 /// @pre longest ≥ 1
-std::vector<Cut> cut_evenly(std::span<const std::int64_t> counts, Count longest);
+std::vector<EqualBlocks> cut_evenly(std::span<const std::int64_t> counts, Count longest);
 
 /// The messages in which one rank sends `count` elements to another: full ones and then a shorter one, which may be
 /// empty. Two different counts therefore differ in the length of a message that both have, and a rank that expects

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/blocks.hpp"
+#include "collectives/schedule/blocks.hpp"
 
 #include <algorithm>
 #include <limits>
 
-#include "collectives/plan/partition.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 
 namespace lockstep::collectives {
 namespace {
@@ -26,19 +26,12 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return a / b + (a % b 
 Count block_count(CollectiveKind kind, Algorithm algorithm, int ranks, Count segment) {
   const bool is_binomial = kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
   if (is_binomial && ranks > 2) return {std::max<std::int64_t>(1, segment.value / ranks * 2)};
-  if (kind != CollectiveKind::all_reduce) return segment;
-  switch (algorithm) {
-    case Algorithm::ring: return times(ranks, segment);
-    case Algorithm::double_tree: return times(2, segment);
-    case Algorithm::halving_doubling:
-    case Algorithm::tree_order: return times(floor_log2(ranks) + 1, segment);
-    default: return segment;
-  }
-  return segment;
+  if (kind != CollectiveKind::all_reduce || uses_shared_memory(algorithm)) return segment;
+  return times(row_of(algorithm).segments(ranks), segment);
 }
 
-std::vector<Cut> cut_evenly(std::span<const std::int64_t> counts, Count longest) {
-  std::vector<Cut> cuts;
+std::vector<EqualBlocks> cut_evenly(std::span<const std::int64_t> counts, Count longest) {
+  std::vector<EqualBlocks> cuts;
   std::vector<std::int64_t> left(counts.begin(), counts.end());
   std::vector<std::int64_t> begin(counts.size());
   const auto add = [&](std::int64_t blocks, const std::vector<std::int64_t>& of_each) {

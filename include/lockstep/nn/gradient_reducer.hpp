@@ -7,12 +7,12 @@
 
 namespace lockstep::nn {
 
-/// What a step needs from the other ranks: operations on buffers in the memory of the step's device. An operation
-/// follows earlier work of its queue, and later work of the queue follows the operation. The thread that submits the
-/// step makes the calls, in the same order on every rank, also on ranks without samples.
-class Exchange {
+/// Reduces gradients, and the numbers of a step beside them, over ranks. Buffers are in memory of the step's device. An
+/// operation follows earlier work of its queue, and later work of the queue follows the operation. The thread that
+/// submits the step makes the calls, in the same order on every rank, also on ranks without samples.
+class GradientReducer {
  public:
-  virtual ~Exchange() = default;
+  virtual ~GradientReducer() = default;
   /// Number of ranks.
   [[nodiscard]] virtual int size() const = 0;
   /// Starts to reduce the gradient of a parameter (an index into `Graph::parameters()`), which is complete for this
@@ -31,11 +31,11 @@ class Exchange {
   virtual void gather_parameters(Queue queue) = 0;
 };
 
-/// The exchange of a single rank, which does nothing.
-class SingleRank final : public Exchange {
+/// The reducer of a single rank, whose sums are its own.
+class SingleRank final : public GradientReducer {
  public:
   /// @param device  the device of the buffers; outlives this
-  explicit SingleRank(const ops::Device& device = ops::host_device()) : device_(&device) {}
+  explicit SingleRank(const ops::ComputeDevice& device = ops::host_device()) : device_(&device) {}
   [[nodiscard]] int size() const override { return 1; }
   void reduce(int /*parameter*/, Queue /*queue*/) override {}
   void progress() override {}
@@ -47,7 +47,7 @@ class SingleRank final : public Exchange {
   void gather_parameters(Queue /*queue*/) override {}
 
  private:
-  const ops::Device* device_;
+  const ops::ComputeDevice* device_;
 };
 
 }  // namespace lockstep::nn
