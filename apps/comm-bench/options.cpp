@@ -11,6 +11,7 @@
 #include "apps/common/same_options.hpp"
 #include "backends/plan/options.hpp"
 #include "base/nearest.hpp"
+#include "collectives/algorithms/operations.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/method.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "backends/selection_file.hpp"

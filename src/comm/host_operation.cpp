@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/nccl/nccl_communicator.hpp"
 
-#include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_library.hpp"
-#include "comm/back_end.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {

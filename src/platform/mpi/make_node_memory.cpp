@@ -17,7 +17,6 @@
 #include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/node_memory/node_file.hpp"
-#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,15 +3,11 @@
 
 #include <array>
 #include <numeric>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "base/origin_process.hpp"
-#include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
 // The extensions of Open MPI need the header above.
+#include "platform/mpi/ulfm.hpp"
+
 #include <mpi-ext.h>
 
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/ulfm.hpp"
 
 namespace lockstep {
 namespace {
