@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.hpp"
-
 namespace lockstep {
 namespace {
 

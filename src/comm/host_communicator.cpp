@@ -2,12 +2,9 @@
 #include "comm/host_communicator.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
-#include <string>
 #include <utility>
 
-#include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
-#include <thread>
-#include <utility>
 
 #include "comm/operation.hpp"
 #include "comm/progress_thread.hpp"

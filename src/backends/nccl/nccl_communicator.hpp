@@ -37,19 +37,17 @@ class NcclCommunicator;
 /// If the caller's queue is captured, the same calls put the operation into the graph: `ready_` joins the
 /// communicator's stream to the capture, and `finished_` leads out of it. Such events mark places in the graph, and the
 /// host must not query them. For the host, the operation ends when it is captured.
-class NcclOperation : public Operation {
+class NcclOperation : public NamedOperation {
  public:
   enum class Stage { queued, launching, running };
 
-  explicit NcclOperation(NcclCommunicator& owner) : owner_(&owner) { label_.reserve(128); }
+  explicit NcclOperation(NcclCommunicator& owner);
 
   /// Records what to do, and marks the end of what the caller's queue holds now.
   /// @param tree_order_scratch  scratch memory for an all-reduce in tree order; nullptr for every other operation
   /// @param is_captured         whether the caller's queue is captured
   /// @param recorder            null if operations are not recorded
   void submit(const Collective& collective, void* tree_order_scratch, bool is_captured, FlightRecorder* recorder);
-  /// Records its end, if its beginning was recorded.
-  void record_end(FlightRecorder* recorder);
   /// Hands the next part to NCCL; the first one is ordered after the caller's queue.
   /// @param token  an int32 in device memory, for barriers
   /// @pre NCCL has put the previous part on the stream
@@ -63,45 +61,37 @@ class NcclOperation : public Operation {
   void extend_launch() { ++launch_size_; }
   /// The number of operations that are handed to NCCL together, from this one on.
   [[nodiscard]] std::size_t launch_size() const { return launch_size_; }
-  void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
   /// Returns whether all the work that it was ordered after is done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || is_captured_ || ready_.reached(); }
-  [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] bool is_captured() const { return is_captured_; }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const CallSignature& signature() const { return signature_; }
   /// Returns whether the comparison of this call is done, see CallCheck. @throws Error{mismatch}
   [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
-  [[nodiscard]] std::string description() const override;
-  [[nodiscard]] Span span() const;
 
   bool order_after(Queue queue) override;
 
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
-  void gather(ncclComm_t communicator, cudaStream_t stream) const;
-  void scatter(ncclComm_t communicator, cudaStream_t stream) const;
+  void call_group(ncclComm_t communicator, cudaStream_t stream) const;
+  void gather_or_scatter(ncclComm_t communicator, cudaStream_t stream) const;
   void all_to_all(ncclComm_t communicator, cudaStream_t stream) const;
   void message(ncclComm_t communicator, cudaStream_t stream) const;
-  void all_gather_v(ncclComm_t communicator, cudaStream_t stream) const;
-  void reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const;
+  void by_part(ncclComm_t communicator, cudaStream_t stream) const;
   void all_to_all_v(ncclComm_t communicator, cudaStream_t stream) const;
 
   NcclCommunicator* owner_;
   Collective collective_;
   KeptCounts counts_;
   CallSignature signature_;
-  std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
   std::size_t launch_size_ = 1;
-  std::optional<std::uint64_t> record_;  // its number in the flight recorder
   bool is_captured_ = false;
   Event ready_;
   Event finished_;
-  Clock::time_point submitted_;
 };
 
 /// A communicator over NCCL. Operations reach NCCL one by one, and part by part, because a non-blocking communicator

@@ -3,18 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <numeric>
-#include <optional>
 #include <sstream>
-#include <string>
 #include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"
 

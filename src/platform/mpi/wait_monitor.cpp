@@ -7,7 +7,6 @@
 #include <deque>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <thread>
 #include <utility>

@@ -5,19 +5,14 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "base/origin_process.hpp"
 #include "platform/machine/launch.hpp"
