@@ -38,6 +38,9 @@ std::vector<Rule> computation_rules(const Options& o, const OptionValues& given)
   return {{"device", !device.empty(), device},
           {"ops", o.ops == "onednn" && o.precision.reals == DType::float64,
            "--ops onednn does not compute in float64: leave it out, or choose --precision float32"},
+          {"loss-scale-window", given.has("loss-scale-window") && o.trainer.step.loss_scale.initial == 0,
+           "--loss-scale-window has no meaning without a loss scale: give --loss-scale X, or choose --precision "
+           "mixed-fp16"},
           {"kernels", !o.kernels.empty() && (o.exact || o.ops == "reference"),
            std::string("--kernels has no meaning with --") + (o.exact ? "exact" : "ops reference") +
                ", which leaves one way to compute each operator: leave one of the two out"}};
@@ -123,8 +126,11 @@ OptionGroup computation_options(Options& o) {
            row("loss-scale", Real{0, 1e30, "off"},
                described("off, and such a step ends the run; 65536 with --precision mixed-fp16"),
                "multiply the loss by X, and divide gradients by it in the update; steps with non-finite gradients are "
-               "skipped and halve X, 2000 steps without one double it",
+               "skipped and halve X; see --loss-scale-window",
                into(o.trainer.step.loss_scale.initial)),
+           row("loss-scale-window", Whole{1, 1'000'000'000}, std::to_string(ops::LossScaleOptions{}.interval),
+               "steps in a row with finite gradients after which the loss scale is doubled",
+               into(o.trainer.step.loss_scale.interval)),
            row("exact", Switch{}, "no",
                "compute convolutions directly, without Winograd transforms, which are faster and round more",
                into(o.exact)),

@@ -165,6 +165,8 @@ const Mistake mistakes[] = {
     {"NoTime", "--max-time 0s", {"--max-time 0s: it must be a time such as 90s"}},
     {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it must be a number of at least 0 and at most 1e+30, or off"}},
     {"DecayOfOne", "--ema 1", {"--ema 1: it must be a number of at least 0 and below 1, or off"}},
+    {"WindowWithoutALossScale", "--loss-scale-window 5", {"--loss-scale-window has no meaning without a loss scale"}},
+    {"EmptyWindowOfTheLossScale", "--loss-scale-window 0", {"--loss-scale-window 0: it must be a whole number from 1"}},
     {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it must be "}},
     {"EarlyStopWithoutPatience",
      "--early-stop accuracy",
@@ -417,6 +419,8 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
   EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.initial, 65536);
   EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").step.loss_scale.initial, 8);
   EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").step.loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.interval, 2000);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale-window 100").step.loss_scale.interval, 100);
   EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
   EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
   EXPECT_FALSE(parse("--precision float64").options.precision.half);
