@@ -117,7 +117,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
     const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };
-    const bool is_useful = name == automatic || is_of_the_mpi_library(name) ||
+    const bool is_useful = name == automatic || is_mpi_contender(name) ||
                            !uses_shared_memory(collectives::parse_algorithm(kind, name)) ||
                            std::any_of(able.begin(), able.end(), is_own);
     if (is_useful) names.push_back(name);
@@ -126,7 +126,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 }
 
 backends::Method method_of(std::string_view contender, const Options& options) {
-  if (is_of_the_mpi_library(contender)) return backends::MpiLibrary{};
+  if (is_mpi_contender(contender)) return backends::MpiLibrary{};
   collectives::Choice choice = options.choice;
   if (contender == automatic) return collectives::Selection{.untuned = choice};
   choice.algorithm = collectives::parse_algorithm(options.op, contender);
@@ -135,7 +135,7 @@ backends::Method method_of(std::string_view contender, const Options& options) {
 
 std::string explanation(const World& world, const Options& options) {
   std::vector<std::string> names = names_on(world, options);
-  names.erase(std::remove_if(names.begin(), names.end(), is_of_the_mpi_library), names.end());
+  names.erase(std::remove_if(names.begin(), names.end(), is_mpi_contender), names.end());
   if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
   if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
   std::vector<Bytes> sizes;

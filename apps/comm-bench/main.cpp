@@ -73,7 +73,7 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   return all;
 }
 
-NodeView look_at_node(const World& world) {
+NodeView gather_node_view(const World& world) {
   const Phase phase(world.group(), "comparing processors on the node");
   return gather_node(world, discover_topology());
 }
@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
     std::vector<lockstep::Term> settings = lockstep::cli::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
     lockstep::cli::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
-    const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);
+    const lockstep::NodeView node = lockstep::comm_bench::gather_node_view(world);
     options.group.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
     options.effort.yields = options.waiting == "yield";
     return lockstep::comm_bench::run(world, options);

@@ -22,7 +22,7 @@ void require_given(const OptionValues& flags, std::initializer_list<const char*>
     if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
 }
 
-void refuse_alone(const OptionValues& flags) {
+void reject_without_predict(const OptionValues& flags) {
   for (const char* option : {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
     if (flags.has(option)) throw UsageError("--" + std::string(option) + " belongs to --predict");
 }
@@ -158,7 +158,7 @@ std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const
                                                 const collectives::Choice& untuned, const SizeRange& range,
                                                 std::int64_t element_bytes) {
   if (!c.predict) {
-    refuse_alone(flags);
+    reject_without_predict(flags);
     return std::nullopt;
   }
   PredictionQuestion question{.overlap = c.overlap};

@@ -186,17 +186,15 @@ void tune(const World& world, const Options& options, const std::function<void(c
   print("# written to " + options.tune + '\n');
 }
 
-std::vector<Choice> settings_of(CollectiveKind kind, const Choice& way, const collectives::ShapeSummary& shape,
+std::vector<Choice> settings_of(CollectiveKind kind, const Choice& choice, const collectives::ShapeSummary& shape,
                                 Bytes bytes) {
-  std::vector<Choice> all = {with_useful_blocks({.algorithm = way.algorithm, .radix = way.radix}, shape)};
+  std::vector<Choice> all = {with_useful_blocks({.algorithm = choice.algorithm, .radix = choice.radix}, shape)};
   for (const std::int64_t segment : segments) {
     for (const int in_flight : numbers_in_flight)
-      all.push_back(with_useful_blocks({way.algorithm, {segment}, in_flight, way.radix}, shape));
+      all.push_back(with_useful_blocks({choice.algorithm, {segment}, in_flight, choice.radix}, shape));
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
-  const auto known = [&](const Choice& choice) {
-    return !seen.insert(run_of(kind, choice, shape.ranks, bytes)).second;
-  };
+  const auto known = [&](const Choice& one) { return !seen.insert(run_of(kind, one, shape.ranks, bytes)).second; };
   std::vector<Choice> distinct;
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(distinct), known);
   return distinct;

@@ -88,7 +88,7 @@ class Run {
   Run(World& world, const Settings& settings)
       : world_(world),
         settings_(settings),
-        everybody_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
+        world_group_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
 
   void all() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.seconds);
@@ -96,9 +96,9 @@ class Run {
     std::size_t operations = 0;
     do {
       operations += one(settings_.seed + scenarios++);
-    } while (
-        goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
-    everybody_.close();
+    } while (agree_to_continue(settings_.scenarios > 0 ? scenarios < settings_.scenarios
+                                                       : std::chrono::steady_clock::now() < end));
+    world_group_.close();
     if (world_.rank() > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
                 static_cast<unsigned long long>(scenarios), operations, world_.size(),
@@ -107,11 +107,11 @@ class Run {
   }
 
  private:
-  /// Rank 0's clock decides.
-  bool goes_on(bool mine) {
-    auto goes_on = static_cast<std::uint8_t>(mine);
-    everybody_.communicator().broadcast({&goes_on, {1}, DType::uint8}, {0}).wait();
-    return goes_on != 0;
+  /// Rank 0 decides by its clock whether all ranks run another scenario.
+  bool agree_to_continue(bool mine) {
+    auto continues = static_cast<std::uint8_t>(mine);
+    world_group_.communicator().broadcast({&continues, {1}, DType::uint8}, {0}).wait();
+    return continues != 0;
   }
 
   /// Runs one scenario. @return its number of operations
@@ -120,8 +120,8 @@ class Run {
     if (settings_.blocking) limits.max_in_flight = 1;
     const Scenario scenario = draw_scenario(seed, limits);
     Member member(
-        scenario, world_.rank().value, everybody_.progress(), Member::Together::everybody,
-        [&](std::size_t group) { return make(scenario.groups[group]); }, rest);
+        scenario, world_.rank().value, world_group_.progress(), Member::Together::all_ranks,
+        [&](std::size_t group) { return make(scenario.groups[group]); }, pause);
     try {
       member.run();
     } catch (const WrongResult& wrong) {
@@ -142,21 +142,21 @@ class Run {
                                                 ? draw_algorithm(shape_of(of.members, world_.shape()), of.setting)
                                                 : settings_.algorithm,
                                .deadline = std::chrono::seconds(60)};
-    auto group = everybody_.split(color, static_cast<int>(place - of.members.begin()), options);
+    auto group = world_group_.split(color, static_cast<int>(place - of.members.begin()), options);
     if (!group) return nullptr;
     groups_.push_back(std::make_shared<ProcessGroup>(*std::move(group)));
     return {groups_.back(), &groups_.back()->communicator()};
   }
 
   /// Does what a program may do between its calls: nothing, yield, or sleep for a while.
-  static void rest(unsigned drawn) {
+  static void pause(unsigned drawn) {
     if (drawn % 8 == 0) std::this_thread::yield();
     if (drawn % 64 == 1) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 64 % 200));
   }
 
   World& world_;
   const Settings& settings_;
-  ProcessGroup everybody_;
+  ProcessGroup world_group_;
   std::vector<std::shared_ptr<ProcessGroup>> groups_;  // groups of this scenario
 };
 

@@ -127,7 +127,7 @@ void Pending::fill() const {
     const Buffer in = source();
     auto* values = static_cast<T*>(in.data);
     if (leaves_.total() == 0)
-      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
+      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(contributed(request_, me_, i));
     for (const LeafNode& node : nodes()) {
       for (std::int64_t i = 0; i < request_.count; ++i)
         values[i] = static_cast<T>(sum_of(request_, node.first, node.leaves, i));

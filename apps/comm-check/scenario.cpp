@@ -203,14 +203,14 @@ bool is_same_operation(Request a, const Request& b) {
   return a == b;
 }
 
-int brought(const Request& request, int member, std::int64_t i) {
+int contributed(const Request& request, int member, std::int64_t i) {
   return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
 }
 
 int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
-  int result = brought(request, first, i);
+  int result = contributed(request, first, i);
   for (int leaf = first + 1; leaf < first + leaves; ++leaf) {
-    const int value = brought(request, leaf, i);
+    const int value = contributed(request, leaf, i);
     if (combining(request.op) == ReduceOp::sum) result += value;
     if (request.op == ReduceOp::min) result = std::min(result, value);
     if (request.op == ReduceOp::max) result = std::max(result, value);
@@ -226,7 +226,7 @@ int gathered(const Request& r, int me, std::int64_t i) {
   int from = 0;
   for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
   for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);
-  return brought(r, from, i);
+  return contributed(r, from, i);
 }
 
 /// Returns where the part of `me` begins in every rank's input.
@@ -239,8 +239,8 @@ std::int64_t own_part(const Request& r, int me) {
 }  // namespace
 
 int expected(const Request& r, int size, int me, std::int64_t i) {
-  if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return brought(r, r.root, i);
-  if (r.kind == CollectiveKind::scatter) return brought(r, r.root, own_part(r, me) + i);
+  if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return contributed(r, r.root, i);
+  if (r.kind == CollectiveKind::scatter) return contributed(r, r.root, own_part(r, me) + i);
   if (has_parts_out(r.kind)) return gathered(r, me, i);
   const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
   return sum_of(r, 0, size, at);

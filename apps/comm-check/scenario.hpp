@@ -80,7 +80,7 @@ bool has_parts_out(CollectiveKind kind);
 std::int64_t part_length(const Request& request, int from, int to);
 
 /// Returns element i of the input of `member`, or of a leaf. It is small, so that sums are exact in every dtype.
-int brought(const Request& request, int member, std::int64_t i);
+int contributed(const Request& request, int member, std::int64_t i);
 /// Returns element i of the sum of several leaves.
 int sum_of(const Request& request, int first, int leaves, std::int64_t i);
 /// Returns the correct element i of the output of `me` if each member brings one operand.

@@ -236,9 +236,9 @@ Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expre
                                          const ClusterShape& shape) {
   std::vector<Expression> sums;
   for (int node = 0; node < shape.nodes(); ++node) {
-    std::vector<Expression> brought;
-    for (const int rank : shape.ranks_on(node)) brought.push_back(contributions[static_cast<std::size_t>(rank)]);
-    sums.push_back(expressions.left_fold(brought));
+    std::vector<Expression> own;
+    for (const int rank : shape.ranks_on(node)) own.push_back(contributions[static_cast<std::size_t>(rank)]);
+    sums.push_back(expressions.left_fold(own));
   }
   if (sums.size() == 1) return sums.front();
   const int lane_count = lanes(shape);

@@ -2,14 +2,13 @@
 #include "platform/watchdog/rank_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "platform/watchdog/process.hpp"
 
 namespace lockstep {
@@ -32,11 +31,7 @@ std::string text_of(const FlightRecorder::Operation& operation) {
   return operation.step > 0 ? text + " of step " + std::to_string(operation.step) : text;
 }
 
-std::string tenths_of_seconds(double seconds) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s", seconds);
-  return text.data();
-}
+std::string tenths_of_seconds(double seconds) { return format_text("%.1f s", seconds); }
 
 /// Ranks that are described by the same text.
 struct AlikeRanks {
