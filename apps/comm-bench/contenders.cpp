@@ -2,8 +2,6 @@
 #include "apps/comm-bench/contenders.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -85,13 +83,8 @@ std::vector<std::string_view> contender_names(CollectiveKind op, Device device) 
 }
 
 ProcessGroup make_group(const World& world, const backends::Method& method, const Options& options) {
-  const GroupOptions group{.device = options.device,
-                           .tuning = options.tuning,
-                           .wait = options.wait,
-                           .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                           .check = options.check,
-                           .notice = tell_user,
-                           .sockets = options.sockets};
+  GroupOptions group = options.group;
+  group.notice = tell_user;
   return ddp::group_of(ddp::members_of(world.group().dup(), group, std::nullopt, method), group);
 }
 
@@ -134,7 +127,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 
 backends::Method method_of(std::string_view contender, const Options& options) {
   if (is_of_the_mpi_library(contender)) return backends::MpiLibrary{};
-  collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
+  collectives::Choice choice = options.choice;
   if (contender == automatic) return collectives::Selection{.untuned = choice};
   choice.algorithm = collectives::parse_algorithm(options.op, contender);
   return collectives::forced(choice);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-bench times collectives and checks their results. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -48,7 +47,7 @@ void print(const World& world, const std::string& text) {
 }
 
 Subject subject_of(const World& world, const Options& options) {
-  return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.device)};
+  return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.group.device)};
 }
 
 /// Measures every contender at every size, and prints each result at once.
@@ -64,12 +63,7 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   std::vector<Measurement> all;
   for (const Count count : counts) {
     shape.part = count;
-    const Effort effort{.warmup = options.warmup,
-                        .repetitions = options.repetitions,
-                        .seconds = options.seconds,
-                        .protocol = options.protocol,
-                        .yields = options.waiting == "yield"};
-    for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), effort)) {
+    for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), options.effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));
     }
@@ -116,13 +110,14 @@ int main(int argc, char** argv) {
   }
   if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
   if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
-  const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
+  const lockstep::WorldOptions world_options{.deadline = options.group.deadline};
   return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
     std::vector<lockstep::Term> settings = lockstep::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
     lockstep::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
     const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);
-    options.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
+    options.group.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
+    options.effort.yields = options.waiting == "yield";
     return lockstep::comm_bench::run(world, options);
   });
 }

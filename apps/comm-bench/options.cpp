@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string_view>
 #include <type_traits>
 
@@ -38,6 +39,8 @@ Protocol protocol_of(const std::string& word) {
   return word == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
 }
 
+std::chrono::duration<double> to_duration(double seconds) { return std::chrono::duration<double>(seconds); }
+
 constexpr std::int64_t most = 1'000'000'000;
 
 OptionGroup measuring_options(Options& o) {
@@ -46,7 +49,7 @@ OptionGroup measuring_options(Options& o) {
       {option("op", names_of(collectives::planned_kinds()), "collective operation", "all_reduce",
               into(o.op, collectives::parse_kind)),
        option("device", names_of(devices), "where buffers are; with cuda NCCL's algorithms run", "cpu",
-              into(o.device, value_named<devices>)),
+              into(o.group.device, value_named<devices>)),
        option("min", Text{"SIZE"}, "smallest buffer in bytes; K, M and G are powers of 1024", "4",
               into(o.sizes.min, parse_size)),
        option("max", Text{"SIZE"}, "largest buffer", "64M", into(o.sizes.max, parse_size)),
@@ -67,34 +70,34 @@ OptionGroup effort_options(Options& o) {
       "How it is measured",
       {option("repetitions", Whole{0, most, "auto"},
               "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000", "auto",
-              into(o.repetitions)),
+              into(o.effort.repetitions)),
        option("seconds", Real{.min = 0, .max = 1e6, .above_min = true}, "time to spend on each size and algorithm",
-              "0.5", into(o.seconds)),
-       option("warmup", Whole{1, most}, "rounds before those that count", "2", into(o.warmup)),
+              "0.5", into(o.effort.seconds)),
+       option("warmup", Whole{1, most}, "rounds before those that count", "2", into(o.effort.warmup)),
        option("protocol", one_of(protocol_names), "when the time of a repetition begins", "common-clock",
-              into(o.protocol, protocol_of)),
+              into(o.effort.protocol, protocol_of)),
        of_each_rank(option("comm-timeout", Real{.min = 0.001, .max = 1e7}, "seconds without progress that end the run",
-                           std::to_string(usual_deadline.count()), into(o.timeout_seconds))),
+                           std::to_string(usual_deadline.count()), into(o.group.deadline, to_duration))),
        of_each_rank(option("json", Text{"FILE"}, "write the results to FILE", "", into(o.json)))}};
 }
 
 OptionGroup algorithm_options(Options& o) {
   return {"Settings of the algorithms",
           {option("segment", Text{"SIZE"}, "longest message of lockstep's own algorithms", "63K",
-                  into(o.segment, parse_size)),
+                  into(o.choice.segment, parse_size)),
            option("in-flight", Whole{1, most}, "blocks in flight at a time in lockstep's own algorithms", "4",
-                  into(o.in_flight)),
+                  into(o.choice.blocks_in_flight)),
            option("radix", Whole{2, most}, "most ranks that exchange in one round of halving- and recursive-doubling",
-                  "2", into(o.radix)),
+                  "2", into(o.choice.radix)),
            of_each_rank(
                option("wait", one_of(wait_names()), "what own algorithms do while they wait", "auto", into(o.waiting))),
            option("sockets", one_of(backends::socket_names()),
                   "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
                   "where no host has RDMA and all can connect",
-                  "auto", into(o.sockets)),
+                  "auto", into(o.group.sockets)),
            option("check", Switch{},
                   "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
-                  "no", into(o.check))}};
+                  "no", into(o.group.check))}};
 }
 
 OptionGroup tuning_options(Options& o) {
@@ -104,7 +107,7 @@ OptionGroup tuning_options(Options& o) {
             .help = "selection table for the algorithm auto",
             .default_text = "a cost model",
             .of_each_rank = true,
-            .store = into(o.tuning)},
+            .store = into(o.group.tuning)},
            option("tune", Text{"FILE"}, "find what is fastest, and add it to the selection table in FILE", "",
                   into(o.tune)),
            option("explain", Switch{}, "print what is chosen for each size, and why; measure nothing", "no",
@@ -170,10 +173,10 @@ void check(const Options& o) {
                                                       " bytes) is larger than --max (" +
                                                       std::to_string(o.sizes.max.value) + ")");
   const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
-  require(o.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
-  require(o.tune.empty() || (o.tuning.empty() && o.json.empty() && !o.explain),
+  require(o.group.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
+  require(o.tune.empty() || (o.group.tuning.empty() && o.json.empty() && !o.explain),
           "--tune measures for its own purpose; it goes with neither --tuning nor --json nor --explain");
-  require(o.device == Device::cpu || o.buffers == Buffers::allocate,
+  require(o.group.device == Device::cpu || o.buffers == Buffers::allocate,
           "--buffers user has no meaning with --device cuda");
   require(!o.explain || o.json.empty(), "--explain measures nothing that --json could hold");
 }
@@ -187,13 +190,12 @@ Options parse_options(int argc, const char* const* argv) {
   options.to_print = requested_text(flags, program);
   if (!options.to_print.empty()) return options;
   flags.store();
-  if (options.device == Device::cuda) reject_cpu_only_options(flags);
-  options.algorithms = parse_algorithms(flags, options.op, options.device);
+  if (options.group.device == Device::cuda) reject_cpu_only_options(flags);
+  options.algorithms = parse_algorithms(flags, options.op, options.group.device);
   options.algorithms_given = flags.has("algorithm");
   options.settings = settings_to_compare(flags);
   check(options);
-  const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
-  options.prediction = prediction_of(flags, options.cluster, untuned, options.sizes, size_of(options.dtype));
+  options.prediction = prediction_of(flags, options.cluster, options.choice, options.sizes, size_of(options.dtype));
   require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict supports all_reduce only");
   return options;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
@@ -14,13 +15,14 @@
 namespace lockstep::comm_bench {
 namespace {
 
-/// @throws UsageError unless the options that --predict needs are given, or, without it, if one of its own is
-void check_presence(const OptionValues& flags, bool predicts) {
-  for (const std::string option : {"nodes", "ranks-per-node", "latency", "bandwidth"})
-    if (predicts && !flags.has(option)) throw UsageError("--predict needs --" + option);
-  for (const std::string option :
-       {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
-    if (!predicts && flags.has(option)) throw UsageError("--" + option + " belongs to --predict");
+void require_given(const OptionValues& flags, std::initializer_list<const char*> options) {
+  for (const char* option : options)
+    if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
+}
+
+void refuse_alone(const OptionValues& flags) {
+  for (const char* option : {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
+    if (flags.has(option)) throw UsageError("--" + std::string(option) + " belongs to --predict");
 }
 
 collectives::ShapeSummary shape_of(const ClusterOptions& c) {
@@ -155,11 +157,15 @@ OptionGroup prediction_options(Options& options) {
 std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const ClusterOptions& c,
                                                 const collectives::Choice& untuned, const SizeRange& range,
                                                 std::int64_t element_bytes) {
-  check_presence(flags, c.predict);
-  if (!c.predict) return std::nullopt;
+  if (!c.predict) {
+    refuse_alone(flags);
+    return std::nullopt;
+  }
   PredictionQuestion question{.overlap = c.overlap};
-  question.selection = {
-      .shape = shape_of(c), .untuned = untuned, .prices = prices_of(c, flags.get<std::string>("overhead"))};
+  require_given(flags, {"nodes", "ranks-per-node"});
+  question.selection = {.shape = shape_of(c), .untuned = untuned};
+  require_given(flags, {"latency", "bandwidth"});
+  question.selection.prices = prices_of(c, flags.get<std::string>("overhead"));
   if (c.bytes > Bytes{0}) question.sizes = {c.bytes};
   if (c.bytes == Bytes{0})
     for (const Count count : part_counts(range, element_bytes, 1))

@@ -87,9 +87,9 @@ class Tuner {
       contenders.push_back(make_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
-    const Effort effort{.warmup = settling + std::min(round.max_warmup, options_->warmup),
-                        .repetitions = options_->repetitions,
-                        .seconds = round.share * options_->seconds,
+    const Effort effort{.warmup = settling + std::min(round.max_warmup, options_->effort.warmup),
+                        .repetitions = options_->effort.repetitions,
+                        .seconds = round.share * options_->effort.seconds,
                         .min_repetitions = round.min_repetitions};
     std::optional<Workplaces> workplaces(std::in_place, contenders, shape_, options_->buffers);
     const std::vector<Measurement> measured = measure(ranks_, contenders, workplaces->exercises(shape_), effort);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -62,6 +63,8 @@ class Pending {
   [[nodiscard]] Buffer source() const;
   [[nodiscard]] Buffer result() const;
   void fill() const;
+  template <typename Right>
+  void check_elements(const Buffer& result, const std::string& what, const Right& right) const;
   void check_values() const;
   /// Checks that the rank's sums after the first are unchanged.
   void check_other_sums() const;

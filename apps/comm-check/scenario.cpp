@@ -177,14 +177,13 @@ std::string describe(const Scenario& s) {
 }
 
 bool has_parts_in(CollectiveKind kind) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
-         kind == CollectiveKind::all_to_all || kind == CollectiveKind::reduce_scatter_v ||
-         kind == CollectiveKind::all_to_all_v;
+  return is_all_to_all(kind) || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
+         kind == CollectiveKind::reduce_scatter_v;
 }
 
 bool has_parts_out(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_to_all ||
-         kind == CollectiveKind::all_gather_v || kind == CollectiveKind::all_to_all_v;
+  return is_all_to_all(kind) || kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+         kind == CollectiveKind::all_gather_v;
 }
 
 std::int64_t part_length(const Request& r, int from, int to) {
@@ -198,11 +197,10 @@ bool takes_part(const Request& request, int member) {
   return !is_message(request.kind) || request.root == member || request.to == member;
 }
 
-bool is_same_operation(const Request& a, const Request& b) {
-  return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.leaves == b.leaves &&
-         a.allocated == b.allocated && a.preparation == b.preparation &&
-         (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5);
+bool is_same_operation(Request a, const Request& b) {
+  if (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5) a.salt = b.salt;  // the lengths of parts depend on it
+  a.bundle = b.bundle;
+  return a == b;
 }
 
 int brought(const Request& request, int member, std::int64_t i) {
@@ -224,7 +222,7 @@ namespace {
 
 /// Returns element i of the concatenated contributions of all ranks to rank `me`.
 int gathered(const Request& r, int me, std::int64_t i) {
-  const bool exchanges = r.kind == CollectiveKind::all_to_all || r.kind == CollectiveKind::all_to_all_v;
+  const bool exchanges = is_all_to_all(r.kind);
   int from = 0;
   for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
   for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);

@@ -42,11 +42,12 @@ struct Request {
   std::optional<int> preparation = std::nullopt;
   /// Requests of one round and communicator with an equal number are submitted as a group.
   std::optional<int> bundle = std::nullopt;
+  friend bool operator==(const Request&, const Request&) = default;
 };
 /// Returns whether a member takes part; a message has only two participants.
 bool takes_part(const Request& request, int member);
 /// Returns whether the requests may be starts of one prepared operation.
-bool is_same_operation(const Request& a, const Request& b);
+bool is_same_operation(Request a, const Request& b);
 
 struct Scenario {
   std::uint64_t seed = 0;

@@ -10,7 +10,7 @@
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 
-namespace lockstep {
+namespace lockstep::topo {
 namespace {
 
 Program describe(bool& json) {
@@ -39,10 +39,10 @@ int show_cluster(World& world, bool json) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::topo
 
 int main(int argc, char** argv) {
   bool json = false;
-  return lockstep::run_app(lockstep::describe(json), argc, argv, {.thread_level = lockstep::ThreadLevel::single},
-                           [&](lockstep::World& world) { return lockstep::show_cluster(world, json); });
+  return lockstep::run_app(lockstep::topo::describe(json), argc, argv, {.thread_level = lockstep::ThreadLevel::single},
+                           [&](lockstep::World& world) { return lockstep::topo::show_cluster(world, json); });
 }
