@@ -24,12 +24,12 @@ class HostOperation : public NamedOperation {
   /// @param recorder  null if operations are not recorded
   void submit(Clock::time_point now, FlightRecorder* recorder);
   /// The operation's slot among those in flight, the same on all ranks.
-  struct Turn {
+  struct Slot {
     int position = 0;          ///< less than `operations_in_flight`, and unique among the operations in flight
     std::uint64_t number = 0;  ///< running number of the operation
   };
   /// Posts the first sends and receives.
-  virtual void begin(const Turn& turn) = 0;
+  virtual void begin(const Slot& slot) = 0;
   /// Advances as far as possible without waiting. @return whether anything advanced. @throws Error{transport}
   virtual bool advance() = 0;
   /// Returns whether a ring of the node's bell announces everything that this operation waits for.

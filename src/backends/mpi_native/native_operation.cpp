@@ -8,7 +8,7 @@
 
 namespace lockstep::backends {
 
-void NativeOperation::begin(const Turn& /*turn*/) {
+void NativeOperation::begin(const Slot& /*slot*/) {
   mark_begun();
   mark_advance();
   is_comparing_ = check_ != nullptr;

@@ -80,7 +80,7 @@ class NativeOperation : public HostOperation {
     counts_.keep(collective_);
     set_call(signature_of(collective));
   }
-  void begin(const Turn& turn) override;
+  void begin(const Slot& slot) override;
   bool advance() override;
 
  private:

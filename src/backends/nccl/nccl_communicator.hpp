@@ -129,10 +129,10 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
 
   void start(const NcclGroup& group, const ncclUniqueId& id);
   void defer();
-  void look_before_submission();
+  void poll_before_submission();
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
-  bool look_for_capture(std::span<const Collective> members);
+  bool check_capture(std::span<const Collective> members);
   std::vector<std::shared_ptr<NcclOperation>> enqueue(std::span<const Collective> members);
   void launch_what_can_be();
   void capture_all();
@@ -146,11 +146,11 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   void poll_control();
   void check_peers(Clock::time_point now);
   void check_deadline(Clock::time_point now);
-  void say_that_it_waits();
+  void announce_wait();
   [[nodiscard]] std::vector<int> not_waiting() const;
   void abandon_all(std::exception_ptr error) noexcept;
   void give_up() noexcept;
-  void wait_for_news();
+  void wait_for_cause();
   void poison(std::exception_ptr error) noexcept;
   void stop_kernels();
   [[nodiscard]] ncclResult_t asynchronous_state() const;
@@ -180,13 +180,13 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   std::size_t launched_ = 0;     // how many of under_way_ the stream has
   std::uint64_t submitted_ = 0;  // number of operations submitted, without messages
   std::uint64_t ended_ = 0;      // how many of these have ended
-  std::uint64_t said_ = 0;       // 1 + the last of these that this rank has told others it waits for
+  std::uint64_t announced_ = 0;  // 1 + the last of these that this rank has told others it waits for
   std::vector<std::uint64_t> waits_for_;           // the same number for each other rank, as far as it has told
   std::optional<Clock::time_point> failed_since_;  // when NCCL reported a failure
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_poll_;
-  Clock::time_point last_look_at_peers_;
+  Clock::time_point last_peer_check_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

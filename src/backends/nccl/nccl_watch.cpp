@@ -18,7 +18,7 @@ namespace lockstep::backends {
 namespace {
 
 /// How long an NCCL error waits for a report of its cause.
-constexpr std::chrono::milliseconds for_news{100};
+constexpr std::chrono::milliseconds time_for_cause{100};
 
 }  // namespace
 
@@ -40,9 +40,9 @@ void NcclCommunicator::poll_control() {
 
 /// Checks for ranks of this node whose processes have ended, because such a rank sends no report.
 void NcclCommunicator::check_peers(Clock::time_point now) {
-  constexpr std::chrono::milliseconds between_looks{20};
-  if (!options_.control || now - last_look_at_peers_ < between_looks) return;
-  last_look_at_peers_ = now;
+  constexpr std::chrono::milliseconds between_checks{20};
+  if (!options_.control || now - last_peer_check_ < between_checks) return;
+  last_peer_check_ = now;
   if (const auto ended = options_.control->ended_peer())
     throw ended->of_operation(under_way_.empty() ? ErrorContext() : under_way_.front()->context());
 }
@@ -67,7 +67,7 @@ void NcclCommunicator::check_health() {
   if (!failed_since_) failed_since_ = now;
   poll_control();
   check_peers(now);
-  if (options_.control && now - *failed_since_ < for_news) return;
+  if (options_.control && now - *failed_since_ < time_for_cause) return;
   if (has_failed()) throw_nccl_error(asynchronous_state(), "ncclCommGetAsyncError", communicator_);
 }
 
@@ -78,7 +78,7 @@ void NcclCommunicator::check_deadline(Clock::time_point now) {
   last_check_ = now;
   if (was_away || !under_way_.front()->could_run()) last_advance_ = now;
   const std::chrono::duration<double> silent = now - last_advance_;
-  if (silent > options_.deadline / 2) say_that_it_waits();
+  if (silent > options_.deadline / 2) announce_wait();
   if (silent < options_.deadline) return;
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "nothing has moved for %.2f s: ", silent.count());
@@ -94,9 +94,9 @@ void NcclCommunicator::check_deadline(Clock::time_point now) {
 
 /// Tells the other ranks that this one has waited for half the deadline. NCCL does not report which rank is missing, so
 /// the ranks that have not told so are the suspects.
-void NcclCommunicator::say_that_it_waits() {
-  if (!options_.control || said_ > ended_) return;
-  said_ = ended_ + 1;
+void NcclCommunicator::announce_wait() {
+  if (!options_.control || announced_ > ended_) return;
+  announced_ = ended_ + 1;
   std::vector<int> others(static_cast<std::size_t>(size()));
   std::iota(others.begin(), others.end(), 0);
   std::erase(others, rank().value);
@@ -128,7 +128,7 @@ void NcclCommunicator::give_up() noexcept {
   } catch (const Error& mine) {
     const bool knows = mine.code() != ErrorCode::transport || mine.is_consequence() || !mine.context().peers.empty();
     try {
-      if (!knows) wait_for_news();
+      if (!knows) wait_for_cause();
     } catch (...) {
       error = current_exception_of(rank().value, options_.hostname);
     }
@@ -137,8 +137,8 @@ void NcclCommunicator::give_up() noexcept {
   poison(std::move(error));
 }
 
-void NcclCommunicator::wait_for_news() {
-  const Clock::time_point until = Clock::now() + for_news;
+void NcclCommunicator::wait_for_cause() {
+  const Clock::time_point until = Clock::now() + time_for_cause;
   while (options_.control && Clock::now() < until) {
     poll_control();
     check_peers(Clock::now());

@@ -141,7 +141,7 @@ class Join {
   }
 
   void make_file(std::string& why_not) {
-    say_that_it_is_another();
+    give_notice_of_second_memory();
     why_not = first_failure(&Join::create);
     if (!why_not.empty()) return;
     handshake_ =
@@ -156,7 +156,7 @@ class Join {
     for (int rank = 0; rank < ranks_; ++rank) plan_.member_of_rank.push_back(rank);
   }
 
-  void say_that_it_is_another() const {
+  void give_notice_of_second_memory() const {
     const bool is_first =
         std::all_of(candidates_.begin(), candidates_.end(), [](const Candidate& o) { return o.files.empty(); });
     if (is_first || rank_ != 0 || !options_.notice) return;
