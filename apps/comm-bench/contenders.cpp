@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/terminal.hpp"
 #include "apps/comm-bench/exercise.hpp"
-#include "apps/common/run_app.hpp"
-#include "apps/common/terminal.hpp"
 #include "backends/mpi_native.hpp"
 #include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
@@ -143,7 +143,7 @@ std::string explanation(const World& world, const Options& options) {
   std::string text;
   for (const std::string& name : names) {
     ProcessGroup group = make_group(world, method_of(name, options), options);
-    text += group.explain(options.op, sizes, table_columns());
+    text += group.explain(options.op, sizes, cli::table_columns());
     group.close();
   }
   return text;

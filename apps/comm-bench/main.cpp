@@ -9,16 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "apps/cli/facts.hpp"
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/same_options.hpp"
+#include "apps/cli/version.hpp"
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/report.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "apps/common/facts.hpp"
-#include "apps/common/run_app.hpp"
-#include "apps/common/same_options.hpp"
-#include "apps/common/version.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
@@ -58,7 +58,7 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   const Contenders contenders = make_contenders(world, options);
   std::optional<Workplaces> workplaces(std::in_place, contenders, shape, options.buffers);
   const Subject subject = subject_of(world, options);
-  print(world, table_head(subject, "comm-bench " + commit(), world.shape().nodes()));
+  print(world, table_head(subject, "comm-bench " + cli::commit(), world.shape().nodes()));
   GroupRanks ranks(world.group());
   std::vector<Measurement> all;
   for (const Count count : counts) {
@@ -109,12 +109,12 @@ int main(int argc, char** argv) {
     mistake = error;
   }
   if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
-  if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
+  if (!options.to_print.empty()) return lockstep::cli::print_once("comm-bench", options.to_print);
   const lockstep::WorldOptions world_options{.deadline = options.group.deadline};
-  return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
-    std::vector<lockstep::Term> settings = lockstep::facts_of_process();
+  return lockstep::cli::run_app("comm-bench", world_options, [&](lockstep::World& world) {
+    std::vector<lockstep::Term> settings = lockstep::cli::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
-    lockstep::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
+    lockstep::cli::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
     const lockstep::NodeView node = lockstep::comm_bench::gather_node_view(world);
     options.group.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
     options.effort.yields = options.waiting == "yield";

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/cli/command_line.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/report.hpp"
-#include "apps/common/command_line.hpp"
 #include "collectives/choice/choice.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/base/buffer.hpp"
@@ -38,7 +38,7 @@ std::string prediction_text(const PredictionQuestion& question);
 struct Options;
 
 /// Returns --predict and the options that belong to it. @param options  receives the values; outlives the result
-OptionGroup prediction_options(Options& options);
+cli::OptionGroup prediction_options(Options& options);
 
 /// The cluster that --predict asks about, as the user describes it.
 struct ClusterOptions {
@@ -61,7 +61,7 @@ struct ClusterOptions {
 /// @param range          the sizes if --bytes is not given
 /// @param element_bytes  sizes are rounded to whole elements
 /// @throws UsageError for an option that is missing, invalid, or given without --predict
-std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const ClusterOptions& cluster,
+std::optional<PredictionQuestion> prediction_of(const cli::OptionValues& flags, const ClusterOptions& cluster,
                                                 const collectives::Choice& untuned, const SizeRange& range,
                                                 std::int64_t element_bytes);
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/common/run_app.hpp"
+#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 

@@ -12,15 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "apps/cli/help.hpp"
+#include "apps/cli/same_options.hpp"
 #include "apps/comm-check/member.hpp"
-#include "apps/common/help.hpp"
-#include "apps/common/same_options.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::comm_check {
 namespace {
+
+using namespace cli;
 
 struct Settings {
   std::string algorithm = "any";  ///< "any": each communicator gets another one
@@ -36,37 +38,16 @@ OptionGroup options_of(Settings& s) {
   const auto names = algorithm_names();
   algorithms.insert(algorithms.end(), names.begin(), names.end());
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return {"Options",
-          {{.name = "algorithm",
-            .domain = Word{algorithms},
-            .help = "any: another one for each communicator; mpi: the MPI library's own collectives",
-            .otherwise = "any",
-            .store = into(s.algorithm)},
-           {.name = "seconds",
-            .domain = Real{.min = 0, .max = 1e7, .above_min = true},
-            .help = "run time",
-            .otherwise = "10",
-            .store = into(s.seconds)},
-           {.name = "scenarios",
-            .domain = Whole{1, most},
-            .help = "number of scenarios, instead of a run time",
-            .store = into(s.scenarios)},
-           {.name = "seed",
-            .domain = Whole{0, most},
-            .help = "seed of the first scenario",
-            .otherwise = "1",
-            .store = into(s.seed)},
-           {.name = "blocking",
-            .domain = Switch{},
-            .help = "wait for each operation before the next one is submitted",
-            .otherwise = "no",
-            .store = into(s.blocking)},
-           {.name = "progress-thread",
-            .domain = Switch{},
-            .help = "let a thread of each rank progress operations, too",
-            .otherwise = "no",
-            .of_each_rank = true,
-            .store = into(s.progress_thread)}}};
+  return {
+      "Options",
+      {row("algorithm", Word{algorithms}, "any",
+           "any: another one for each communicator; mpi: the MPI library's own collectives", into(s.algorithm)),
+       row("seconds", Real{.min = 0, .max = 1e7, .above_min = true}, "10", "run time", into(s.seconds)),
+       row("scenarios", Whole{1, most}, no_default, "number of scenarios, instead of a run time", into(s.scenarios)),
+       row("seed", Whole{0, most}, "1", "seed of the first scenario", into(s.seed)),
+       row("blocking", Switch{}, "no", "wait for each operation before the next one is submitted", into(s.blocking)),
+       row("progress-thread", Switch{}, "no", "let a thread of each rank progress operations, too",
+           into(s.progress_thread), Scope::each_rank)}};
 }
 
 Program program_of(Settings& settings) {
@@ -184,8 +165,9 @@ class Run {
 
 int main(int argc, char** argv) {
   lockstep::comm_check::Settings settings;
-  return lockstep::run_app(lockstep::comm_check::program_of(settings), argc, argv, {}, [&](lockstep::World& world) {
-    lockstep::comm_check::Run(world, settings).all();
-    return lockstep::exit_success;
-  });
+  return lockstep::cli::run_app(lockstep::comm_check::program_of(settings), argc, argv, {},
+                                [&](lockstep::World& world) {
+                                  lockstep::comm_check::Run(world, settings).all();
+                                  return lockstep::exit_success;
+                                });
 }

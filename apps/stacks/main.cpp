@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/command_line.hpp"
-#include "apps/common/help.hpp"
-#include "apps/common/run_app.hpp"
+#include "apps/cli/command_line.hpp"
+#include "apps/cli/help.hpp"
+#include "apps/cli/run_app.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
@@ -22,17 +22,18 @@
 namespace lockstep::stacks {
 namespace {
 
+using namespace cli;
+
 Program describe() {
-  return {
-      .name = "lockstep-stacks",
-      .synopsis = "lockstep-stacks [JOB]",
-      .about =
-          "Prints what all ranks of a running job do: states of the processes, tasks, training steps, last "
-          "operations, and the stacks of their threads, grouped, those of the fewest ranks first. The job goes on. "
-          "Run it on a host of the job, as the user who started it.\n\nJOB is the process id of mpirun or of a "
-          "rank, or Slurm's job id. It can be left out if the host has one job only.",
-      .groups = {{"Options", {{.name = "job", .domain = Whole{1, std::int64_t{1} << 40}, .help = "the job, as JOB"}}},
-                 general_options()}};
+  return {.name = "lockstep-stacks",
+          .synopsis = "lockstep-stacks [JOB]",
+          .about =
+              "Prints what all ranks of a running job do: states of the processes, tasks, training steps, last "
+              "operations, and the stacks of their threads, grouped, those of the fewest ranks first. The job goes on. "
+              "Run it on a host of the job, as the user who started it.\n\nJOB is the process id of mpirun or of a "
+              "rank, or Slurm's job id. It can be left out if the host has one job only.",
+          .groups = {{"Options", {row("job", Whole{1, std::int64_t{1} << 40}, no_default, "the job, as JOB")}},
+                     general_options()}};
 }
 
 /// A job with processes on this host.

@@ -30,7 +30,7 @@ Graph network_of(bool is_whole = true) {
 
 TEST(NnErrors, OfPasses) {
   OptimizationPasses passes;
-  expect_error([&] { passes.leave_out("fues"); }, invalid, {"'fues'", "did you mean 'fuse'"});
+  expect_error([&] { passes.disable("fues"); }, invalid, {"'fues'", "did you mean 'fuse'"});
   EXPECT_TRUE(passes.fuse);
 }
 
@@ -48,7 +48,7 @@ TEST(NnErrors, OfTheConstructorOfAModel) {
 
 TEST(NnErrors, OfShards) {
   const auto ops = ops::make_reference_ops();
-  Model model(network_of(), *ops, {.shards = 4, .own_shards = {0, 2}});
+  Model model(network_of(), *ops, {.step = {.shards = 4}, .own_shards = {0, 2}});
   for (const Share own : {Share{3, 2}, Share{-1, 2}, Share{0, 0}})
     expect_error([&] { model.take_shards(own); }, invalid);
   model.take_shards({2, 2});
@@ -62,10 +62,10 @@ TEST(NnErrors, OfKernelChoices) {
   EXPECT_TRUE(trainee.model.choices().empty()) << "nothing has changed";
 }
 
-/// An exchange that fails where the test says so.
-class FailingExchange final : public QuietExchange {
+/// A reducer that fails where the test says so.
+class FailingReducer final : public QuietReducer {
  public:
-  explicit FailingExchange(bool in_finish) : in_finish_(in_finish) {}
+  explicit FailingReducer(bool in_finish) : in_finish_(in_finish) {}
   void reduce(int /*parameter*/, Queue /*queue*/) override { fail(!in_finish_); }
   void finish(const Buffer& /*numbers*/, Queue /*queue*/) override { fail(in_finish_); }
 
@@ -76,13 +76,13 @@ class FailingExchange final : public QuietExchange {
   bool in_finish_;
 };
 
-TEST(NnErrors, OfTheExchange) {
+TEST(NnErrors, OfTheReducer) {
   for (const bool in_finish : {false, true}) {
     Trainee trainee(network_of());
     const std::vector<double> images(32);
     const std::vector<std::int32_t> labels{0, 1};
-    FailingExchange exchange(in_finish);
-    expect_error([&] { trainee.differentiate(images.data(), labels.data(), 2, exchange); }, ErrorCode::transport,
+    FailingReducer reducer(in_finish);
+    expect_error([&] { trainee.differentiate(images.data(), labels.data(), 2, reducer); }, ErrorCode::transport,
                  {"as if a rank had died"});
   }
 }
