@@ -33,11 +33,11 @@ std::size_t end_of_line(std::string_view text, std::size_t columns, std::size_t 
 std::string format_text(const char* format, ...) {
   std::va_list values;
   va_start(values, format);
-  std::va_list again;
-  va_copy(again, values);
-  std::string text(static_cast<std::size_t>(std::max(std::vsnprintf(nullptr, 0, format, values), 0)), ' ');
-  std::vsnprintf(text.data(), text.size() + 1, format, again);
-  va_end(again);
+  const int length = std::vsnprintf(nullptr, 0, format, values);
+  va_end(values);
+  std::string text(static_cast<std::size_t>(std::max(length, 0)), ' ');
+  va_start(values, format);
+  std::vsnprintf(text.data(), text.size() + 1, format, values);
   va_end(values);
   return text;
 }

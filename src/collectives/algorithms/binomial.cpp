@@ -104,10 +104,10 @@ class Subtree {
 Plan binomial_broadcast(Rank me, const CollectiveDescription& d) {
   const Range whole{Memory::output, 0, d.count.value};
   const TreeNode node(me, d.ranks, d.root);
-  const auto children = node.children();
+  auto children = node.children();
   PlanBuilder plan;
   if (!node.is_root()) plan.receive(node.parent(), whole);
-  for (auto child = children.rbegin(); child != children.rend(); ++child) plan.send(child->rank, whole);
+  for (; !children.empty(); children.pop_back()) plan.send(children.back().rank, whole);
   return plan.take();
 }
 
@@ -165,10 +165,10 @@ Plan binomial_scatter(Rank me, const CollectiveDescription& d) {
   }
   plan.scratch(tree.scratch());
   if (!node.is_root()) plan.receive(node.parent(), tree.held(0, node.subtree()));
-  const auto children = node.children();
-  for (auto child = children.rbegin(); child != children.rend(); ++child) {
-    tree.for_each_copy(*child, Memory::input, [&](const Range& part, const Range& held) { plan.copy(held, part); });
-    plan.send(child->rank, tree.message(*child, Memory::input));
+  for (auto children = node.children(); !children.empty(); children.pop_back()) {
+    const TreeNode::Child& child = children.back();
+    tree.for_each_copy(child, Memory::input, [&](const Range& part, const Range& held) { plan.copy(held, part); });
+    plan.send(child.rank, tree.message(child, Memory::input));
   }
   if (!node.is_root()) plan.copy(own, tree.held(0, 1));
   if (node.is_root() && !d.own.in_place) plan.copy(own, tree.parts().of(me.value, Memory::input));

@@ -79,7 +79,7 @@ Expression partial_sum(Expressions& expressions, std::span<const Expression> con
 /// @source Träff, Optimal, Non-pipelined Reduce-scatter and Allreduce Algorithms, arXiv:2410.14234, 2024; all-gather:
 ///         Bruck, Ho, Kipnis, Upfal & Weathersby, IEEE Trans. Parallel Distrib. Syst. 8(11), 1997
 Plan bruck_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
-  const std::vector<SkipRound> rounds = skip_rounds(ranks);
+  std::vector<SkipRound> rounds = skip_rounds(ranks);
   const RotatedBlock block(me, ranks, count);
   PlanBuilder plan;
   if (rounds.empty()) return plan.take();
@@ -89,9 +89,10 @@ Plan bruck_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
     plan.send(wrap(me.value + round.skip, ranks), block.chunks(round.skip, round.moved()));
     plan.receive_reduce(wrap(me.value - round.skip, ranks), block.chunks(0, round.moved()));
   }
-  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    plan.send(wrap(me.value - round->skip, ranks), block.chunks(0, round->moved()));
-    plan.receive(wrap(me.value + round->skip, ranks), block.chunks(round->skip, round->moved()));
+  for (; !rounds.empty(); rounds.pop_back()) {
+    const SkipRound& round = rounds.back();
+    plan.send(wrap(me.value - round.skip, ranks), block.chunks(0, round.moved()));
+    plan.receive(wrap(me.value + round.skip, ranks), block.chunks(round.skip, round.moved()));
   }
   block.for_each_part([&](const Range& output, const Range& scratch) { plan.copy(output, scratch); });
   return plan.take();

@@ -54,13 +54,13 @@ Network whole_network(const Selection& on) {
           .all_at_once = shared};
 }
 
-int lanes(const ShapeSummary& shape) { return shape.min_ranks_per_node; }
+int lane_count(const ShapeSummary& shape) { return shape.min_ranks_per_node; }
 
 /// Returns the network of one lane, which has one rank of each node and shares the link with the other lanes.
 Network lane_network(const Selection& on) {
   const CostModel& prices = on.prices.messages;
   const LinkCost& link = on.shape.nodes == 1 ? prices.local : prices.remote;
-  const Rates rates = rates_of(link, lanes(on.shape), prices.gamma_seconds_per_byte);
+  const Rates rates = rates_of(link, lane_count(on.shape), prices.gamma_seconds_per_byte);
   return {on.shape.nodes, alike(rates), rates, rates};
 }
 
@@ -107,7 +107,7 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
 BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes block, const Selection& on) {
   const ShapeSummary& shape = on.shape;
   const double in_node = shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, on.prices.shared_memory);
-  const Bytes slice{(block.value + lanes(shape) - 1) / lanes(shape)};
+  const Bytes slice{(block.value + lane_count(shape) - 1) / lane_count(shape)};
   const BlockPrice across = message_block(kind, choice, slice, lane_network(on));
   return {in_node + across.seconds, std::max(in_node, across.busy_seconds)};
 }
