@@ -42,14 +42,14 @@ inline double price(const Rates& rates, Bytes n, double messages, double moved, 
 
 /// What an operation costs: messages one after the other, buffers moved and added, and how many of the messages are on
 /// the wire at the same time as another one.
-struct Cost {
+struct BlockCost {
   double messages = 0;
   double moved = 0;
   double added = 0;
   double hidden = 0;
 };
 
-inline double seconds(const Cost& cost, Bytes n, const Rates& rates) {
+inline double seconds(const BlockCost& cost, Bytes n, const Rates& rates) {
   return price(rates, n, cost.messages, cost.moved, cost.added) - cost.hidden * rates.wire_seconds;
 }
 

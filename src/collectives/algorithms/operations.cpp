@@ -13,21 +13,21 @@ namespace {
 constexpr double tree_rounds(int ranks) { return ceil_log2(ranks); }
 constexpr double other_ranks(int ranks) { return ranks - 1.0; }
 
-constexpr Cost signals(int ranks) { return {tree_rounds(ranks)}; }
-constexpr Cost tree(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks)}; }
-constexpr Cost tree_of_sums(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks), tree_rounds(ranks)}; }
-constexpr Cost tree_of_parts(int ranks) { return {tree_rounds(ranks), other_ranks(ranks)}; }
-constexpr Cost ring_of_parts(int ranks) { return {other_ranks(ranks), other_ranks(ranks)}; }
-constexpr Cost ring_of_sums(int ranks) { return {other_ranks(ranks), other_ranks(ranks), other_ranks(ranks)}; }
+constexpr BlockCost signals(int ranks) { return {tree_rounds(ranks)}; }
+constexpr BlockCost tree(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks)}; }
+constexpr BlockCost tree_of_sums(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks), tree_rounds(ranks)}; }
+constexpr BlockCost tree_of_parts(int ranks) { return {tree_rounds(ranks), other_ranks(ranks)}; }
+constexpr BlockCost ring_of_parts(int ranks) { return {other_ranks(ranks), other_ranks(ranks)}; }
+constexpr BlockCost ring_of_sums(int ranks) { return {other_ranks(ranks), other_ranks(ranks), other_ranks(ranks)}; }
 /// All messages are on the wire at the same time.
-constexpr Cost pairs(int ranks) {
+constexpr BlockCost pairs(int ranks) {
   return {other_ranks(ranks), other_ranks(ranks), 0, std::max(other_ranks(ranks) - 1, 0.0)};
 }
-constexpr Cost node_signal(int /*ranks*/) { return {1}; }
-constexpr Cost node_copy(int /*ranks*/) { return {2, 1}; }
-constexpr Cost node_slices(int ranks) { return {2, 1, other_ranks(ranks) / ranks}; }
-constexpr Cost node_parts(int ranks) { return {2, other_ranks(ranks)}; }
-constexpr Cost node_sums(int ranks) { return {2, other_ranks(ranks), other_ranks(ranks)}; }
+constexpr BlockCost node_signal(int /*ranks*/) { return {1}; }
+constexpr BlockCost node_copy(int /*ranks*/) { return {2, 1}; }
+constexpr BlockCost node_slices(int ranks) { return {2, 1, other_ranks(ranks) / ranks}; }
+constexpr BlockCost node_parts(int ranks) { return {2, other_ranks(ranks)}; }
+constexpr BlockCost node_sums(int ranks) { return {2, other_ranks(ranks), other_ranks(ranks)}; }
 
 constexpr auto operation_rows = [] {
   using enum CollectiveKind;

@@ -17,7 +17,7 @@ namespace lockstep::collectives {
 using OperationPlan = Plan (*)(Rank me, const CollectiveDescription& d);
 /// Returns the cost of one block alone, in buffers, or in parts if each rank has one. It is exact if each rank
 /// contributes one leaf.
-using OperationCost = Cost (*)(int ranks);
+using OperationCost = BlockCost (*)(int ranks);
 
 /// How an operation runs.
 struct OperationRow {
