@@ -85,7 +85,7 @@ struct CheckedDeviations {
   }
 };
 
-/// Where the moments of parts are: those of this GPU's positions, or those that ranks have gathered.
+/// The moments of parts: those of this GPU's positions, or those that ranks have gathered.
 struct PartMoments {
   using Total = Moments;
   PackTiles tiles;
