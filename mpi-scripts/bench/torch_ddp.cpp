@@ -543,12 +543,12 @@ void Cases::modules() {
   check("modules that differ", [&] {
     Linear net(LinearOptions(4 + rank(), 1));
     const std::string text = message_of([&] { DistributedDataParallel(group_, net); }, true);
-    expect_message(text, {"other parameters or buffers than rank 0's", "build the same module", "rank 1"});
+    expect_message(text, {"mismatch", "other parameters or buffers than rank 0's", "build the same module", "rank 1"});
   });
   check("options that differ", [&] {
     Linear net(LinearOptions(4, 1));
     const DistributedOptions options{.compare_every = 10 + rank()};
-    expect_message(message_of([&] { DistributedDataParallel(group_, net, options); }, true), {"rank 1"});
+    expect_message(message_of([&] { DistributedDataParallel(group_, net, options); }, true), {"mismatch", "rank 1"});
   });
   check("a frozen parameter, and one that thaws", [&] {
     Linear net(4, 1);

@@ -154,12 +154,15 @@ class Tests:
             files = [file for folder in ("tests", "mpi-scripts") for file in (self.root / folder).rglob(name)]
             if not files:
                 return f"there is no file {name}"
-            return None if any(words in file.read_text() for file in files) else f"{name} has no '{words}'"
-        folder, _, name = place.rpartition("/")
-        files = [file for file in self.files.get(name, []) if (self.root / "tests" / folder) in file.parents]
-        if not folder or not files:
-            return f"there is no test {place}"
-        texts = [text.read_text() for file in files for text in [file, *file.parent.glob("*.hpp")]]
+            texts = [text for file in files for text in [file.read_text()] if words in text]
+            if not texts:
+                return f"{name} has no '{words}'"
+        else:
+            folder, _, name = place.rpartition("/")
+            files = [file for file in self.files.get(name, []) if (self.root / "tests" / folder) in file.parents]
+            if not folder or not files:
+                return f"there is no test {place}"
+            texts = [text.read_text() for file in files for text in [file, *file.parent.glob("*.hpp")]]
         codes = {code.strip() for group in CODE.findall(clause) for code in group.split("|")} - {""}
         words = [rf"\b{code.replace('_', '[_ ]')}\b" for code in codes]
         if codes and not any(re.search(word, text) for word in words for text in texts):

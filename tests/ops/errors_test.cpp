@@ -146,9 +146,9 @@ TEST(OpsErrors, OfHalfPrecision) {
 }
 
 /// A device whose work never ends.
-class StuckDevice final : public Device {
+class StuckDevice final : public ComputeDevice {
  public:
-  StuckDevice() : Device(std::chrono::milliseconds(1)) {}
+  StuckDevice() : ComputeDevice(std::chrono::milliseconds(1)) {}
   [[nodiscard]] std::string_view name() const override { return "stuck"; }
   [[nodiscard]] Queue queue() const override { return Queue::host(); }
   [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_host(bytes); }
@@ -156,7 +156,7 @@ class StuckDevice final : public Device {
   void copy(void* /*to*/, const void* /*from*/, Bytes /*bytes*/, Queue /*queue*/) const override {}
   void clear(void* /*memory*/, Bytes /*bytes*/, Queue /*queue*/) const override {}
   [[nodiscard]] bool is_idle(Queue /*queue*/) const override { return false; }
-  [[nodiscard]] std::unique_ptr<Event> new_event() const override { return nullptr; }
+  [[nodiscard]] std::unique_ptr<DeviceEvent> new_event() const override { return nullptr; }
 };
 
 TEST(OpsErrors, OfDevices) {
