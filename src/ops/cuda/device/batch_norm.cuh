@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/cuda/device/channels.cuh"
-#include "ops/functions.hpp"
+#include "ops/formulas/functions.hpp"
 
 /// The functions that the kernels of batch norm compute: `sum_packs` makes sums for each channel, `fold_channels` turns
 /// them into statistics, and `for_each_pack` goes over the elements again.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/cuda/device/channels.cuh"
-#include "ops/moments.hpp"
+#include "ops/formulas/moments.hpp"
 
 /// The statistics of batch norm: `sum_packs` makes those of parts in one pass over x, and `fold_channels` merges them.
 namespace lockstep::ops::cuda {

@@ -3,8 +3,8 @@
 
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/kernels/implementation.hpp"
-#include "ops/step_stages.hpp"
-#include "ops/update_rules.hpp"
+#include "ops/formulas/step_stages.hpp"
+#include "ops/formulas/update_rules.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

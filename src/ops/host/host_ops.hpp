@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/block_sums.hpp"
+#include "ops/host/block_sums.hpp"
 
 namespace lockstep::ops {
 
