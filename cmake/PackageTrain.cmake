@@ -4,7 +4,7 @@
 set(lockstep_train_target lockstep_train)
 if(LOCKSTEP_SHARED)
   set(lockstep_train_target lockstep_train_shared)
-  add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_app_common>)
+  add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_cli>)
   target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>)
   target_link_options(lockstep_train_shared PRIVATE -Wl,--version-script=${lockstep_symbols})
   # $ORIGIN: a program that calls nothing else may name this library only, and whoever loads it must find the other one.
@@ -17,7 +17,7 @@ install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/launch/main.py DESTINATION ${
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/train.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/mpi-scripts/launch DESTINATION share/lockstep FILES_MATCHING PATTERN "*.py"
   PATTERN main.py EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/apps/train/foreign_options.txt DESTINATION share/lockstep/launch)
+install(FILES ${PROJECT_SOURCE_DIR}/apps/train/options/foreign_options.txt DESTINATION share/lockstep/launch)
 install(EXPORT lockstepTrainTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
 
 set(lockstep_train_pc_libraries -llockstep_train)

@@ -3,7 +3,6 @@
 #include "kernels/stored.hpp"
 
 namespace lockstep::kernels {
-
 namespace {
 
 /// The tensor that masks the gradient: the output or the input of a ReLU or a ReLU6.
@@ -19,6 +18,28 @@ MaskedBy masked_by(const Mask<T>& mask) {
   return mask.six ? MaskedBy::input_of_6 : MaskedBy::input;
 }
 
+/// The mask of a gradient by the input, for the channels of a pack. Without such a mask it is empty.
+template <MaskedBy By, typename Pack>
+struct InputMask {
+  typename Pack::Floats direction[Pack::count]{};
+  typename Pack::Floats from[Pack::count]{};
+  typename Pack::Floats to[Pack::count]{};
+
+  template <typename T>
+  LOCKSTEP_INLINE InputMask(const Mask<T>& mask, std::int64_t channel) {
+    if (is_input(By)) {
+      Pack::load(direction, mask.direction + channel);
+      Pack::load(from, mask.from + channel);
+    }
+    if (By == MaskedBy::input_of_6) Pack::load(to, mask.to + channel);
+  }
+  LOCKSTEP_INLINE void apply(const typename Pack::Floats* in, typename Pack::Floats* gradient, std::int64_t k) const {
+    using Floats = typename Pack::Floats;
+    if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
+    if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
+  }
+};
+
 template <MaskedBy By, bool Second, typename T>
 struct SumGradients {
   const float* means;
@@ -33,29 +54,19 @@ struct SumGradients {
     using Floats = typename Pack::Floats;
     using Doubles = typename Pack::Doubles;
     Floats mean[Pack::count];
-    Floats direction[Pack::count]{};
-    Floats from[Pack::count]{};
-    Floats to[Pack::count]{};
     Doubles a[Pack::count];
     Doubles b[Pack::count];
     Pack::load(mean, means + block.channel);
     Pack::load(a, sum + block.channel);
     Pack::load(b, products + block.channel);
-    if (is_input(By)) {
-      Pack::load(direction, gradients.mask.direction + block.channel);
-      Pack::load(from, gradients.mask.from + block.channel);
-    }
-    if (By == MaskedBy::input_of_6) Pack::load(to, gradients.mask.to + block.channel);
+    const InputMask<By, Pack> input_mask(gradients.mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
       Floats gradient[Pack::count];
       Floats other[Pack::count]{};
       Floats output[Pack::count]{};
-      prefetch_ahead(x + i);
-      prefetch_ahead(gradients.dy + i);
-      if (Second) prefetch_ahead(gradients.second + i);
-      if (is_output(By)) prefetch_ahead(gradients.mask.output + i);
+      prefetch(i);
       Pack::load(in, x + i);
       Pack::load(gradient, gradients.dy + i);
       if (Second) Pack::load(other, gradients.second + i);
@@ -65,8 +76,7 @@ struct SumGradients {
           gradient[k] += other[k];
           Pack::template round_as<T>(gradient[k]);
         }
-        if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
-        if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
+        input_mask.apply(in, gradient, k);
         if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
         if (By == MaskedBy::output_of_6) gradient[k] = output[k] >= 6 ? Floats{} : gradient[k];
         const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
@@ -77,6 +87,14 @@ struct SumGradients {
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
+  }
+
+ private:
+  LOCKSTEP_INLINE void prefetch(std::int64_t i) const {
+    prefetch_ahead(x + i);
+    prefetch_ahead(gradients.dy + i);
+    if (Second) prefetch_ahead(gradients.second + i);
+    if (is_output(By)) prefetch_ahead(gradients.mask.output + i);
   }
 };
 
@@ -96,18 +114,11 @@ struct BackwardInput {
     Floats scale[Pack::count];
     Floats slope[Pack::count];
     Floats intercept[Pack::count];
-    Floats direction[Pack::count]{};
-    Floats from[Pack::count]{};
-    Floats to[Pack::count]{};
     Pack::load(mean, coefficients.mean + block.channel);
     Pack::load(scale, coefficients.scale + block.channel);
     Pack::load(slope, coefficients.slope + block.channel);
     Pack::load(intercept, coefficients.intercept + block.channel);
-    if (is_input(By)) {
-      Pack::load(direction, mask.direction + block.channel);
-      Pack::load(from, mask.from + block.channel);
-    }
-    if (By == MaskedBy::input_of_6) Pack::load(to, mask.to + block.channel);
+    const InputMask<By, Pack> input_mask(mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
@@ -115,8 +126,7 @@ struct BackwardInput {
       Pack::load(in, x + i);
       Pack::load(gradient, dy + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
-        if (is_input(By)) gradient[k] = in[k] * direction[k] >= from[k] ? gradient[k] : Floats{};
-        if (By == MaskedBy::input_of_6) gradient[k] = in[k] * direction[k] >= to[k] ? Floats{} : gradient[k];
+        input_mask.apply(in, gradient, k);
         gradient[k] = scale[k] * gradient[k] - slope[k] * (in[k] - mean[k]) - intercept[k];
       }
       Pack::store(gradient, dx + i);

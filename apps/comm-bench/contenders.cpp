@@ -2,15 +2,13 @@
 #include "apps/comm-bench/contenders.hpp"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/terminal.hpp"
 #include "apps/comm-bench/exercise.hpp"
-#include "apps/common/run_app.hpp"
-#include "apps/common/terminal.hpp"
 #include "backends/mpi_native.hpp"
 #include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
@@ -85,13 +83,8 @@ std::vector<std::string_view> contender_names(CollectiveKind op, Device device) 
 }
 
 ProcessGroup make_group(const World& world, const backends::Method& method, const Options& options) {
-  const GroupOptions group{.device = options.device,
-                           .tuning = options.tuning,
-                           .wait = options.wait,
-                           .deadline = std::chrono::duration<double>(options.timeout_seconds),
-                           .check = options.check,
-                           .notice = tell_user,
-                           .sockets = options.sockets};
+  GroupOptions group = options.group;
+  group.notice = tell_user;
   return ddp::group_of(ddp::members_of(world.group().dup(), group, std::nullopt, method), group);
 }
 
@@ -124,7 +117,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
   std::vector<std::string> names;
   for (const std::string& name : options.algorithms) {
     const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };
-    const bool is_useful = name == automatic || is_of_the_mpi_library(name) ||
+    const bool is_useful = name == automatic || is_mpi_contender(name) ||
                            !uses_shared_memory(collectives::parse_algorithm(kind, name)) ||
                            std::any_of(able.begin(), able.end(), is_own);
     if (is_useful) names.push_back(name);
@@ -133,8 +126,8 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
 }
 
 backends::Method method_of(std::string_view contender, const Options& options) {
-  if (is_of_the_mpi_library(contender)) return backends::MpiLibrary{};
-  collectives::Choice choice{.segment = options.segment, .blocks_in_flight = options.in_flight, .radix = options.radix};
+  if (is_mpi_contender(contender)) return backends::MpiLibrary{};
+  collectives::Choice choice = options.choice;
   if (contender == automatic) return collectives::Selection{.untuned = choice};
   choice.algorithm = collectives::parse_algorithm(options.op, contender);
   return collectives::forced(choice);
@@ -142,7 +135,7 @@ backends::Method method_of(std::string_view contender, const Options& options) {
 
 std::string explanation(const World& world, const Options& options) {
   std::vector<std::string> names = names_on(world, options);
-  names.erase(std::remove_if(names.begin(), names.end(), is_of_the_mpi_library), names.end());
+  names.erase(std::remove_if(names.begin(), names.end(), is_mpi_contender), names.end());
   if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
   if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
   std::vector<Bytes> sizes;
@@ -150,7 +143,7 @@ std::string explanation(const World& world, const Options& options) {
   std::string text;
   for (const std::string& name : names) {
     ProcessGroup group = make_group(world, method_of(name, options), options);
-    text += group.explain(options.op, sizes, table_columns());
+    text += group.explain(options.op, sizes, cli::table_columns());
     group.close();
   }
   return text;

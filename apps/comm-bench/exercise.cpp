@@ -167,33 +167,19 @@ std::int64_t Exercise::wrong_parts(std::int64_t repetition) {
 }
 
 std::int64_t Exercise::wrong(std::int64_t repetition) {
+  const CollectiveKind kind = shape_.kind;
   const bool is_root = shape_.me.value == 0;
-  const std::int64_t own_part = offset_of_part(parts_, shape_.me).value;
-  switch (shape_.kind) {
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_v: return wrong_parts(repetition);
-    case CollectiveKind::scatter:
-      pattern_.set_input(0, repetition);
-      return pattern_.differences(part(whole_, shape_.me.value), own_part);
-    case CollectiveKind::gather:
-      if (is_root) return wrong_parts(repetition);
-      pattern_.set_input(shape_.me.value, repetition);
-      break;
-    case CollectiveKind::broadcast: pattern_.set_input(0, repetition); break;
-    case CollectiveKind::reduce:
-      if (!is_root) pattern_.set_input(shape_.me.value, repetition);
-      if (is_root) pattern_.set_sum(repetition);
-      break;
-    case CollectiveKind::all_reduce:
-    case CollectiveKind::reduce_scatter:
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-    case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::barrier: pattern_.set_sum(repetition); break;
+  if (is_all_to_all(kind) || (gathers(kind) && (kind != CollectiveKind::gather || is_root)))
+    return wrong_parts(repetition);
+  const bool from_root = kind == CollectiveKind::broadcast || kind == CollectiveKind::scatter;
+  if (is_reduction(kind) && (kind != CollectiveKind::reduce || is_root)) {
+    pattern_.set_sum(repetition);
+  } else {
+    pattern_.set_input(from_root ? 0 : shape_.me.value, repetition);
   }
-  return pattern_.differences(result_, scatters_sums(shape_.kind) ? own_part : 0);
+  const std::int64_t own_part = offset_of_part(parts_, shape_.me).value;
+  if (kind == CollectiveKind::scatter) return pattern_.differences(part(whole_, shape_.me.value), own_part);
+  return pattern_.differences(result_, scatters_sums(kind) ? own_part : 0);
 }
 
 }  // namespace lockstep::comm_bench

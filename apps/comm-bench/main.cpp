@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-bench times collectives and checks their results. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -10,16 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "apps/cli/facts.hpp"
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/same_options.hpp"
+#include "apps/cli/version.hpp"
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "apps/comm-bench/report.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "apps/common/facts.hpp"
-#include "apps/common/run_app.hpp"
-#include "apps/common/same_options.hpp"
-#include "apps/common/version.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
@@ -48,7 +47,7 @@ void print(const World& world, const std::string& text) {
 }
 
 Subject subject_of(const World& world, const Options& options) {
-  return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.device)};
+  return {.op = options.op, .dtype = options.dtype, .ranks = world.size(), .device = name(options.group.device)};
 }
 
 /// Measures every contender at every size, and prints each result at once.
@@ -59,17 +58,12 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   const Contenders contenders = make_contenders(world, options);
   std::optional<Workplaces> workplaces(std::in_place, contenders, shape, options.buffers);
   const Subject subject = subject_of(world, options);
-  print(world, table_head(subject, "comm-bench " + commit(), world.shape().nodes()));
+  print(world, table_head(subject, "comm-bench " + cli::commit(), world.shape().nodes()));
   GroupRanks ranks(world.group());
   std::vector<Measurement> all;
   for (const Count count : counts) {
     shape.part = count;
-    const Effort effort{.warmup = options.warmup,
-                        .repetitions = options.repetitions,
-                        .seconds = options.seconds,
-                        .protocol = options.protocol,
-                        .yields = options.waiting == "yield"};
-    for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), effort)) {
+    for (Measurement& m : measure(ranks, contenders, workplaces->exercises(shape), options.effort)) {
       print(world, table_line(subject, m));
       all.push_back(std::move(m));
     }
@@ -79,7 +73,7 @@ std::vector<Measurement> measure_all(const World& world, const Options& options)
   return all;
 }
 
-NodeView look_at_node(const World& world) {
+NodeView gather_node_view(const World& world) {
   const Phase phase(world.group(), "comparing processors on the node");
   return gather_node(world, discover_topology());
 }
@@ -115,14 +109,15 @@ int main(int argc, char** argv) {
     mistake = error;
   }
   if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
-  if (!options.to_print.empty()) return lockstep::print_once("comm-bench", options.to_print);
-  const lockstep::WorldOptions world_options{.deadline = std::chrono::duration<double>(options.timeout_seconds)};
-  return lockstep::run_app("comm-bench", world_options, [&](lockstep::World& world) {
-    std::vector<lockstep::Term> settings = lockstep::facts_of_process();
+  if (!options.to_print.empty()) return lockstep::cli::print_once("comm-bench", options.to_print);
+  const lockstep::WorldOptions world_options{.deadline = options.group.deadline};
+  return lockstep::cli::run_app("comm-bench", world_options, [&](lockstep::World& world) {
+    std::vector<lockstep::Term> settings = lockstep::cli::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
-    lockstep::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
-    const lockstep::NodeView node = lockstep::comm_bench::look_at_node(world);
-    options.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
+    lockstep::cli::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);
+    const lockstep::NodeView node = lockstep::comm_bench::gather_node_view(world);
+    options.group.wait = lockstep::make_wait_policy(options.waiting, node.spins_before_yield);
+    options.effort.yields = options.waiting == "yield";
     return lockstep::comm_bench::run(world, options);
   });
 }

@@ -62,9 +62,7 @@ using Contenders = std::vector<std::unique_ptr<Contender>>;
 inline constexpr std::string_view automatic = "auto";
 
 /// Returns whether the MPI library runs it: "mpi" is its blocking call, "mpi-native" its nonblocking one.
-inline bool is_of_the_mpi_library(std::string_view contender) {
-  return contender == "mpi" || contender == "mpi-native";
-}
+inline bool is_mpi_contender(std::string_view contender) { return contender == "mpi" || contender == "mpi-native"; }
 
 /// When a timed operation begins.
 enum class Protocol {

@@ -3,17 +3,21 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string_view>
 #include <type_traits>
 
+#include "apps/cli/help.hpp"
+#include "apps/cli/same_options.hpp"
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/common/help.hpp"
-#include "apps/common/same_options.hpp"
 #include "backends/plan/options.hpp"
 #include "base/nearest.hpp"
+#include "collectives/algorithms/operations.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
+
+using namespace cli;
 
 constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
                                DType::uint8,   DType::float16, DType::bfloat16};
@@ -37,77 +41,70 @@ Protocol protocol_of(const std::string& word) {
   return word == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
 }
 
+std::chrono::duration<double> to_duration(double seconds) { return std::chrono::duration<double>(seconds); }
+
 constexpr std::int64_t most = 1'000'000'000;
 
 OptionGroup measuring_options(Options& o) {
-  return {
-      "What is measured",
-      {option("op", names_of(collectives::planned_kinds()), "collective operation", "all_reduce",
-              into(o.op, collectives::parse_kind)),
-       option("device", names_of(devices), "where buffers are; with cuda NCCL's algorithms run", "cpu",
-              into(o.device, value_named<devices>)),
-       option("min", Text{"SIZE"}, "smallest buffer in bytes; K, M and G are powers of 1024", "4",
-              into(o.sizes.min, parse_size)),
-       option("max", Text{"SIZE"}, "largest buffer", "64M", into(o.sizes.max, parse_size)),
-       option("factor", Whole{2, most}, "ratio of each size to the one before", "4", into(o.sizes.factor)),
-       {.name = "algorithm",
-        .domain = Text{"NAME,..."},
-        .help = "algorithms, with commas between",
-        .default_text = "all of the operation's"},
-       option("dtype", names_of(dtypes), "data type of the elements", "float32", into(o.dtype, value_named<dtypes>)),
-       option("buffers", one_of(buffer_names), "memory of the buffers: the communicator's own, or ordinary memory",
-              "allocate", into(o.buffers, buffers_of)),
-       option("prepared", Switch{}, "start a prepared operation each time; not for the algorithm mpi", "no",
-              into(o.prepared))}};
+  return {"What is measured",
+          {row("op", names_of(collectives::planned_kinds()), "all_reduce", "collective operation",
+               into(o.op, collectives::parse_kind)),
+           row("device", names_of(devices), "cpu", "where buffers are; with cuda NCCL's algorithms run",
+               into(o.group.device, value_named<devices>)),
+           row("min", Text{"SIZE"}, "4", "smallest buffer in bytes; K, M and G are powers of 1024",
+               into(o.sizes.min, parse_size)),
+           row("max", Text{"SIZE"}, "64M", "largest buffer", into(o.sizes.max, parse_size)),
+           row("factor", Whole{2, most}, "4", "ratio of each size to the one before", into(o.sizes.factor)),
+           row("algorithm", Text{"NAME,..."}, described("all of the operation's"), "algorithms, with commas between"),
+           row("dtype", names_of(dtypes), "float32", "data type of the elements", into(o.dtype, value_named<dtypes>)),
+           row("buffers", one_of(buffer_names), "allocate",
+               "memory of the buffers: the communicator's own, or ordinary memory", into(o.buffers, buffers_of)),
+           row("prepared", Switch{}, "no", "start a prepared operation each time; not for the algorithm mpi",
+               into(o.prepared))}};
 }
 
 OptionGroup effort_options(Options& o) {
-  return {
-      "How it is measured",
-      {option("repetitions", Whole{0, most, "auto"},
-              "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000", "auto",
-              into(o.repetitions)),
-       option("seconds", Real{.min = 0, .max = 1e6, .above_min = true}, "time to spend on each size and algorithm",
-              "0.5", into(o.seconds)),
-       option("warmup", Whole{1, most}, "rounds before those that count", "2", into(o.warmup)),
-       option("protocol", one_of(protocol_names), "when the time of a repetition begins", "common-clock",
-              into(o.protocol, protocol_of)),
-       of_each_rank(option("comm-timeout", Real{.min = 0.001, .max = 1e7}, "seconds without progress that end the run",
-                           std::to_string(usual_deadline.count()), into(o.timeout_seconds))),
-       of_each_rank(option("json", Text{"FILE"}, "write the results to FILE", "", into(o.json)))}};
+  return {"How it is measured",
+          {row("repetitions", Whole{0, most, "auto"}, "auto",
+               "repetitions for each size and algorithm; auto: as many as fit into --seconds, from 5 to 1000",
+               into(o.effort.repetitions)),
+           row("seconds", Real{.min = 0, .max = 1e6, .above_min = true}, "0.5",
+               "time to spend on each size and algorithm", into(o.effort.seconds)),
+           row("warmup", Whole{1, most}, "2", "rounds before those that count", into(o.effort.warmup)),
+           row("protocol", one_of(protocol_names), "common-clock", "when the time of a repetition begins",
+               into(o.effort.protocol, protocol_of)),
+           row("comm-timeout", Real{.min = 0.001, .max = 1e7}, std::to_string(usual_deadline.count()),
+               "seconds without progress that end the run", into(o.group.deadline, to_duration), Scope::each_rank),
+           row("json", Text{"FILE"}, no_default, "write the results to FILE", into(o.json), Scope::each_rank)}};
 }
 
 OptionGroup algorithm_options(Options& o) {
   return {"Settings of the algorithms",
-          {option("segment", Text{"SIZE"}, "longest message of lockstep's own algorithms", "63K",
-                  into(o.segment, parse_size)),
-           option("in-flight", Whole{1, most}, "blocks in flight at a time in lockstep's own algorithms", "4",
-                  into(o.in_flight)),
-           option("radix", Whole{2, most}, "most ranks that exchange in one round of halving- and recursive-doubling",
-                  "2", into(o.radix)),
-           of_each_rank(
-               option("wait", one_of(wait_names()), "what own algorithms do while they wait", "auto", into(o.waiting))),
-           option("sockets", one_of(backends::socket_names()),
-                  "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
-                  "where no host has RDMA and all can connect",
-                  "auto", into(o.sockets)),
-           option("check", Switch{},
-                  "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
-                  "no", into(o.check))}};
+          {row("segment", Text{"SIZE"}, "63K", "longest message of lockstep's own algorithms",
+               into(o.choice.segment, parse_size)),
+           row("in-flight", Whole{1, most}, "4", "blocks in flight at a time in lockstep's own algorithms",
+               into(o.choice.blocks_in_flight)),
+           row("radix", Whole{2, most}, "2", "most ranks that exchange in one round of halving- and recursive-doubling",
+               into(o.choice.radix)),
+           row("wait", one_of(wait_names()), "auto", "what own algorithms do while they wait", into(o.waiting),
+               Scope::each_rank),
+           row("sockets", one_of(backends::socket_names()), "auto",
+               "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
+               "where no host has RDMA and all can connect",
+               into(o.group.sockets)),
+           row("check", Switch{}, "no",
+               "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
+               into(o.group.check))}};
 }
 
 OptionGroup tuning_options(Options& o) {
   return {"Selection",
-          {{.name = "tuning",
-            .domain = Text{"FILE"},
-            .help = "selection table for the algorithm auto",
-            .default_text = "a cost model",
-            .of_each_rank = true,
-            .store = into(o.tuning)},
-           option("tune", Text{"FILE"}, "find what is fastest, and add it to the selection table in FILE", "",
-                  into(o.tune)),
-           option("explain", Switch{}, "print what is chosen for each size, and why; measure nothing", "no",
-                  into(o.explain))}};
+          {row("tuning", Text{"FILE"}, described("a cost model"), "selection table for the algorithm auto",
+               into(o.group.tuning), Scope::each_rank),
+           row("tune", Text{"FILE"}, no_default, "find what is fastest, and add it to the selection table in FILE",
+               into(o.tune)),
+           row("explain", Switch{}, "no", "print what is chosen for each size, and why; measure nothing",
+               into(o.explain))}};
 }
 
 /// @param o  receives the values; outlives the result
@@ -169,10 +166,10 @@ void check(const Options& o) {
                                                       " bytes) is larger than --max (" +
                                                       std::to_string(o.sizes.max.value) + ")");
   const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
-  require(o.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
-  require(o.tune.empty() || (o.tuning.empty() && o.json.empty() && !o.explain),
+  require(o.group.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
+  require(o.tune.empty() || (o.group.tuning.empty() && o.json.empty() && !o.explain),
           "--tune measures for its own purpose; it goes with neither --tuning nor --json nor --explain");
-  require(o.device == Device::cpu || o.buffers == Buffers::allocate,
+  require(o.group.device == Device::cpu || o.buffers == Buffers::allocate,
           "--buffers user has no meaning with --device cuda");
   require(!o.explain || o.json.empty(), "--explain measures nothing that --json could hold");
 }
@@ -186,13 +183,12 @@ Options parse_options(int argc, const char* const* argv) {
   options.to_print = requested_text(flags, program);
   if (!options.to_print.empty()) return options;
   flags.store();
-  if (options.device == Device::cuda) reject_cpu_only_options(flags);
-  options.algorithms = parse_algorithms(flags, options.op, options.device);
+  if (options.group.device == Device::cuda) reject_cpu_only_options(flags);
+  options.algorithms = parse_algorithms(flags, options.op, options.group.device);
   options.algorithms_given = flags.has("algorithm");
   options.settings = settings_to_compare(flags);
   check(options);
-  const collectives::Choice untuned{.segment = options.segment, .blocks_in_flight = options.in_flight};
-  options.prediction = prediction_of(flags, options.cluster, untuned, options.sizes, size_of(options.dtype));
+  options.prediction = prediction_of(flags, options.cluster, options.choice, options.sizes, size_of(options.dtype));
   require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict supports all_reduce only");
   return options;
 }

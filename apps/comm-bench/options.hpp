@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/cli/command_line.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/report.hpp"
-#include "apps/common/command_line.hpp"
 #include "collectives/choice/choice.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/base/buffer.hpp"
@@ -38,7 +38,7 @@ std::string prediction_text(const PredictionQuestion& question);
 struct Options;
 
 /// Returns --predict and the options that belong to it. @param options  receives the values; outlives the result
-OptionGroup prediction_options(Options& options);
+cli::OptionGroup prediction_options(Options& options);
 
 /// The cluster that --predict asks about, as the user describes it.
 struct ClusterOptions {
@@ -61,7 +61,7 @@ struct ClusterOptions {
 /// @param range          the sizes if --bytes is not given
 /// @param element_bytes  sizes are rounded to whole elements
 /// @throws UsageError for an option that is missing, invalid, or given without --predict
-std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const ClusterOptions& cluster,
+std::optional<PredictionQuestion> prediction_of(const cli::OptionValues& flags, const ClusterOptions& cluster,
                                                 const collectives::Choice& untuned, const SizeRange& range,
                                                 std::int64_t element_bytes);
 
@@ -79,29 +79,20 @@ enum class Buffers { allocate, user };
 /// The checked command line.
 struct Options {
   CollectiveKind op = CollectiveKind::all_reduce;
-  std::vector<std::string> algorithms;  ///< from contender_names(op, device)
+  std::vector<std::string> algorithms;  ///< from contender_names(op, group.device)
   bool algorithms_given = false;        ///< if false, `algorithms` has all that can run
-  Device device = Device::cpu;
   SizeRange sizes;
   DType dtype = DType::float32;
-  int repetitions = 0;   ///< 0: as many as fit into `seconds`
-  double seconds = 0.5;  ///< target for each size and algorithm
-  int warmup = 2;
-  Protocol protocol = Protocol::common_clock;
+  Effort effort;
   bool prepared = false;  ///< whether communicators start prepared operations
   Buffers buffers = Buffers::allocate;
-  Bytes segment = collectives::Choice{}.segment;
-  int in_flight = collectives::Choice{}.blocks_in_flight;
-  int radix = 2;
-  double timeout_seconds = usual_deadline.count();
-  std::string waiting = "auto";  ///< one of wait_names()
-  WaitPolicy wait;               ///< the policy that `waiting` means on this node, once the node is known
-  bool check = false;            ///< whether the MPI library's nonblocking contender compares the calls of the ranks
-  std::string sockets = "auto";  ///< one of socket_names()
-  std::string json;              ///< file to write; empty: none
-  std::string tuning;            ///< the selection table for "auto"; empty: the cost model
-  std::string tune;              ///< file to tune into, instead of measuring
-  bool explain = false;          ///< print the choices instead of measuring
+  collectives::Choice choice;  ///< the settings of lockstep's own algorithms; its algorithm is unused
+  GroupOptions group;          ///< of each contender but "mpi"; its algorithm is unused
+  std::string waiting =
+      "auto";            ///< one of wait_names(); `group.wait` is what it means on this node, once that is known
+  std::string json;      ///< file to write; empty: none
+  std::string tune;      ///< file to tune into, instead of measuring
+  bool explain = false;  ///< print the choices instead of measuring
   ClusterOptions cluster;
   std::optional<PredictionQuestion> prediction;  ///< predict instead of measuring
   std::vector<Term> settings;                    ///< the options that must be the same on all ranks

@@ -2,25 +2,29 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string>
 
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/options.hpp"
-#include "apps/common/run_app.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
 
-/// @throws UsageError unless the options that --predict needs are given, or, without it, if one of its own is
-void check_presence(const OptionValues& flags, bool predicts) {
-  for (const std::string option : {"nodes", "ranks-per-node", "latency", "bandwidth"})
-    if (predicts && !flags.has(option)) throw UsageError("--predict needs --" + option);
-  for (const std::string option :
-       {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
-    if (!predicts && flags.has(option)) throw UsageError("--" + option + " belongs to --predict");
+using namespace cli;
+
+void require_given(const OptionValues& flags, std::initializer_list<const char*> options) {
+  for (const char* option : options)
+    if (!flags.has(option)) throw UsageError("--predict needs --" + std::string(option));
+}
+
+void reject_without_predict(const OptionValues& flags) {
+  for (const char* option : {"nodes", "ranks-per-node", "latency", "overhead", "bandwidth", "bytes", "compute-seconds"})
+    if (flags.has(option)) throw UsageError("--" + std::string(option) + " belongs to --predict");
 }
 
 collectives::ShapeSummary shape_of(const ClusterOptions& c) {
@@ -122,44 +126,46 @@ OptionGroup prediction_options(Options& options) {
   const Whole count{1, std::numeric_limits<int>::max()};
   const Text time{"TIME"};
   const Text rate{"RATE"};
-  return {"Prediction, for a cluster that need not exist",
-          {option("predict", Switch{}, "print the time of an all_reduce by the cost model of auto; measure nothing",
-                  "no", into(c.predict)),
-           option("nodes", count, "number of nodes", "", into(c.nodes)),
-           option("ranks-per-node", count, "ranks on each node", "", into(c.ranks_per_node)),
-           option("latency", time, "latency of a message between nodes, as 2us; ns, us, ms or s", "",
-                  into(c.latency_seconds, parse_duration)),
-           {.name = "overhead",
-            .domain = time,
-            .help = "the part of --latency that keeps a rank busy",
-            .default_text = "a tenth of it",
-            .store = into(c.overhead_seconds, parse_duration)},
-           option("bandwidth", rate, "bandwidth of a node's link each way, which its ranks share, as 400Gbit or 50GB",
-                  "", into(c.bandwidth, parse_bandwidth)),
-           option("local-latency", time, "latency of a message, or of a look at a peer's memory, inside a node",
-                  "500ns", into(c.local_latency_seconds, parse_duration)),
-           option("local-bandwidth", rate, "bandwidth of each rank inside a node", "10GB",
-                  into(c.local_bandwidth, parse_bandwidth)),
-           option("add-bandwidth", rate, "bytes that a rank adds per second", "10GB",
-                  into(c.add_bandwidth, parse_bandwidth)),
-           option("bytes", Text{"SIZE"}, "size of the buffer; without it, the choice at each size from --min to --max",
-                  "", into(c.bytes, parse_size)),
-           option("compute-seconds", Real{.min = 0, .max = 1e9, .above_min = true},
-                  "compute time of one step; gives the scaling efficiency, compute / (compute + exposed communication)",
-                  "", into(c.compute_seconds)),
-           option("overlap", Real{0, 1},
-                  "the part of the compute time behind which communication can hide; what is left is exposed", "0",
-                  into(c.overlap))}};
+  return {
+      "Prediction, for a cluster that need not exist",
+      {row("predict", Switch{}, "no", "print the time of an all_reduce by the cost model of auto; measure nothing",
+           into(c.predict)),
+       row("nodes", count, no_default, "number of nodes", into(c.nodes)),
+       row("ranks-per-node", count, no_default, "ranks on each node", into(c.ranks_per_node)),
+       row("latency", time, no_default, "latency of a message between nodes, as 2us; ns, us, ms or s",
+           into(c.latency_seconds, parse_duration)),
+       row("overhead", time, described("a tenth of it"), "the part of --latency that keeps a rank busy",
+           into(c.overhead_seconds, parse_duration)),
+       row("bandwidth", rate, no_default,
+           "bandwidth of a node's link each way, which its ranks share, as 400Gbit or 50GB",
+           into(c.bandwidth, parse_bandwidth)),
+       row("local-latency", time, "500ns", "latency of a message, or of a look at a peer's memory, inside a node",
+           into(c.local_latency_seconds, parse_duration)),
+       row("local-bandwidth", rate, "10GB", "bandwidth of each rank inside a node",
+           into(c.local_bandwidth, parse_bandwidth)),
+       row("add-bandwidth", rate, "10GB", "bytes that a rank adds per second", into(c.add_bandwidth, parse_bandwidth)),
+       row("bytes", Text{"SIZE"}, no_default,
+           "size of the buffer; without it, the choice at each size from --min to --max", into(c.bytes, parse_size)),
+       row("compute-seconds", Real{.min = 0, .max = 1e9, .above_min = true}, no_default,
+           "compute time of one step; gives the scaling efficiency, compute / (compute + exposed communication)",
+           into(c.compute_seconds)),
+       row("overlap", Real{0, 1}, "0",
+           "the part of the compute time behind which communication can hide; what is left is exposed",
+           into(c.overlap))}};
 }
 
 std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const ClusterOptions& c,
                                                 const collectives::Choice& untuned, const SizeRange& range,
                                                 std::int64_t element_bytes) {
-  check_presence(flags, c.predict);
-  if (!c.predict) return std::nullopt;
+  if (!c.predict) {
+    reject_without_predict(flags);
+    return std::nullopt;
+  }
   PredictionQuestion question{.overlap = c.overlap};
-  question.selection = {
-      .shape = shape_of(c), .untuned = untuned, .prices = prices_of(c, flags.get<std::string>("overhead"))};
+  require_given(flags, {"nodes", "ranks-per-node"});
+  question.selection = {.shape = shape_of(c), .untuned = untuned};
+  require_given(flags, {"latency", "bandwidth"});
+  question.selection.prices = prices_of(c, flags.get<std::string>("overhead"));
   if (c.bytes > Bytes{0}) question.sizes = {c.bytes};
   if (c.bytes == Bytes{0})
     for (const Count count : part_counts(range, element_bytes, 1))

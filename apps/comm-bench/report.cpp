@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/common/run_app.hpp"
+#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 
@@ -99,7 +99,7 @@ std::optional<AutoComparison> compare_auto(std::span<const Measurement> measurem
   };
   std::map<std::int64_t, Size> sizes;
   for (const Measurement& m : measurements) {
-    if (is_of_the_mpi_library(m.algorithm)) continue;
+    if (is_mpi_contender(m.algorithm)) continue;
     Size& size = sizes[m.bytes.value];
     const Measurement*& slot = m.algorithm == automatic ? size.automatic : size.best;
     if (slot == nullptr || m.median_seconds < slot->median_seconds) slot = &m;

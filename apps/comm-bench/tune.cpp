@@ -87,9 +87,9 @@ class Tuner {
       contenders.push_back(make_contender("tuning", *world_, collectives::forced(choice), *options_));
     }
     const int settling = bytes() <= small ? settling_rounds : 0;
-    const Effort effort{.warmup = settling + std::min(round.max_warmup, options_->warmup),
-                        .repetitions = options_->repetitions,
-                        .seconds = round.share * options_->seconds,
+    const Effort effort{.warmup = settling + std::min(round.max_warmup, options_->effort.warmup),
+                        .repetitions = options_->effort.repetitions,
+                        .seconds = round.share * options_->effort.seconds,
                         .min_repetitions = round.min_repetitions};
     std::optional<Workplaces> workplaces(std::in_place, contenders, shape_, options_->buffers);
     const std::vector<Measurement> measured = measure(ranks_, contenders, workplaces->exercises(shape_), effort);
@@ -186,17 +186,15 @@ void tune(const World& world, const Options& options, const std::function<void(c
   print("# written to " + options.tune + '\n');
 }
 
-std::vector<Choice> settings_of(CollectiveKind kind, const Choice& way, const collectives::ShapeSummary& shape,
+std::vector<Choice> settings_of(CollectiveKind kind, const Choice& choice, const collectives::ShapeSummary& shape,
                                 Bytes bytes) {
-  std::vector<Choice> all = {with_useful_blocks({.algorithm = way.algorithm, .radix = way.radix}, shape)};
+  std::vector<Choice> all = {with_useful_blocks({.algorithm = choice.algorithm, .radix = choice.radix}, shape)};
   for (const std::int64_t segment : segments) {
     for (const int in_flight : numbers_in_flight)
-      all.push_back(with_useful_blocks({way.algorithm, {segment}, in_flight, way.radix}, shape));
+      all.push_back(with_useful_blocks({choice.algorithm, {segment}, in_flight, choice.radix}, shape));
   }
   std::set<std::pair<std::int64_t, std::int64_t>> seen;
-  const auto known = [&](const Choice& choice) {
-    return !seen.insert(run_of(kind, choice, shape.ranks, bytes)).second;
-  };
+  const auto known = [&](const Choice& one) { return !seen.insert(run_of(kind, one, shape.ranks, bytes)).second; };
   std::vector<Choice> distinct;
   std::remove_copy_if(all.begin(), all.end(), std::back_inserter(distinct), known);
   return distinct;

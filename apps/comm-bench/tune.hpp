@@ -22,9 +22,9 @@ void tune(const World& world, const Options& options, const std::function<void(c
 
 /// Returns the settings of an algorithm to try at this size: the usual one, then segments and blocks in flight around
 /// it. Of several settings that would run alike, only the first is returned.
-/// @param way    provides algorithm and radix
+/// @param choice provides algorithm and radix
 /// @param bytes  as in collectives::predicted_seconds
-std::vector<collectives::Choice> settings_of(CollectiveKind kind, const collectives::Choice& way,
+std::vector<collectives::Choice> settings_of(CollectiveKind kind, const collectives::Choice& choice,
                                              const collectives::ShapeSummary& shape, Bytes bytes);
 
 /// A choice and its time.

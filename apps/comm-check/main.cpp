@@ -12,15 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "apps/cli/help.hpp"
+#include "apps/cli/same_options.hpp"
 #include "apps/comm-check/member.hpp"
-#include "apps/common/help.hpp"
-#include "apps/common/same_options.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::comm_check {
 namespace {
+
+using namespace cli;
 
 struct Settings {
   std::string algorithm = "any";  ///< "any": each communicator gets another one
@@ -36,37 +38,16 @@ OptionGroup options_of(Settings& s) {
   const auto names = algorithm_names();
   algorithms.insert(algorithms.end(), names.begin(), names.end());
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  return {"Options",
-          {{.name = "algorithm",
-            .domain = Word{algorithms},
-            .help = "any: another one for each communicator; mpi: the MPI library's own collectives",
-            .otherwise = "any",
-            .store = into(s.algorithm)},
-           {.name = "seconds",
-            .domain = Real{.min = 0, .max = 1e7, .above_min = true},
-            .help = "run time",
-            .otherwise = "10",
-            .store = into(s.seconds)},
-           {.name = "scenarios",
-            .domain = Whole{1, most},
-            .help = "number of scenarios, instead of a run time",
-            .store = into(s.scenarios)},
-           {.name = "seed",
-            .domain = Whole{0, most},
-            .help = "seed of the first scenario",
-            .otherwise = "1",
-            .store = into(s.seed)},
-           {.name = "blocking",
-            .domain = Switch{},
-            .help = "wait for each operation before the next one is submitted",
-            .otherwise = "no",
-            .store = into(s.blocking)},
-           {.name = "progress-thread",
-            .domain = Switch{},
-            .help = "let a thread of each rank progress operations, too",
-            .otherwise = "no",
-            .of_each_rank = true,
-            .store = into(s.progress_thread)}}};
+  return {
+      "Options",
+      {row("algorithm", Word{algorithms}, "any",
+           "any: another one for each communicator; mpi: the MPI library's own collectives", into(s.algorithm)),
+       row("seconds", Real{.min = 0, .max = 1e7, .above_min = true}, "10", "run time", into(s.seconds)),
+       row("scenarios", Whole{1, most}, no_default, "number of scenarios, instead of a run time", into(s.scenarios)),
+       row("seed", Whole{0, most}, "1", "seed of the first scenario", into(s.seed)),
+       row("blocking", Switch{}, "no", "wait for each operation before the next one is submitted", into(s.blocking)),
+       row("progress-thread", Switch{}, "no", "let a thread of each rank progress operations, too",
+           into(s.progress_thread), Scope::each_rank)}};
 }
 
 Program program_of(Settings& settings) {
@@ -107,7 +88,7 @@ class Run {
   Run(World& world, const Settings& settings)
       : world_(world),
         settings_(settings),
-        everybody_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
+        world_group_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
 
   void all() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.seconds);
@@ -115,9 +96,9 @@ class Run {
     std::size_t operations = 0;
     do {
       operations += one(settings_.seed + scenarios++);
-    } while (
-        goes_on(settings_.scenarios > 0 ? scenarios < settings_.scenarios : std::chrono::steady_clock::now() < end));
-    everybody_.close();
+    } while (agree_to_continue(settings_.scenarios > 0 ? scenarios < settings_.scenarios
+                                                       : std::chrono::steady_clock::now() < end));
+    world_group_.close();
     if (world_.rank() > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
                 static_cast<unsigned long long>(scenarios), operations, world_.size(),
@@ -126,11 +107,11 @@ class Run {
   }
 
  private:
-  /// Rank 0's clock decides.
-  bool goes_on(bool mine) {
-    auto goes_on = static_cast<std::uint8_t>(mine);
-    everybody_.communicator().broadcast({&goes_on, {1}, DType::uint8}, {0}).wait();
-    return goes_on != 0;
+  /// Rank 0 decides by its clock whether all ranks run another scenario.
+  bool agree_to_continue(bool mine) {
+    auto continues = static_cast<std::uint8_t>(mine);
+    world_group_.communicator().broadcast({&continues, {1}, DType::uint8}, {0}).wait();
+    return continues != 0;
   }
 
   /// Runs one scenario. @return its number of operations
@@ -139,8 +120,8 @@ class Run {
     if (settings_.blocking) limits.max_in_flight = 1;
     const Scenario scenario = draw_scenario(seed, limits);
     Member member(
-        scenario, world_.rank().value, everybody_.progress(), Member::Together::everybody,
-        [&](std::size_t group) { return make(scenario.groups[group]); }, rest);
+        scenario, world_.rank().value, world_group_.progress(), Member::Together::all_ranks,
+        [&](std::size_t group) { return make(scenario.groups[group]); }, pause);
     try {
       member.run();
     } catch (const WrongResult& wrong) {
@@ -161,21 +142,21 @@ class Run {
                                                 ? draw_algorithm(shape_of(of.members, world_.shape()), of.setting)
                                                 : settings_.algorithm,
                                .deadline = std::chrono::seconds(60)};
-    auto group = everybody_.split(color, static_cast<int>(place - of.members.begin()), options);
+    auto group = world_group_.split(color, static_cast<int>(place - of.members.begin()), options);
     if (!group) return nullptr;
     groups_.push_back(std::make_shared<ProcessGroup>(*std::move(group)));
     return {groups_.back(), &groups_.back()->communicator()};
   }
 
   /// Does what a program may do between its calls: nothing, yield, or sleep for a while.
-  static void rest(unsigned drawn) {
+  static void pause(unsigned drawn) {
     if (drawn % 8 == 0) std::this_thread::yield();
     if (drawn % 64 == 1) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 64 % 200));
   }
 
   World& world_;
   const Settings& settings_;
-  ProcessGroup everybody_;
+  ProcessGroup world_group_;
   std::vector<std::shared_ptr<ProcessGroup>> groups_;  // groups of this scenario
 };
 
@@ -184,8 +165,9 @@ class Run {
 
 int main(int argc, char** argv) {
   lockstep::comm_check::Settings settings;
-  return lockstep::run_app(lockstep::comm_check::program_of(settings), argc, argv, {}, [&](lockstep::World& world) {
-    lockstep::comm_check::Run(world, settings).all();
-    return lockstep::exit_success;
-  });
+  return lockstep::cli::run_app(lockstep::comm_check::program_of(settings), argc, argv, {},
+                                [&](lockstep::World& world) {
+                                  lockstep::comm_check::Run(world, settings).all();
+                                  return lockstep::exit_success;
+                                });
 }

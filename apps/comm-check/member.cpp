@@ -44,15 +44,15 @@ bool Member::has_part_in(const Request& request) const {
 void Member::make_communicators(std::size_t round) {
   for (std::size_t g = 0; g < communicators_.size(); ++g) {
     if (scenario_.groups[g].first_round != round) continue;
-    if (together_ == Together::everybody) wait_for_all();
-    if (together_ == Together::everybody || is_in(g)) communicators_[g] = make_(g);
+    if (together_ == Together::all_ranks) wait_for_all();
+    if (together_ == Together::all_ranks || is_in(g)) communicators_[g] = make_(g);
   }
 }
 
 void Member::close_communicators(std::size_t round) {
   for (std::size_t g = 0; g < communicators_.size(); ++g) {
     if (scenario_.groups[g].last_round != round) continue;
-    if (together_ == Together::everybody) wait_for_all();
+    if (together_ == Together::all_ranks) wait_for_all();
     if (!communicators_[g]) continue;
     wait_for_all_of(g);
     last_group_ = g;
@@ -121,7 +121,7 @@ void Member::start(const Unit& unit) {
     under_way_.resize(first);
     throw;
   }
-  for (std::size_t k = 0; k < works.size(); ++k) under_way_[first + k]->is_under_way_as(std::move(works[k]));
+  for (std::size_t k = 0; k < works.size(); ++k) under_way_[first + k]->adopt(std::move(works[k]));
 }
 
 void Member::start(const Request& request) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -45,7 +46,7 @@ class Pending {
   /// Submits it.
   void start(Communicator& communicator);
   /// Takes over an operation that the caller has submitted.
-  void is_under_way_as(Work work) { work_.emplace(std::move(work)); }
+  void adopt(Work work) { work_.emplace(std::move(work)); }
 
   /// Returns the request as it was given.
   [[nodiscard]] const Request& request() const { return request_; }
@@ -62,6 +63,8 @@ class Pending {
   [[nodiscard]] Buffer source() const;
   [[nodiscard]] Buffer result() const;
   void fill() const;
+  template <typename Right>
+  void check_elements(const Buffer& result, const std::string& what, const Right& right) const;
   void check_values() const;
   /// Checks that the rank's sums after the first are unchanged.
   void check_other_sums() const;
@@ -94,7 +97,7 @@ class Member {
   using Make = std::function<std::shared_ptr<Communicator>(std::size_t group)>;
   /// Which ranks make and close a communicator together: its members, each when it gets there, or all ranks, after
   /// waiting for everything else that is under way.
-  enum class Together { members, everybody };
+  enum class Together { members, all_ranks };
 
   /// @param between  called between any two actions of the rank, with a random number; it may compute, sleep, or do
   ///        nothing

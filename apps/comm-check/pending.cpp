@@ -108,29 +108,17 @@ Buffer Pending::source() const {
 }
 
 Buffer Pending::result() const {
-  switch (request_.kind) {
-    case CollectiveKind::broadcast: return in_.whole();
-    case CollectiveKind::all_reduce:
-      return request_.in_place ? slice(in_.whole(), {0}, {request_.count}) : out_.whole();
-    case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::reduce_scatter: return request_.in_place ? own_part(in_.whole()) : out_.whole();
-    case CollectiveKind::reduce:
-      if (me_ != request_.root) return {};
-      return request_.in_place ? in_.whole() : out_.whole();
-    case CollectiveKind::send:
-    case CollectiveKind::recv: return me_ == request_.to ? out_.whole() : Buffer{};
-    case CollectiveKind::scatter:
-      return request_.in_place && me_ == request_.root ? own_part(in_.whole()) : out_.whole();
-    case CollectiveKind::gather:
-      if (me_ != request_.root) return {};
-      break;
-    case CollectiveKind::all_gather:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::all_to_all_v:
-    case CollectiveKind::barrier: break;
-  }
-  return out_.whole();
+  const CollectiveKind kind = request_.kind;
+  const bool is_root = me_ == request_.root;
+  if (is_message(kind)) return me_ == request_.to ? out_.whole() : Buffer{};
+  if ((kind == CollectiveKind::reduce || kind == CollectiveKind::gather) && !is_root) return {};
+  if (kind == CollectiveKind::broadcast) return in_.whole();
+  if (!request_.in_place) return out_.whole();
+  if (kind == CollectiveKind::all_reduce) return slice(in_.whole(), {0}, {request_.count});
+  if (kind == CollectiveKind::reduce) return in_.whole();
+  const bool is_own_part = kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v ||
+                           (kind == CollectiveKind::scatter && is_root);
+  return is_own_part ? own_part(in_.whole()) : out_.whole();
 }
 
 void Pending::fill() const {
@@ -139,7 +127,7 @@ void Pending::fill() const {
     const Buffer in = source();
     auto* values = static_cast<T*>(in.data);
     if (leaves_.total() == 0)
-      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(brought(request_, me_, i));
+      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(contributed(request_, me_, i));
     for (const LeafNode& node : nodes()) {
       for (std::int64_t i = 0; i < request_.count; ++i)
         values[i] = static_cast<T>(sum_of(request_, node.first, node.leaves, i));
@@ -183,41 +171,43 @@ void Pending::wait_and_check() {
   }
 }
 
-void Pending::check_values() const {
-  with_type(request_.dtype, [this](auto zero) {
+/// Compares elements with right(i), as the request's data type. @throws WrongResult
+template <typename Right>
+void Pending::check_elements(const Buffer& result, const std::string& what, const Right& right) const {
+  with_type(request_.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const Buffer result = this->result();
     const auto* values = static_cast<const T*>(result.data);
-    const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
     for (std::int64_t i = 0; i < result.count.value; ++i) {
-      const int whole =
-          leaves_.total() > 0 ? sum_of(request_, 0, leaves_.total(), i) : expected(request_, size_, me_, i);
-      const auto right =
-          static_cast<T>(is_average ? static_cast<T>(whole) / static_cast<T>(size_) : static_cast<T>(whole));
-      if (values[i] == right) continue;
-      throw WrongResult(std::string(name(request_.kind)) + " of " + std::to_string(request_.count) + " " +
-                        std::string(name(request_.dtype)) + ": element " + std::to_string(i) + " of rank " +
-                        std::to_string(me_) + " of communicator " + std::to_string(request_.group) + " is " +
-                        std::to_string(values[i]) + ", not " + std::to_string(right));
+      const T wanted = right(i, zero);
+      if (values[i] == wanted) continue;
+      throw WrongResult(what + ": element " + std::to_string(i) + " of rank " + std::to_string(me_) +
+                        " of communicator " + std::to_string(request_.group) + " is " + std::to_string(values[i]) +
+                        ", not " + std::to_string(wanted));
     }
+  });
+}
+
+void Pending::check_values() const {
+  const std::string what = std::string(name(request_.kind)) + " of " + std::to_string(request_.count) + " " +
+                           std::string(name(request_.dtype));
+  const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
+  check_elements(result(), what, [&]<typename T>(std::int64_t i, T) {
+    const auto whole = static_cast<T>(leaves_.total() > 0 ? sum_of(request_, 0, leaves_.total(), i)
+                                                          : expected(request_, size_, me_, i));
+    return is_average ? static_cast<T>(whole / static_cast<T>(size_)) : whole;
   });
 }
 
 void Pending::check_other_sums() const {
   const std::vector<LeafNode> nodes = this->nodes();
-  with_type(request_.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    for (std::size_t node = 1; node < nodes.size(); ++node) {
-      const auto* values =
-          static_cast<const T*>(in_.whole().data) + static_cast<std::int64_t>(node) * stride_of(request_);
-      for (std::int64_t i = 0; i < request_.count; ++i) {
-        if (values[i] == static_cast<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i))) continue;
-        throw WrongResult("all_reduce of " + std::to_string(leaves_.total()) + " leaves: sum " + std::to_string(node) +
-                          " that rank " + std::to_string(me_) + " of communicator " + std::to_string(request_.group) +
-                          " brought has been written at element " + std::to_string(i));
-      }
-    }
-  });
+  for (std::size_t node = 1; node < nodes.size(); ++node) {
+    const Count begin{static_cast<std::int64_t>(node) * stride_of(request_)};
+    const std::string what =
+        "all_reduce of " + std::to_string(leaves_.total()) + " leaves has written sum " + std::to_string(node);
+    check_elements(slice(in_.whole(), begin, {request_.count}), what, [&]<typename T>(std::int64_t i, T) {
+      return static_cast<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i));
+    });
+  }
 }
 
 }  // namespace lockstep::comm_check

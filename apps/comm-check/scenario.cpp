@@ -177,14 +177,13 @@ std::string describe(const Scenario& s) {
 }
 
 bool has_parts_in(CollectiveKind kind) {
-  return kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
-         kind == CollectiveKind::all_to_all || kind == CollectiveKind::reduce_scatter_v ||
-         kind == CollectiveKind::all_to_all_v;
+  return is_all_to_all(kind) || kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::scatter ||
+         kind == CollectiveKind::reduce_scatter_v;
 }
 
 bool has_parts_out(CollectiveKind kind) {
-  return kind == CollectiveKind::all_gather || kind == CollectiveKind::gather || kind == CollectiveKind::all_to_all ||
-         kind == CollectiveKind::all_gather_v || kind == CollectiveKind::all_to_all_v;
+  return is_all_to_all(kind) || kind == CollectiveKind::all_gather || kind == CollectiveKind::gather ||
+         kind == CollectiveKind::all_gather_v;
 }
 
 std::int64_t part_length(const Request& r, int from, int to) {
@@ -198,21 +197,20 @@ bool takes_part(const Request& request, int member) {
   return !is_message(request.kind) || request.root == member || request.to == member;
 }
 
-bool is_same_operation(const Request& a, const Request& b) {
-  return a.group == b.group && a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.root == b.root &&
-         a.to == b.to && a.count == b.count && a.in_place == b.in_place && a.leaves == b.leaves &&
-         a.allocated == b.allocated && a.preparation == b.preparation &&
-         (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5);
+bool is_same_operation(Request a, const Request& b) {
+  if (!has_part_counts(a.kind) || a.salt % 5 == b.salt % 5) a.salt = b.salt;  // the lengths of parts depend on it
+  a.bundle = b.bundle;
+  return a == b;
 }
 
-int brought(const Request& request, int member, std::int64_t i) {
+int contributed(const Request& request, int member, std::int64_t i) {
   return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
 }
 
 int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
-  int result = brought(request, first, i);
+  int result = contributed(request, first, i);
   for (int leaf = first + 1; leaf < first + leaves; ++leaf) {
-    const int value = brought(request, leaf, i);
+    const int value = contributed(request, leaf, i);
     if (combining(request.op) == ReduceOp::sum) result += value;
     if (request.op == ReduceOp::min) result = std::min(result, value);
     if (request.op == ReduceOp::max) result = std::max(result, value);
@@ -224,11 +222,11 @@ namespace {
 
 /// Returns element i of the concatenated contributions of all ranks to rank `me`.
 int gathered(const Request& r, int me, std::int64_t i) {
-  const bool exchanges = r.kind == CollectiveKind::all_to_all || r.kind == CollectiveKind::all_to_all_v;
+  const bool exchanges = is_all_to_all(r.kind);
   int from = 0;
   for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
   for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);
-  return brought(r, from, i);
+  return contributed(r, from, i);
 }
 
 /// Returns where the part of `me` begins in every rank's input.
@@ -241,8 +239,8 @@ std::int64_t own_part(const Request& r, int me) {
 }  // namespace
 
 int expected(const Request& r, int size, int me, std::int64_t i) {
-  if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return brought(r, r.root, i);
-  if (r.kind == CollectiveKind::scatter) return brought(r, r.root, own_part(r, me) + i);
+  if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return contributed(r, r.root, i);
+  if (r.kind == CollectiveKind::scatter) return contributed(r, r.root, own_part(r, me) + i);
   if (has_parts_out(r.kind)) return gathered(r, me, i);
   const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
   return sum_of(r, 0, size, at);

@@ -42,11 +42,12 @@ struct Request {
   std::optional<int> preparation = std::nullopt;
   /// Requests of one round and communicator with an equal number are submitted as a group.
   std::optional<int> bundle = std::nullopt;
+  friend bool operator==(const Request&, const Request&) = default;
 };
 /// Returns whether a member takes part; a message has only two participants.
 bool takes_part(const Request& request, int member);
 /// Returns whether the requests may be starts of one prepared operation.
-bool is_same_operation(const Request& a, const Request& b);
+bool is_same_operation(Request a, const Request& b);
 
 struct Scenario {
   std::uint64_t seed = 0;
@@ -79,7 +80,7 @@ bool has_parts_out(CollectiveKind kind);
 std::int64_t part_length(const Request& request, int from, int to);
 
 /// Returns element i of the input of `member`, or of a leaf. It is small, so that sums are exact in every dtype.
-int brought(const Request& request, int member, std::int64_t i);
+int contributed(const Request& request, int member, std::int64_t i);
 /// Returns element i of the sum of several leaves.
 int sum_of(const Request& request, int first, int leaves, std::int64_t i);
 /// Returns the correct element i of the output of `me` if each member brings one operand.

@@ -10,41 +10,42 @@
 #include <utility>
 #include <vector>
 
-#include "apps/common/command_line.hpp"
-#include "apps/common/help.hpp"
-#include "apps/common/run_app.hpp"
+#include "apps/cli/command_line.hpp"
+#include "apps/cli/help.hpp"
+#include "apps/cli/run_app.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
 #include "platform/watchdog/side_channel.hpp"
 #include "platform/watchdog/watchdog.hpp"
 
+namespace lockstep::stacks {
 namespace {
 
-lockstep::Program describe() {
-  return {
-      .name = "lockstep-stacks",
-      .synopsis = "lockstep-stacks [JOB]",
-      .about =
-          "Prints what all ranks of a running job do: states of the processes, tasks, training steps, last "
-          "operations, and the stacks of their threads, grouped, those of the fewest ranks first. The job goes on. "
-          "Run it on a host of the job, as the user who started it.\n\nJOB is the process id of mpirun or of a "
-          "rank, or Slurm's job id. It can be left out if the host has one job only.",
-      .groups = {{"Options",
-                  {{.name = "job", .domain = lockstep::Whole{1, std::int64_t{1} << 40}, .help = "the job, as JOB"}}},
-                 lockstep::general_options()}};
+using namespace cli;
+
+Program describe() {
+  return {.name = "lockstep-stacks",
+          .synopsis = "lockstep-stacks [JOB]",
+          .about =
+              "Prints what all ranks of a running job do: states of the processes, tasks, training steps, last "
+              "operations, and the stacks of their threads, grouped, those of the fewest ranks first. The job goes on. "
+              "Run it on a host of the job, as the user who started it.\n\nJOB is the process id of mpirun or of a "
+              "rank, or Slurm's job id. It can be left out if the host has one job only.",
+          .groups = {{"Options", {row("job", Whole{1, std::int64_t{1} << 40}, no_default, "the job, as JOB")}},
+                     general_options()}};
 }
 
 /// A job with processes on this host.
 struct Job {
-  lockstep::JobTable table;
+  JobTable table;
   std::vector<int> processes;
 };
 
 std::vector<Job> jobs_of_this_host() {
   std::map<std::string, Job> jobs;
-  for (const auto& [process, text] : lockstep::ask_this_host("job", std::chrono::milliseconds(1000))) {
-    const auto table = lockstep::job_from_json(text);
+  for (const auto& [process, text] : ask_this_host("job", std::chrono::milliseconds(1000))) {
+    const auto table = job_from_json(text);
     if (!table) continue;
     jobs[text].table = *table;
     jobs[text].processes.push_back(process);
@@ -63,7 +64,7 @@ bool is_slurm_job(int process, std::string_view id) {
 
 bool belongs_to(int process, std::string_view id) {
   if (is_slurm_job(process, id)) return true;
-  for (int ancestor = process; ancestor > 1; ancestor = lockstep::parent_of(ancestor))
+  for (int ancestor = process; ancestor > 1; ancestor = parent_of(ancestor))
     if (std::to_string(ancestor) == id) return true;
   return false;
 }
@@ -78,25 +79,24 @@ std::string list_of(const std::vector<Job>& jobs) {
 }
 
 int fail(int code, const std::string& text) {
-  lockstep::print_error("lockstep-stacks", text);
+  print_error("lockstep-stacks", text);
   return code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const lockstep::Program program = describe();
+/// @return the exit code of the program
+int show_stacks(int argc, char** argv) {
+  const Program program = describe();
   std::vector<const char*> words(argv, argv + argc);
   if (argc == 2 && std::string_view(argv[1]).find_first_not_of("0123456789") == std::string_view::npos)
     words.insert(words.begin() + 1, "--job");
-  lockstep::OptionValues values(program);
+  OptionValues values(program);
   try {
-    values = lockstep::read_command_line(static_cast<int>(words.size()), words.data(), program);
-  } catch (const lockstep::UsageError& error) {
-    return fail(lockstep::exit_usage, error.what());
+    values = read_command_line(static_cast<int>(words.size()), words.data(), program);
+  } catch (const UsageError& error) {
+    return fail(exit_usage, error.what());
   }
-  const std::string to_print = lockstep::requested_text(values, program);
-  if (!to_print.empty()) return lockstep::print_once(program.name, to_print);
+  const std::string to_print = requested_text(values, program);
+  if (!to_print.empty()) return print_once(program.name, to_print);
   std::vector<Job> jobs = jobs_of_this_host();
   const std::string wanted = values.has("job") ? std::to_string(values.get<std::int64_t>("job")) : "";
   std::erase_if(jobs, [&](const Job& job) {
@@ -104,11 +104,16 @@ int main(int argc, char** argv) {
                                            [&](int process) { return belongs_to(process, wanted); });
   });
   if (jobs.empty()) {
-    return fail(lockstep::exit_error, (wanted.empty() ? "no job" : "no job " + wanted) +
-                                          " of lockstep answers on this host: run this on a host of the job, as the "
-                                          "user who started it");
+    return fail(exit_error, (wanted.empty() ? "no job" : "no job " + wanted) +
+                                " of lockstep answers on this host: run this on a host of the job, as the "
+                                "user who started it");
   }
-  if (jobs.size() > 1) return fail(lockstep::exit_usage, "this host has several jobs; name one:\n" + list_of(jobs));
+  if (jobs.size() > 1) return fail(exit_usage, "this host has several jobs; name one:\n" + list_of(jobs));
   constexpr std::size_t history = 10;
-  return lockstep::print_once(program.name, lockstep::explain_job(jobs.front().table, {}, history));
+  return print_once(program.name, explain_job(jobs.front().table, {}, history));
 }
+
+}  // namespace
+}  // namespace lockstep::stacks
+
+int main(int argc, char** argv) { return lockstep::stacks::show_stacks(argc, argv); }

@@ -3,15 +3,17 @@
 #include <cstdio>
 #include <string>
 
-#include "apps/common/help.hpp"
-#include "apps/common/same_options.hpp"
-#include "apps/common/terminal.hpp"
+#include "apps/cli/help.hpp"
+#include "apps/cli/same_options.hpp"
+#include "apps/cli/terminal.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/phase.hpp"
 
-namespace lockstep {
+namespace lockstep::topo {
 namespace {
+
+using namespace cli;
 
 Program describe(bool& json) {
   return {.name = "topo",
@@ -19,14 +21,10 @@ Program describe(bool& json) {
           .about =
               "Prints where each process of the job runs: host, global and local rank, and the device that a group on "
               "GPUs takes or the cores.",
-          .groups = {{"Options",
-                      {{.name = "json",
-                        .domain = Switch{},
-                        .help = "print one JSON object instead of a table",
-                        .otherwise = "no",
-                        .of_each_rank = true,
-                        .store = into(json)}}},
-                     general_options()}};
+          .groups = {
+              {"Options",
+               {row("json", Switch{}, "no", "print one JSON object instead of a table", into(json), Scope::each_rank)}},
+              general_options()}};
 }
 
 int show_cluster(World& world, bool json) {
@@ -39,10 +37,11 @@ int show_cluster(World& world, bool json) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::topo
 
 int main(int argc, char** argv) {
   bool json = false;
-  return lockstep::run_app(lockstep::describe(json), argc, argv, {.thread_level = lockstep::ThreadLevel::single},
-                           [&](lockstep::World& world) { return lockstep::show_cluster(world, json); });
+  return lockstep::cli::run_app(lockstep::topo::describe(json), argc, argv,
+                                {.thread_level = lockstep::ThreadLevel::single},
+                                [&](lockstep::World& world) { return lockstep::topo::show_cluster(world, json); });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <new>
 #include <stdexcept>
@@ -8,74 +9,109 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/common/run_app.hpp"
-#include "apps/common/same_options.hpp"
-#include "apps/train/device.hpp"
-#include "apps/train/facts.hpp"
-#include "apps/train/kernel_choices.hpp"
-#include "apps/train/options.hpp"
-#include "apps/train/run_folder.hpp"
-#include "apps/train/session.hpp"
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/same_options.hpp"
+#include "apps/train/cluster/cluster.hpp"
+#include "apps/train/data/data.hpp"
+#include "apps/train/model/computation.hpp"
+#include "apps/train/model/model.hpp"
+#include "apps/train/options/options.hpp"
+#include "apps/train/run/run.hpp"
 #include "lockstep/train.hpp"
 #include "platform/mpi/print.hpp"
 
-namespace lockstep {
+namespace lockstep::train {
 namespace {
 
+/// A command line, or what is wrong with it.
+struct Typed {
+  CommandLine line;
+  std::string mistake;  ///< empty if it is valid
+};
+
+Typed parse(int argc, char** argv, const Registry& registry, const OptionsOfRun* run = nullptr) {
+  try {
+    return {.line = parse_options(argc, argv, registry, run), .mistake = {}};
+  } catch (const UsageError& error) {
+    return {.line = {}, .mistake = error.what()};
+  }
+}
+
+/// Compares the options of all ranks, after it has read those of the run that they resume. Collective.
+/// @param typed  this rank's command line, also if it is invalid
+/// @throws UsageError or Error on every rank, as cli::require_same_start
+CommandLine agreed_command_line(World& world, Typed typed, int argc, char** argv, const Registry& registry) {
+  const std::string_view program = cli::program_name(argc, argv);
+  if (takes_options_of_run(typed.line.options)) {
+    cli::require_same_start(world, program, typed.mistake, typed.line.options.settings);
+    const OptionsOfRun run = read_options_of_run(world, typed.line.options);
+    typed = parse(argc, argv, registry, &run);
+    if (typed.mistake.empty()) world.set_deadline(std::chrono::duration<double>(typed.line.options.timeout_seconds));
+  }
+  std::vector<Term> settings = facts_to_compare(typed.line.options);
+  const std::vector<Term>& of_options = typed.line.options.settings;
+  settings.insert(settings.end(), of_options.begin(), of_options.end());
+  cli::require_same_start(world, program, typed.mistake, settings);
+  if (world.rank() == Rank{0})
+    for (const std::string& note : typed.line.notes) print_error(program, "note: " + note);
+  return typed.line;
+}
+
 /// Returns the message for a run that needs more memory than there is.
-std::string needs_memory(const train::Options& options, const World& world) {
-  const std::int64_t samples = train::largest_leaf(options, world.size());
-  return "not enough memory for " + std::to_string(samples) + " samples at a time of --model " + options.model +
-         " (--batch " + std::to_string(options.trainer.batch.value) + ", --accumulate " +
-         std::to_string(options.trainer.step.accumulate) + ", " + std::to_string(world.size()) +
-         (world.size() == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
+std::string needs_memory(const Options& options, Count batch, int ranks) {
+  return "not enough memory for " + std::to_string(largest_leaf(options, batch, ranks)) +
+         " samples at a time of --model " + options.model + " (--batch " + std::to_string(batch.value) +
+         ", --accumulate " + std::to_string(options.trainer.step.accumulate) + ", " + std::to_string(ranks) +
+         (ranks == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
          " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
          "hosts";
 }
 
-}  // namespace
-
-int train_main(int argc, char** argv, const Registry& registry) {
-  open_standard_streams();  // before any file is opened
-  train::CommandLine command_line;
-  std::string mistake;
+/// Performs one run from start to end, stage by stage. Each stage returns a value, which the next ones read.
+/// Collective.
+/// @return the exit code
+int run_stages(World& world, const Options& options, const Registry& registry) {
+  const Clock::time_point begin = Clock::now();
+  const GlobalBatch batch = global_batch(world.size(), options);
+  if (const std::string why = world.why_not_elastic(); options.min_ranks > 0 && !why.empty())
+    throw UsageError("--min-ranks " + std::to_string(options.min_ranks) + ": " + why);
   try {
-    command_line = train::parse_options(argc, argv, registry);
-    if (command_line.to_print.empty()) train::start_ranks(argc, argv, command_line.options);
-  } catch (const UsageError& error) {
-    mistake = error.what();
+    StopSignals signals;            // before any thread that computes starts
+    std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
+    Console console(world, options.program);
+    const Cluster cluster = join_cluster(world, options, batch, console);
+    console.phase("loading " + options.dataset);
+    const Data data = load_data(cluster, options, registry.datasets);
+    const ModelOnDevice model = make_model(cluster, options, data, registry.models);
+    return run(options, cluster, data, model, console, signals, begin);
+  } catch (const std::bad_alloc&) {
+    throw std::runtime_error(needs_memory(options, batch.samples, world.size()));
   }
-  if (!mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
-    print_error(program_name(argc, argv), mistake);  // without MPI, since lockstep-launch asks before it starts ranks
-    return exit_usage;
-  }
-  if (!command_line.to_print.empty()) return print_once(program_name(argc, argv), command_line.to_print);
-  const WorldOptions world_options{.deadline = std::chrono::duration<double>(command_line.options.timeout_seconds)};
-  return run_app(program_name(argc, argv), world_options, [&](World& world) {
-    if (train::takes_options_of_run(command_line.options)) {
-      require_same_start(world, program_name(argc, argv), mistake, command_line.options.settings);
-      const train::OptionsOfRun run = train::read_options_of_run(world, command_line.options);
-      try {
-        command_line = train::parse_options(argc, argv, registry, &run);
-        world.set_deadline(std::chrono::duration<double>(command_line.options.timeout_seconds));
-      } catch (const UsageError& error) {
-        mistake = error.what();
-      }
-    }
-    std::vector<Term> settings = train::facts_to_compare(command_line.options);
-    settings.insert(settings.end(), command_line.options.settings.begin(), command_line.options.settings.end());
-    require_same_start(world, program_name(argc, argv), mistake, settings);
-    if (world.rank() == Rank{0})
-      for (const std::string& note : command_line.notes) print_error(program_name(argc, argv), "note: " + note);
-    train::complete_for(world.size(), command_line.options);
-    if (const std::string why = world.why_not_elastic(); command_line.options.min_ranks > 0 && !why.empty())
-      throw UsageError("--min-ranks " + std::to_string(command_line.options.min_ranks) + ": " + why);
-    try {
-      return train::run_session(world, command_line.options, registry);
-    } catch (const std::bad_alloc&) {
-      throw std::runtime_error(needs_memory(command_line.options, world));
-    }
-  });
 }
 
-}  // namespace lockstep
+}  // namespace
+}  // namespace lockstep::train
+
+int lockstep::train_main(int argc, char** argv, const Registry& registry) {
+  open_standard_streams();  // before any file is opened
+  const std::string_view program = cli::program_name(argc, argv);
+  train::Typed typed = train::parse(argc, argv, registry);
+  const train::CommandLine& line = typed.line;
+  if (typed.mistake.empty() && line.to_print.empty()) {
+    try {
+      train::start_ranks(argc, argv, line.options);
+    } catch (const UsageError& error) {
+      typed.mistake = error.what();
+    }
+  }
+  if (!typed.mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
+    print_error(program, typed.mistake);  // without MPI, since lockstep-launch asks before it starts ranks
+    return exit_usage;
+  }
+  if (!line.to_print.empty()) return cli::print_once(program, line.to_print);
+  const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds)};
+  return cli::run_app(program, world_options, [&](World& world) {
+    const train::CommandLine agreed = train::agreed_command_line(world, typed, argc, argv, registry);
+    return train::run_stages(world, agreed.options, registry);
+  });
+}

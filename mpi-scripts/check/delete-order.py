@@ -8,7 +8,7 @@ tree, and sees whether the tests on emulated GPUs notice.
     --tests REGEX   tests of CTest that are tried instead of all of them, before more seeds
 
 A line that can go without any test failing is printed as SURVIVED, and the exit status is 1: it is not needed, or a test is
-missing. A line that ends with a comment "not for order: WHY" is left out. The copy and its build are in build/delete-order, where a second run goes on from."""
+missing. A line that ends with a comment "wait for timing only" or "no order needed: WHY" is left out. The copy and its build are in build/delete-order, where a second run goes on from."""
 import argparse
 import pathlib
 import re
@@ -61,7 +61,7 @@ def deletions():
                     is_definition = source[match.end() :].lstrip().startswith("{")
                     taken = any(d.path == path and d.begin <= match.start() < d.end for d in found)
                     behind = source[match.end() :].split("\n", 1)[0]
-                    if "//" in line or "not for order" in behind or is_definition or taken:
+                    if "//" in line or any(reason in behind for reason in ("wait for timing only", "no order needed")) or is_definition or taken:
                         continue
                     found.append(Deletion(path, match.start(), match.end(), match.group(), instead, source))
     return found

@@ -10,7 +10,7 @@ import time
 NAME = "lockstep-launch"
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "foreign_options.txt"  # as it is installed; in the repository it is train's
-TABLE = TABLE if TABLE.exists() else HERE.parents[1] / "apps/train/foreign_options.txt"
+TABLE = TABLE if TABLE.exists() else HERE.parents[1] / "apps/train/options/foreign_options.txt"
 # Scripts of other frameworks that mean lockstep's train, and others, which it must not take for these.
 TRAINS = re.compile(r"(.*[_.-])?train([_.-].*)?\.py")
 EVALUATES = re.compile(r"(e?val|validate|evaluate|validation|evaluation)([_.-].*)?\.py")

@@ -50,7 +50,7 @@ class CompressedOperation : public HostOperation {
   /// @pre begin() is called while the collective's label and counts are valid
   void prepare(const Collective& collective) { collective_ = collective; }
 
-  void begin(const Turn& /*turn*/) override {
+  void begin(const Slot& /*slot*/) override {
     mark_begun();
     mark_advance();
     compressed_ = is_reduction(collective_.kind) && collective_.in.dtype == DType::float32;

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/plan/options.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "lockstep/base/error.hpp"

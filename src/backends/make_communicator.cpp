@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "backends/method.hpp"
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "backends/selection_file.hpp"
@@ -87,14 +86,6 @@ void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptio
     plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
   const std::vector<std::string> rdma = agreement.fact("RDMA");
   plan.sockets = sockets_on(group.shape(), plan.sockets, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
-}
-
-void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
-  Agreement agreement;
-  add_terms(agreement, group, options);
-  agreement.exchange(group);
-  (void)agreement.require_equal_terms();
-  settle(group, agreement, options);
 }
 
 std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,

@@ -40,9 +40,6 @@ void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOp
 /// Collective if there is a table. @param agreement  `add_terms` has added to it on all ranks, and the terms are equal
 /// @throws as check_compression, selection_on and agreed_selection_table; Error{transport}
 void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptions& options);
-/// Does both, with an exchange of their own. Collective. @throws as `settle`; Error{mismatch} that names the ranks with
-/// other options
-void agree_on(const MpiGroup& group, CommunicatorOptions& options);
 
 /// Makes a communicator over the group. It compares no options. Collective.
 /// @param options  settled; changed where this cluster lacks something, as by `make_mpi_plan`

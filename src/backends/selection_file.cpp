@@ -5,7 +5,6 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string_view>
 

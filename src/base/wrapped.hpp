@@ -10,7 +10,7 @@
 namespace lockstep {
 
 /// Formats values as printf does.
-[[gnu::format(printf, 1, 2)]] std::string format_text(const char* format, ...);
+[[gnu::format(__printf__, 1, 2)]] std::string format_text(const char* format, ...);
 
 /// Formats an amount of memory as "12.3 MiB".
 std::string mib_text(Bytes bytes);

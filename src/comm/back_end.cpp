@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <exception>
 #include <optional>
-#include <string>
 
 #include "base/borders.hpp"
 #include "comm/collective_parts.hpp"

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/hash.hpp"
-
 namespace lockstep {
 namespace {
 
@@ -61,30 +59,30 @@ std::uint64_t pack(const Collective& c) {
 }
 
 /// Ranks that make the same call.
-struct Party {
+struct SameCall {
   CallSignature signature;
   std::vector<int> ranks;
 };
 
 /// Groups the ranks by call, in the order of the first rank of each group.
-std::vector<Party> parties(std::span<const std::byte> signatures) {
-  std::vector<Party> all;
+std::vector<SameCall> grouped_by_call(std::span<const std::byte> signatures) {
+  std::vector<SameCall> all;
   for (std::size_t rank = 0; rank * sizeof(CallSignature) < signatures.size(); ++rank) {
     CallSignature signature;
     std::memcpy(&signature, signatures.data() + rank * sizeof signature, sizeof signature);
-    auto party = std::find_if(all.begin(), all.end(), [&](const Party& p) { return p.signature == signature; });
-    if (party == all.end()) party = all.insert(all.end(), {signature, {}});
-    party->ranks.push_back(static_cast<int>(rank));
+    auto group = std::find_if(all.begin(), all.end(), [&](const SameCall& p) { return p.signature == signature; });
+    if (group == all.end()) group = all.insert(all.end(), {signature, {}});
+    group->ranks.push_back(static_cast<int>(rank));
   }
   return all;
 }
 
 /// Returns text such as "ranks 1, 3 call barrier".
-std::string who_calls_what(const Party& party) {
+std::string who_calls_what(const SameCall& group) {
   std::string list;
-  for (const int rank : party.ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  const bool one = party.ranks.size() == 1;
-  return (one ? "rank " : "ranks ") + list + (one ? " calls " : " call ") + describe(party.signature);
+  for (const int rank : group.ranks) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  const bool one = group.ranks.size() == 1;
+  return (one ? "rank " : "ranks ") + list + (one ? " calls " : " call ") + describe(group.signature);
 }
 
 }  // namespace
@@ -159,10 +157,10 @@ void require_agreement(std::span<const std::byte> signatures) {
   // In the common case all signatures are equal: each equals the one before it.
   constexpr std::size_t one = sizeof(CallSignature);
   if (std::equal(signatures.begin() + one, signatures.end(), signatures.begin())) return;
-  std::vector<Party> all = parties(signatures);
+  std::vector<SameCall> all = grouped_by_call(signatures);
   const std::size_t ranks = signatures.size() / one;
   const auto majority =
-      std::find_if(all.begin(), all.end(), [&](const Party& p) { return 2 * p.ranks.size() > ranks; });
+      std::find_if(all.begin(), all.end(), [&](const SameCall& p) { return 2 * p.ranks.size() > ranks; });
   std::string ending;
   if (majority != all.end()) {
     ending = " where the others call " + describe(majority->signature);
@@ -170,9 +168,9 @@ void require_agreement(std::span<const std::byte> signatures) {
   }
   std::string text;
   std::vector<int> odd;
-  for (const Party& party : all) {
-    text += (text.empty() ? "" : "; ") + who_calls_what(party);
-    odd.insert(odd.end(), party.ranks.begin(), party.ranks.end());
+  for (const SameCall& group : all) {
+    text += (text.empty() ? "" : "; ") + who_calls_what(group);
+    odd.insert(odd.end(), group.ranks.begin(), group.ranks.end());
   }
   throw Error(ErrorCode::mismatch,
               text + ending + " (what reads the same differs in its label, or in the counts of its parts or leaves)",

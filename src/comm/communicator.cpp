@@ -2,10 +2,8 @@
 #include "lockstep/comm/communicator.hpp"
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/origin_process.hpp"
 #include "comm/back_end.hpp"

@@ -2,12 +2,9 @@
 #include "comm/host_communicator.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <mutex>
-#include <string>
 #include <utility>
 
-#include "comm/back_end.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
@@ -86,13 +83,13 @@ void HostCommunicator::close() {
   }
   options_.control->leave(submitted_);
   closed_ = true;
-  wait_for_leavers();
+  wait_until_all_leave();
 }
 
 /// Waits a short time for the ranks of other nodes to leave, and compares their calls with those of this rank. If the
 /// calls differ, the handles stay in use, because messages may arrive that nobody receives.
 /// @throws Error{mismatch}
-void HostCommunicator::wait_for_leavers() {
+void HostCommunicator::wait_until_all_leave() {
   constexpr std::chrono::milliseconds at_most{100};
   std::optional<Error> difference;
   const auto have_left = [&] {
@@ -112,7 +109,7 @@ Work HostCommunicator::submit(const Collective& collective) {
   check_thread(operation_name);
   const Progress::Exclusive exclusive(*progress_);
   check_usable(operation_name);
-  std::shared_ptr<HostOperation> operation = told_to(collective);
+  std::shared_ptr<HostOperation> operation = set_up(collective);
   enqueue(*operation);
   return {std::move(operation), *progress_};
 }
@@ -124,7 +121,7 @@ std::vector<Work> HostCommunicator::submit_group(std::span<const Collective> mem
   if (members.empty()) return {};
   check_usable("group");
   std::vector<std::shared_ptr<HostOperation>> operations;
-  for (const Collective& member : members) operations.push_back(told_to(member));
+  for (const Collective& member : members) operations.push_back(set_up(member));
   std::vector<Work> works;
   works.reserve(members.size());
   for (const auto& operation : operations) {
@@ -134,7 +131,7 @@ std::vector<Work> HostCommunicator::submit_group(std::span<const Collective> mem
   return works;
 }
 
-std::shared_ptr<HostOperation> HostCommunicator::told_to(const Collective& collective) {
+std::shared_ptr<HostOperation> HostCommunicator::set_up(const Collective& collective) {
   std::shared_ptr<HostOperation> operation = idle_operation(collective.kind);
   operation->describe(collective);
   prepare(*operation, collective);
@@ -256,9 +253,9 @@ void HostCommunicator::start_next() {
   const auto width = static_cast<std::size_t>(options_.operations_in_flight);
   while (begun_of_those_ < std::min(under_way_.size(), width)) {
     HostOperation& next = *under_way_[begun_of_those_++];
-    const HostOperation::Turn turn{next_position_, begun_++};
+    const HostOperation::Slot slot{next_position_, begun_++};
     if (++next_position_ == options_.operations_in_flight) next_position_ = 0;
-    on_behalf_of(next, [&] { next.begin(turn); });
+    on_behalf_of(next, [&] { next.begin(slot); });
     if (next.state() == Operation::State::done) retire();
   }
 }

@@ -110,11 +110,11 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   void ask(Clock::time_point since);
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
-  [[nodiscard]] std::shared_ptr<HostOperation> told_to(const Collective& collective);
+  [[nodiscard]] std::shared_ptr<HostOperation> set_up(const Collective& collective);
   void enqueue(HostOperation& operation);
   void note_call(HostOperation& operation);
   void publish_calls();
-  void wait_for_leavers();
+  void wait_until_all_leave();
   template <typename Action>
   void for_all_under_way(const Action& action) {
     for (HostOperation* const operation : messages_under_way_) action(*operation);
@@ -158,7 +158,7 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   std::uint64_t chain_ = 0;      // hash of the last call
   Clock::time_point last_poll_;
   Clock::time_point last_check_;
-  Clock::time_point last_look_at_peers_;
+  Clock::time_point last_peer_check_;
   WaitForGraph wait_for_graph_;
   std::exception_ptr poison_;
   std::atomic<bool> is_aborted_ = false;  // by the program, on any thread

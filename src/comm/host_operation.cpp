@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
@@ -15,23 +14,14 @@
 namespace lockstep {
 
 void HostOperation::describe(const Collective& collective) {
-  kind_ = collective.kind;
-  bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
-  label_ = collective.label;
+  name_after(collective);
   averaged_ = is_reduction(collective.kind) && collective.op == ReduceOp::average ? collective.out : Buffer();
 }
 
 void HostOperation::submit(Clock::time_point now, FlightRecorder* recorder) {
-  restart();
-  record_.reset();
-  if (recorder != nullptr) record_ = recorder->begin(kind_, label_, bytes_);
+  restart_at(now, recorder);
   begun_ = false;
   has_advanced_ = true;
-  submitted_ = now;
-}
-
-void HostOperation::record_end(FlightRecorder* recorder) {
-  if (recorder != nullptr && record_) recorder->end(*std::exchange(record_, std::nullopt));
 }
 
 /// Ends the operation. Dividing the result in place is safe, because no rank reads another rank's result after its own
@@ -43,28 +33,15 @@ void HostOperation::complete() {
 
 void HostOperation::poll() noexcept { owner_->poll(*this); }
 
-std::string HostOperation::description() const {
-  return std::string(name(kind_)) + (label_.empty() ? "" : " '" + label_ + "'") + " on rank " +
-         std::to_string(owner_->rank().value);
-}
-
-ErrorContext HostOperation::identity() const {
-  return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+void HostOperation::belong_to(HostCommunicator& owner) {
+  owner_ = &owner;
+  set_rank(owner.rank());
 }
 
 ErrorContext HostOperation::context() const {
   ErrorContext context = identity();
   if (begun_) add_pending(context);
   return context;
-}
-
-Span HostOperation::span(Clock::time_point now) const {
-  return {.track = "communication",
-          .name = label_.empty() ? name(kind_) : std::string_view(label_),
-          .begin = submitted_,
-          .end = now,
-          .bytes = bytes_,
-          .algorithm = algorithm()};
 }
 
 /// A prepared operation. It holds one operation object that is already set up, or a few, because a finished one may

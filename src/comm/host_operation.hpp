@@ -2,10 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,29 +10,26 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/comm/collective.hpp"
-#include "platform/node_memory/flight_recorder.hpp"
 
 namespace lockstep {
 
 class HostCommunicator;
 
 /// An operation that the host drives. Objects are reused, so that a training step allocates nothing.
-class HostOperation : public Operation {
+class HostOperation : public NamedOperation {
  public:
-  HostOperation() { label_.reserve(128); }
-
   /// Records what to do.
   void describe(const Collective& collective);
   /// Submits the described operation once more; nothing is sent before `begin`. @param now  time stamp for the observer
   /// @param recorder  null if operations are not recorded
   void submit(Clock::time_point now, FlightRecorder* recorder);
   /// The operation's slot among those in flight, the same on all ranks.
-  struct Turn {
+  struct Slot {
     int position = 0;          ///< less than `operations_in_flight`, and unique among the operations in flight
     std::uint64_t number = 0;  ///< running number of the operation
   };
   /// Posts the first sends and receives.
-  virtual void begin(const Turn& turn) = 0;
+  virtual void begin(const Slot& slot) = 0;
   /// Advances as far as possible without waiting. @return whether anything advanced. @throws Error{transport}
   virtual bool advance() = 0;
   /// Returns whether a ring of the node's bell announces everything that this operation waits for.
@@ -50,7 +43,6 @@ class HostOperation : public Operation {
     return ranks;
   }
 
-  [[nodiscard]] CollectiveKind kind() const { return kind_; }
   /// Returns the signature that ranks compare, chained to the operations before this one.
   [[nodiscard]] const CallSignature& signature() const { return signature_; }
   /// Returns its index among the operations of its communicator, from 0; messages have none.
@@ -62,15 +54,9 @@ class HostOperation : public Operation {
     number_ = number;
     return signature;
   }
-  /// Returns its kind, label and size, for error messages.
-  [[nodiscard]] ErrorContext identity() const;
   /// Returns the identity and, as far as they are known, the peer and step that it waits for.
   [[nodiscard]] ErrorContext context() const;
-  /// @param now  the time at which it ended
-  [[nodiscard]] Span span(Clock::time_point now) const;
   [[nodiscard]] bool begun() const { return begun_; }
-  /// Records its end, if its beginning was recorded.
-  void record_end(FlightRecorder* recorder);
   /// Sets whether its communicator still tracks it.
   void set_under_way(bool under_way) { under_way_ = under_way; }
   [[nodiscard]] bool is_under_way() const { return under_way_; }
@@ -87,16 +73,13 @@ class HostOperation : public Operation {
   [[nodiscard]] bool is_silent_since(Clock::time_point then) const { return !has_advanced_ && last_advance_ < then; }
   /// Returns whether it has not advanced since the last call of this function.
   [[nodiscard]] bool has_asked() { return std::exchange(has_asked_, true); }
-  /// Ends as failed; messages in flight stay in flight.
-  void abandon(std::exception_ptr error) { fail(std::move(error)); }
   /// Restarts the deadline.
   void mark_advance() { has_advanced_ = true; }
 
   bool order_after(Queue /*queue*/) override { return false; }
   void poll() noexcept override;
-  [[nodiscard]] std::string description() const override;
   /// Sets the communicator that polls it.
-  void belong_to(HostCommunicator& owner) { owner_ = &owner; }
+  void belong_to(HostCommunicator& owner);
 
  protected:
   /// Ends as done, after dividing sums into averages.
@@ -108,13 +91,8 @@ class HostOperation : public Operation {
 
  private:
   virtual void add_pending(ErrorContext& /*context*/) const {}
-  /// Returns the name of its algorithm, for the observer; the string lives as long as the program.
-  [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
 
   HostCommunicator* owner_ = nullptr;
-  CollectiveKind kind_ = CollectiveKind::barrier;
-  Bytes bytes_;
-  std::string label_;
   Buffer averaged_;  // buffer whose sums are divided at the end; empty unless the operator is average
   bool begun_ = false;
   bool under_way_ = false;
@@ -123,8 +101,6 @@ class HostOperation : public Operation {
   CallSignature call_;
   CallSignature signature_;
   std::uint64_t number_ = 0;
-  std::optional<std::uint64_t> record_;  // its number in the flight recorder
-  Clock::time_point submitted_;
   Clock::time_point last_advance_;
 };
 

@@ -206,10 +206,10 @@ void HostCommunicator::check_peers() {
 void HostCommunicator::check_deadline(Clock::time_point now) {
   const bool was_away = is_long(now - last_check_);
   last_check_ = now;
-  constexpr std::chrono::milliseconds between_looks{20};
-  const bool looks = now - last_look_at_peers_ > between_looks;
-  if (looks) {
-    last_look_at_peers_ = now;
+  constexpr std::chrono::milliseconds between_checks{20};
+  const bool is_due = now - last_peer_check_ > between_checks;
+  if (is_due) {
+    last_peer_check_ = now;
     try {
       check_peers();
     } catch (const Error&) {
@@ -227,7 +227,7 @@ void HostCommunicator::check_deadline(Clock::time_point now) {
     silence = std::max(silence, silent);
   });
   if (longest != nullptr) check_silence(*longest, silence, now);
-  if (looks) ask(now - between_looks);
+  if (is_due) ask(now - between_checks);
 }
 
 /// Throws if an operation has not advanced for the deadline. Shortly before the deadline it starts to look for the rank

@@ -3,14 +3,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/origin_process.hpp"
+#include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/queue.hpp"
+#include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/work.hpp"
+#include "platform/node_memory/flight_recorder.hpp"
 
 namespace lockstep {
 
@@ -73,6 +79,41 @@ class Operation {
   OriginProcess origin_;
   std::atomic<State> state_ = State::pending;  // one thread may poll it while another one ends it
   std::exception_ptr error_;
+};
+
+/// An operation that names its collective, in errors, for the observer and in the flight recorder.
+class NamedOperation : public Operation {
+ public:
+  NamedOperation() { label_.reserve(128); }
+
+  [[nodiscard]] CollectiveKind kind() const { return kind_; }
+  /// Returns its kind, label and size, for error messages.
+  [[nodiscard]] ErrorContext identity() const;
+  [[nodiscard]] std::string description() const override;
+  /// @param now  the time at which it ended
+  [[nodiscard]] Span span(Clock::time_point now) const;
+  /// Records its end, if its beginning was recorded.
+  void record_end(FlightRecorder* recorder);
+  /// Ends as failed; messages in flight stay in flight.
+  void abandon(std::exception_ptr error) { fail(std::move(error)); }
+
+ protected:
+  void name_after(const Collective& collective);
+  /// Becomes pending again. @param now  time stamp for the observer @param recorder  null if it is not recorded
+  void restart_at(Clock::time_point now, FlightRecorder* recorder);
+  void set_rank(Rank rank) { rank_ = rank; }
+  [[nodiscard]] const std::string& label() const { return label_; }
+
+ private:
+  /// Returns the name of its algorithm, for the observer; the string lives as long as the program.
+  [[nodiscard]] virtual std::string_view algorithm() const { return {}; }
+
+  Rank rank_;
+  CollectiveKind kind_ = CollectiveKind::barrier;
+  Bytes bytes_;
+  std::string label_;
+  std::optional<std::uint64_t> record_;  // its number in the flight recorder
+  Clock::time_point submitted_;
 };
 
 /// Returns the operation of a Work.

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
-#include <thread>
-#include <utility>
 
 #include "comm/operation.hpp"
 #include "comm/progress_thread.hpp"
@@ -22,7 +19,7 @@ constexpr std::array<std::string_view, 4> names = {"auto", "spin", "yield", "sle
 constexpr std::chrono::milliseconds sleep_for_one_source{20};
 constexpr std::chrono::milliseconds sleep_for_several{1};
 
-constexpr std::chrono::milliseconds between_looks{1};
+constexpr std::chrono::milliseconds between_ticks{1};
 
 }  // namespace
 
@@ -38,7 +35,7 @@ WaitPolicy make_wait_policy(std::string_view name, int spins_advised) {
 
 void Progress::defer(std::function<bool()> done) {
   const Exclusive exclusive(*this);
-  left_behind_.push_back(std::move(done));
+  deferred_.push_back(std::move(done));
 }
 
 void Progress::say(std::string_view text) const noexcept {
@@ -75,19 +72,19 @@ bool Progress::poll_sources() {
   for (ProgressSource* source : sources_) moved |= source->progress();
   // The clock is read after a round that moved nothing, when the time costs nothing, and at intervals if every round
   // moves something.
-  constexpr unsigned polls_between_looks = 256;
-  if (moved && ++polls_ % polls_between_looks != 0) return true;
+  constexpr unsigned polls_between_ticks = 256;
+  if (moved && ++polls_ % polls_between_ticks != 0) return true;
   return on_tick() || moved;
 }
 
 bool Progress::on_tick() {
   const Clock::time_point time = now();
-  if (time - last_look_ < between_looks) return false;
-  last_look_ = time;
+  if (time - last_tick_ < between_ticks) return false;
+  last_tick_ = time;
   if (recorder_ != nullptr) recorder_->note_poll();
   bool moved = false;
   for (ProgressSource* source : sources_) moved |= source->on_tick(time);
-  std::erase_if(left_behind_, [](const auto& done) { return done(); });
+  std::erase_if(deferred_, [](const auto& done) { return done(); });
   return moved;
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "comm/back_end.hpp"
 #include "comm/operation.hpp"

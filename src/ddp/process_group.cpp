@@ -2,12 +2,7 @@
 #include "lockstep/ddp/process_group.hpp"
 
 #include <exception>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "backends/make_communicator.hpp"
 #include "backends/method.hpp"
@@ -18,7 +13,6 @@
 #include "comm/progress_thread.hpp"
 #include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/open_groups.hpp"
 

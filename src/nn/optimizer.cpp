@@ -27,7 +27,7 @@ void check(const OptimizerOptions& options) {
           "Nesterov's method needs one above 0");
   if (options.nesterov && options.rule != ops::UpdateRule::sgd) {
     throw Error(ErrorCode::invalid_argument,
-                "Nesterov's method belongs to SGD, not to " + std::string(name(options.rule)) + ": leave it out");
+                "Nesterov momentum is for SGD, not for " + std::string(name(options.rule)) + ": leave it out");
   }
 }
 

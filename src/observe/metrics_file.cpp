@@ -2,12 +2,11 @@
 #include "observe/metrics_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
+#include "base/wrapped.hpp"
 #include "lockstep/observe/events.hpp"
 #include "observe/output_file.hpp"
 
@@ -57,9 +56,7 @@ bool MetricValue::is_better_than(const std::optional<double>& other) const {
 
 std::string MetricValue::text() const {
   if (!value) return "-";
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), is_fraction ? "%.2f %%" : "%.4f", is_fraction ? 100 * *value : *value);
-  return text.data();
+  return format_text(is_fraction ? "%.2f %%" : "%.4f", is_fraction ? 100 * *value : *value);
 }
 
 std::optional<double> value_of(std::span<const MetricValue> metrics, std::string_view name) {

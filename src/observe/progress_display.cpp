@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <span>
 #include <string>
 
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 
 namespace lockstep::observe {
 
@@ -18,15 +18,6 @@ constexpr double terminal_step_seconds = 0.1;
 constexpr double terminal_tick_seconds = 1;
 constexpr double rate_window_seconds = 2;
 
-template <class... Values>
-std::string format(const char* pattern, Values... values) {
-  const int length = std::snprintf(nullptr, 0, pattern, values...);
-  std::string text(static_cast<std::size_t>(length) + 1, '\0');
-  std::snprintf(text.data(), text.size(), pattern, values...);
-  text.pop_back();
-  return text;
-}
-
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
@@ -35,8 +26,8 @@ double seconds_between(Clock::time_point begin, Clock::time_point end) {
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   const auto total = std::llround(seconds);
-  if (total >= 3600) return format("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
-  return format("%lld:%02lld", total / 60, total % 60);
+  if (total >= 3600) return format_text("%lld:%02lld:%02lld", total / 3600, total / 60 % 60, total % 60);
+  return format_text("%lld:%02lld", total / 60, total % 60);
 }
 
 std::int64_t epochs_of(const RunLength& run) { return (run.steps + run.steps_per_epoch - 1) / run.steps_per_epoch; }
@@ -66,14 +57,14 @@ std::int64_t evaluations_left(const RunLength& run, std::int64_t epoch) {
 
 /// Returns "rank 1 on host2: data 151.0 ms a step, usually 0.1 ms".
 std::string text_of(const SlowRank& slow) {
-  return format("rank %d on %s: %s %.1f ms a step, usually %.1f ms", slow.rank, slow.host.c_str(), slow.cause.c_str(),
-                1000 * slow.seconds, 1000 * slow.usual_seconds);
+  return format_text("rank %d on %s: %s %.1f ms a step, usually %.1f ms", slow.rank, slow.host.c_str(),
+                     slow.cause.c_str(), 1000 * slow.seconds, 1000 * slow.usual_seconds);
 }
 
 /// Returns "1 on host2: data +150.9 ms".
 std::string cell_of(const SlowRank& slow) {
-  return format("%d on %s: %s %+.1f ms", slow.rank, slow.host.c_str(), slow.cause.c_str(),
-                1000 * (slow.seconds - slow.usual_seconds));
+  return format_text("%d on %s: %s %+.1f ms", slow.rank, slow.host.c_str(), slow.cause.c_str(),
+                     1000 * (slow.seconds - slow.usual_seconds));
 }
 
 /// Returns lines about the ranks from the first one on that are stragglers.
@@ -126,18 +117,19 @@ void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
   const bool due = first_ || is_due(now, terminal_step_seconds);
   first_ = false;
   const std::string place =
-      place_text(event.epoch) + format("  step %lld/%lld  loss %.4f", static_cast<long long>(event.step),
-                                       static_cast<long long>(steps), event.loss);
+      place_text(event.epoch) + format_text("  step %lld/%lld  loss %.4f", static_cast<long long>(event.step),
+                                            static_cast<long long>(steps), event.loss);
   phase(event.step < steps ? place + "  step " + std::to_string(event.step + 1) : place, now);
   if (!due) return;
-  show(place + format("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str()),
-       now);
+  show(
+      place + format_text("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str()),
+      now);
 }
 
 void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point now) {
   const std::string line =
-      place_text(event.epoch) + format("  evaluation, batch %lld/%lld", static_cast<long long>(event.batch),
-                                       static_cast<long long>(event.batches));
+      place_text(event.epoch) + format_text("  evaluation, batch %lld/%lld", static_cast<long long>(event.batch),
+                                            static_cast<long long>(event.batches));
   phase(line, now);
   if (is_due(now, terminal_step_seconds)) show(line, now);
 }
@@ -145,15 +137,15 @@ void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point
 void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
   if (event.evaluation_seconds > 0) evaluation_seconds_ = event.evaluation_seconds;
   std::string heading = "epoch  train loss";
-  std::string row = format("%5lld  %10.4f", static_cast<long long>(event.epoch), event.train_loss);
+  std::string row = format_text("%5lld  %10.4f", static_cast<long long>(event.epoch), event.train_loss);
   for (const MetricValue& metric : event.metrics) {
     const std::string column = column_of(metric);
     const int width = static_cast<int>(std::max<std::size_t>(8, column.size()));
-    heading += format("  %*s", width, column.c_str());
-    row += format("  %*s", width, metric.text().c_str());
+    heading += format_text("  %*s", width, column.c_str());
+    row += format_text("  %*s", width, metric.text().c_str());
   }
   heading += "  images/s  seconds";
-  row += format("  %8.0f  %7.1f", event.images_per_second, event.seconds);
+  row += format_text("  %8.0f  %7.1f", event.images_per_second, event.seconds);
   std::span<const SlowRank> below = event.slow_ranks;
   if (!below.empty()) {
     const std::string column = "  slowest rank, of a step";
@@ -175,9 +167,9 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
 void ProgressDisplay::stragglers(const StragglerEvent& event) {
   if (event.ranks.empty()) return;
   const std::string when =
-      place_text(event.epoch) +
-      format("  step %lld, over %lld steps: ", static_cast<long long>(step_of_epoch(run_, event.epoch, event.step)),
-             static_cast<long long>(event.steps));
+      place_text(event.epoch) + format_text("  step %lld, over %lld steps: ",
+                                            static_cast<long long>(step_of_epoch(run_, event.epoch, event.step)),
+                                            static_cast<long long>(event.steps));
   print(event.ranks.front().is_straggler
             ? when + "slow ranks\n" + lines_of(event.ranks)
             : when + "no rank is slow; the slowest is " + text_of(event.ranks.front()) + '\n');
@@ -185,7 +177,7 @@ void ProgressDisplay::stragglers(const StragglerEvent& event) {
 
 void ProgressDisplay::balance(const BalanceEvent& event) {
   const std::int64_t step = step_of_epoch(run_, event.epoch, event.step);
-  print(place_text(event.epoch) + format("  after step %lld: ", static_cast<long long>(step)) +
+  print(place_text(event.epoch) + format_text("  after step %lld: ", static_cast<long long>(step)) +
         text_of_shards(event.shards) + '\n');
 }
 
@@ -193,7 +185,7 @@ void ProgressDisplay::tick(Clock::time_point now) {
   if (!is_due(now, terminal_tick_seconds)) return;
   const double seconds = seconds_between(since_, now);
   if (seconds < terminal_tick_seconds) return;  // the activity has just begun, or its next line comes soon
-  show(under_way_ + format(": %.0f s so far", seconds), now);
+  show(under_way_ + format_text(": %.0f s so far", seconds), now);
 }
 
 void ProgressDisplay::print(const std::string& text) {
@@ -217,7 +209,7 @@ double ProgressDisplay::seconds_left(const ProgressEvent& event) const {
 }
 
 std::string ProgressDisplay::place_text(std::int64_t epoch) const {
-  return format("epoch %lld/%lld", static_cast<long long>(epoch), static_cast<long long>(epochs_of(run_)));
+  return format_text("epoch %lld/%lld", static_cast<long long>(epoch), static_cast<long long>(epochs_of(run_)));
 }
 
 /// Shows a line. On a terminal it leaves the cursor at the beginning of the line, so that other output, by any rank or

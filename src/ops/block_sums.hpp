@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "lockstep/base/types.hpp"
-#include "ops/limits.hpp"
 
 namespace lockstep::ops {
+
+/// Calls its argument, with member and members, on each thread of a team.
+using OnTeam = std::function<void(const std::function<void(int member, int members)>&)>;
 
 /// Sums over blocks of fixed length, whose sums are added pairwise. The bits are the same on any number of threads.
 class BlockSums {

@@ -38,7 +38,9 @@ struct Areas {
   // A NaN in the first operand stays, so that a diverged loss is visible.
   LOCKSTEP_HOST_DEVICE static double smaller(double a, double b) { return b < a ? b : a; }
   LOCKSTEP_HOST_DEVICE static double larger(double a, double b) { return a < b ? b : a; }
-  [[nodiscard]] LOCKSTEP_HOST_DEVICE double loss() const { return 1 - common / united_divisor + (hull - united) / hull_divisor; }
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE double loss() const {
+    return 1 - common / united_divisor + (hull - united) / hull_divisor;
+  }
 };
 
 /// Returns the derivative of max(a, b) by a; it is 0.5 for equal values.

@@ -156,7 +156,7 @@ void KernelChoices::require(std::string_view library, std::span<const std::strin
   }
 }
 
-std::string key_of(const Operator& op, std::span<const Format> inputs) {
+std::string key_of(const Operator& op, Formats inputs) {
   const auto* convolution = std::get_if<Convolution>(&op);
   if (convolution == nullptr) return {};
   const Convolution& c = *convolution;
@@ -191,7 +191,7 @@ KernelChoicesByConditions parse_choices_file(const std::string& text, const std:
       add_line(*section, line);
     }
   });
-  if (!has_begun) throw Error(ErrorCode::corrupt, file + " is empty: delete it, and it is made anew");
+  if (!has_begun) throw Error(ErrorCode::corrupt, file + " is empty: delete it, and it will be written again");
   return all;
 }
 

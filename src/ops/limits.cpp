@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/limits.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -9,6 +7,7 @@
 
 #include "kernels/peak.hpp"
 #include "lockstep/base/error.hpp"
+#include "ops/host_ops.hpp"
 
 namespace lockstep::ops {
 namespace {

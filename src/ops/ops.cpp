@@ -6,6 +6,7 @@
 #include "kernels/finite.hpp"
 #include "lockstep/base/error.hpp"
 #include "ops/shapes.hpp"
+#include "ops/step_stages.hpp"
 
 namespace lockstep::ops {
 namespace {
@@ -21,14 +22,14 @@ bool is_integer(const Signature& signature, std::size_t input) {
 }
 
 /// Returns the dtype of the first real input, before rounding.
-DType reals_of(std::span<const Format> inputs, const Signature& signature, DType without_any, DType rounded) {
+DType reals_of(Formats inputs, const Signature& signature, DType without_any, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!is_integer(signature, i)) return inputs[i].dtype == rounded ? DType::float32 : inputs[i].dtype;
   return without_any;
 }
 
 /// Checks that all reals have one dtype, or are rounded, and that integers are int32.
-void check_dtypes(std::span<const Format> inputs, const Signature& signature, DType reals, DType rounded) {
+void check_dtypes(Formats inputs, const Signature& signature, DType reals, DType rounded) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const DType wanted = is_integer(signature, i) ? DType::int32 : reals;
     const bool is_rounded = wanted == DType::float32 && inputs[i].dtype == rounded;
@@ -38,8 +39,8 @@ void check_dtypes(std::span<const Format> inputs, const Signature& signature, DT
   }
 }
 
-Signature signature_for(const Operator& op, std::span<const Format> inputs) {
-  require(!inputs.empty(), "an operator has to have an input");
+Signature signature_for(const Operator& op, Formats inputs) {
+  require(!inputs.empty(), "an operator needs an input");
   std::vector<Shape> shapes;
   for (const Format& format : inputs) shapes.push_back(format.shape);
   return signature_of(op, shapes);
@@ -92,15 +93,15 @@ std::string text_of(const Fault& fault, const std::string& sample) {
 }
 
 void Kernel::normalizer(const Arguments& /*call*/) {
-  throw Error(ErrorCode::invalid_argument, "only a loss can be asked what it weighs");
+  throw Error(ErrorCode::invalid_argument, "only losses have the pass normalizer");
 }
 
 void Kernel::measure(const Arguments& /*call*/) {
-  throw Error(ErrorCode::invalid_argument, "the operator does not depend on other ranks' parts of a batch");
+  throw Error(ErrorCode::invalid_argument, "the operator exchanges no statistics with other ranks");
 }
 
 void Kernel::recompute(const Arguments& /*call*/) {
-  throw Error(ErrorCode::invalid_argument, "the operator's result cannot be computed again");
+  throw Error(ErrorCode::invalid_argument, "the operator cannot recompute its result");
 }
 
 void Kernel::measure_backward(const Arguments& call) { measure(call); }
@@ -121,7 +122,7 @@ void Kernel::run(Pass pass, const Arguments& call) {
   pass == Pass::infer ? infer(call) : forward(call);
 }
 
-std::unique_ptr<Kernel> Ops::convert_bytes(const Normalization& /*numbers*/, const Format& /*to*/) {
+KernelPtr Ops::convert_bytes(const Normalization& /*numbers*/, const Format& /*to*/) {
   throw Error(ErrorCode::unsupported,
               "the " + std::string(name()) + " operators do not convert bytes; read real numbers");
 }
@@ -137,7 +138,7 @@ void Ops::count_not_finite(const ConstBuffer& values, std::span<const std::int64
 
 void Ops::compute_scalars(StepStage stage, const StepBlock& block, Queue /*queue*/) { compute(stage, block); }
 
-std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> inputs, DType reals) {
+KernelPtr Ops::make(const Operator& op, Formats inputs, DType reals) {
   const Signature signature = signature_for(op, inputs);
   const DType rounded = values(DType::float32);
   reals = reals_of(inputs, signature, reals, rounded);
@@ -151,18 +152,18 @@ std::unique_ptr<Kernel> Ops::make(const Operator& op, std::span<const Format> in
       throw Error(ErrorCode::unsupported,
                   std::string(name()) + " operators have no convolution with statistics; leave the pass 'fuse' out");
   }
-  std::unique_ptr<Kernel> kernel = make_kernel(op, inputs, signature, reals);
+  KernelPtr kernel = make_kernel(op, inputs, signature, reals);
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();
   return kernel;
 }
 
-std::unique_ptr<Kernel> Ops::make_half(const Operator& op, std::span<const Format> inputs, DType half) {
+KernelPtr Ops::make_half(const Operator& op, Formats inputs, DType half) {
   const Signature signature = signature_for(op, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (is_integer(signature, i)) return nullptr;
   check_dtypes(inputs, signature, DType::float32, half);
-  std::unique_ptr<Kernel> kernel = make_half_kernel(op, inputs, signature, half);
+  KernelPtr kernel = make_half_kernel(op, inputs, signature, half);
   if (kernel == nullptr) return nullptr;
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();

@@ -65,14 +65,14 @@ class RoundedOps final : public Ops {
     return inner_->arithmetic() + native + " rounded to " + std::string(lockstep::name(half_));
   }
 
-  std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
+  KernelPtr reorder(const Format& from, const Format& to) override {
     const Format& lies = inner_of(from);
     const Format& shall_lie = inner_of(to);
     auto inner = lies_alike(lies, shall_lie) ? nullptr : inner_->reorder(lies, shall_lie);
     return std::make_unique<RoundedReorder>(std::move(inner), from, to, half_);
   }
 
-  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) override {
     if (by_ == HalfPrecision::native) return {};
     return inner_->candidates(op, in_float32(inputs));
   }
@@ -96,12 +96,11 @@ class RoundedOps final : public Ops {
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }
 
  private:
-  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
-                                      DType reals) override {
+  KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& signature, DType reals) override {
     const bool product = is_product(op);
     if (by_ == HalfPrecision::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
       if (auto kernel = make_native(op, inputs, signature)) return kernel;
-    std::unique_ptr<Kernel> inner = inner_->make(op, in_float32(inputs), reals);
+    KernelPtr inner = inner_->make(op, in_float32(inputs), reals);
     // Gradients of parameters are added in float32, without rounding.
     if (std::holds_alternative<Add>(op) && std::none_of(inputs.begin(), inputs.end(), is_rounded)) return inner;
     Traits traits = inner->traits();
@@ -116,10 +115,10 @@ class RoundedOps final : public Ops {
   }
 
   /// Returns null if the inner operators have no such kernel.
-  std::unique_ptr<Kernel> make_native(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
+  KernelPtr make_native(const Operator& op, Formats inputs, const Signature& signature) {
     std::vector<Format> lie;
     for (const Format& input : inputs) lie.push_back(inner_of(input));
-    std::unique_ptr<Kernel> inner = inner_->make_half(op, lie, half_);
+    KernelPtr inner = inner_->make_half(op, lie, half_);
     if (inner == nullptr) return nullptr;
     Traits traits = inner->traits();
     for (std::size_t i = 0; i < inputs.size(); ++i) traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i]);
@@ -129,7 +128,7 @@ class RoundedOps final : public Ops {
   }
 
   /// Returns the formats of the values for float32 kernels.
-  std::vector<Format> in_float32(std::span<const Format> formats) const {
+  std::vector<Format> in_float32(Formats formats) const {
     std::vector<Format> lie;
     for (const Format& format : formats) {
       const Format& inner = inner_of(format);
@@ -154,11 +153,11 @@ std::unique_ptr<Ops> make_rounded_ops(std::unique_ptr<Ops> inner, DType half, Ha
   }
   if (!inner->supports(DType::float32)) {
     throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) +
-                                            " operators do not compute in float32, so there is nothing to be rounded");
+                                            " operators do not support float32, which half precision is emulated with");
   }
   if (by == HalfPrecision::native && !inner->half_kernels(half).exist) {
     throw Error(ErrorCode::unsupported, "the " + std::string(inner->name()) + " operators have no kernels of " +
-                                            std::string(name(half)) + " on this processor; have it emulated");
+                                            std::string(name(half)) + " on this processor; use emulation");
   }
   return std::make_unique<RoundedOps>(std::move(inner), half, by);
 }

@@ -40,12 +40,8 @@ const Format& inner_of(const Format& format) {
 
 bool is_emulated(const Format& format) { return is_rounded(format) && inner_of(format).dtype == DType::float32; }
 
-void Scratch::reserve(Bytes bytes) {
-  if (bytes.value > memory_.bytes().value) memory_ = allocate_host(bytes);
-}
-
-RoundedKernel::RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half,
-                             std::vector<std::int64_t> parameters, std::shared_ptr<Scratch> scratch)
+RoundedKernel::RoundedKernel(KernelPtr inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
+                             std::shared_ptr<Scratch> scratch)
     : Kernel(std::move(traits)),
       inner_(std::move(inner)),
       half_(half),
@@ -96,7 +92,7 @@ void RoundedKernel::backward(const Arguments& call) {
   }
 }
 
-RoundedReorder::RoundedReorder(std::unique_ptr<Kernel> inner, const Format& from, const Format& to, DType half)
+RoundedReorder::RoundedReorder(KernelPtr inner, const Format& from, const Format& to, DType half)
     : Kernel({.inputs = {from}, .output = to, .backward_reads_inputs = false, .backward_reads_output = false}),
       inner_(std::move(inner)),
       half_(half),

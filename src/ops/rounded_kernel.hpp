@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lockstep/ops/ops.hpp"
+#include "ops/scratch.hpp"
 
 namespace lockstep::ops {
 
@@ -17,17 +18,6 @@ const Format& inner_of(const Format& format);
 /// Returns whether values are rounded after the kernel, which stores float32.
 bool is_emulated(const Format& format);
 
-/// Scratch memory that the kernels of one `Ops` share, because they run one at a time.
-class Scratch {
- public:
-  /// Grows it to at least this size. Its contents are lost.
-  void reserve(Bytes bytes);
-  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_.data()); }
-
- private:
-  Allocation memory_;
-};
-
 /// A kernel that rounds results and gradients of inputs if their formats are rounded and the inner kernel does not
 /// round.
 class RoundedKernel final : public Kernel {
@@ -36,7 +26,7 @@ class RoundedKernel final : public Kernel {
   /// @param traits      the traits of `inner`, except for formats
   /// @param parameters  for each parameter, the number of elements of which `inner` gets a rounded copy; 0: it reads
   ///        the parameter itself; empty: it reads all parameters themselves
-  RoundedKernel(std::unique_ptr<Kernel> inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
+  RoundedKernel(KernelPtr inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
                 std::shared_ptr<Scratch> scratch);
 
   [[nodiscard]] std::string algorithm(Pass pass) const override;
@@ -54,7 +44,7 @@ class RoundedKernel final : public Kernel {
   Arguments with_rounded_parameters(Arguments call);
   void round_in_place(const Format& format, void* values) const;
 
-  std::unique_ptr<Kernel> inner_;
+  KernelPtr inner_;
   DType half_;
   std::vector<std::int64_t> counts_;     // for each parameter; 0: read without a copy
   std::vector<const void*> parameters_;  // for the current call: the copies of the parameters
@@ -65,7 +55,7 @@ class RoundedKernel final : public Kernel {
 class RoundedReorder final : public Kernel {
  public:
   /// @param inner  null: both have the same layout
-  RoundedReorder(std::unique_ptr<Kernel> inner, const Format& from, const Format& to, DType half);
+  RoundedReorder(KernelPtr inner, const Format& from, const Format& to, DType half);
 
   [[nodiscard]] std::string algorithm(Pass pass) const override;
 
@@ -73,7 +63,7 @@ class RoundedReorder final : public Kernel {
   void forward(const Arguments& call) override;
   void backward(const Arguments& call) override;
 
-  std::unique_ptr<Kernel> inner_;
+  KernelPtr inner_;
   DType half_;
   bool rounds_;
 };

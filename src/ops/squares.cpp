@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/squares.hpp"
-
 #include <string>
 
 #include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
+#include "ops/host_ops.hpp"
 
 namespace lockstep::ops {
-
 namespace {
 
 void require_real(DType dtype, const char* what) {

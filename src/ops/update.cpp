@@ -1,45 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/update.hpp"
-
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <type_traits>
 
-#include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/squares.hpp"
+#include "ops/host_ops.hpp"
+#include "ops/update_rules.hpp"
 
 namespace lockstep::ops {
-
 namespace {
-
-/// Returns the factor by which LARS and LAMB multiply the learning rate of a tensor.
-double trust_ratio(const UpdateStep& step) {
-  if (step.squares == nullptr) return 1;
-  const double weights = std::sqrt(step.squares[0]);
-  const double other = std::sqrt(step.squares[1]);
-  if (weights == 0 || other == 0) return 1;
-  if (step.rule == UpdateRule::lamb) return weights / other;
-  return step.trust_coefficient * weights / (other * step.scalars->gradient_scale + step.weight_decay * weights);
-}
-
-/// The numbers of an update in the elements' type.
-template <typename T>
-struct Factors {
-  explicit Factors(const UpdateStep& step)
-      : rate(static_cast<T>(step.scalars->learning_rate)),
-        scale(static_cast<T>(step.scalars->gradient_scale)),
-        momentum(static_cast<T>(step.momentum)),
-        beta2(static_cast<T>(step.beta2)),
-        decay(static_cast<T>(step.weight_decay)),
-        epsilon(static_cast<T>(step.epsilon)),
-        first(static_cast<T>(1 / step.scalars->first_correction)),
-        second(static_cast<T>(1 / std::sqrt(step.scalars->second_correction))) {}
-  T rate, scale, momentum, beta2, decay, epsilon;
-  T first, second;  // what the first moment, and the root of the second, are multiplied by
-};
 
 // The arrays of a slice are distinct; __restrict lets the compiler vectorize without run-time checks.
 
@@ -48,7 +18,7 @@ LOCKSTEP_INLINE void sgd(const UpdateStep& step) {
   T* __restrict weights = static_cast<T*>(step.parameters);
   T* __restrict velocity = static_cast<T*>(step.first);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const Factors<T> f(step);
+  const UpdateFactors<T> f(step);
   // An update subtracts rate·(g + momentum·v) or rate·v. Both are rate·(from_gradient·g + from_velocity·v).
   const T from_gradient = step.nesterov ? T{1} : T{0};
   const T from_velocity = step.nesterov ? f.momentum : T{1};
@@ -65,7 +35,7 @@ LOCKSTEP_INLINE void lars(const UpdateStep& step) {
   T* __restrict weights = static_cast<T*>(step.parameters);
   T* __restrict velocity = static_cast<T*>(step.first);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const Factors<T> f(step);
+  const UpdateFactors<T> f(step);
   const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
   for (std::int64_t i = 0; i < step.count.value; ++i) {
     const T v = f.momentum * velocity[i] + local_rate * (gradients[i] * f.scale + f.decay * weights[i]);
@@ -75,23 +45,15 @@ LOCKSTEP_INLINE void lars(const UpdateStep& step) {
 }
 
 template <typename T>
-LOCKSTEP_INLINE T moments(const Factors<T>& f, T gradient, T& first, T& second) {
-  const T g = gradient * f.scale;
-  first = f.momentum * first + (T{1} - f.momentum) * g;
-  second = f.beta2 * second + (T{1} - f.beta2) * g * g;
-  return first * f.first / (std::sqrt(second) * f.second + f.epsilon);
-}
-
-template <typename T>
 LOCKSTEP_INLINE void adamw(const UpdateStep& step) {
   T* __restrict weights = static_cast<T*>(step.parameters);
   T* __restrict first = static_cast<T*>(step.first);
   T* __restrict second = static_cast<T*>(step.second);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const Factors<T> f(step);
+  const UpdateFactors<T> f(step);
   const T kept = T{1} - f.rate * f.decay;
   for (std::int64_t i = 0; i < step.count.value; ++i)
-    weights[i] = kept * weights[i] - f.rate * moments(f, gradients[i], first[i], second[i]);
+    weights[i] = kept * weights[i] - f.rate * f.moments(gradients[i], first[i], second[i]);
 }
 
 /// The second half of LAMB's update, after measure_update().
@@ -100,11 +62,10 @@ LOCKSTEP_INLINE void lamb(const UpdateStep& step) {
   T* __restrict weights = static_cast<T*>(step.parameters);
   const T* __restrict first = static_cast<const T*>(step.first);
   const T* __restrict second = static_cast<const T*>(step.second);
-  const Factors<T> f(step);
+  const UpdateFactors<T> f(step);
   const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
   for (std::int64_t i = 0; i < step.count.value; ++i)
-    weights[i] -=
-        local_rate * (first[i] * f.first / (std::sqrt(second[i]) * f.second + f.epsilon) + f.decay * weights[i]);
+    weights[i] -= local_rate * (f.direction(first[i], second[i]) + f.decay * weights[i]);
 }
 
 /// The first half of LAMB's update. @return the sum of the squares of the update before it is scaled
@@ -115,10 +76,10 @@ LOCKSTEP_INLINE double lamb_moments(const UpdateStep& step) {
   T* __restrict first = static_cast<T*>(step.first);
   T* __restrict second = static_cast<T*>(step.second);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
-  const Factors<T> f(step);
+  const UpdateFactors<T> f(step);
   double sums[lanes] = {};
   const auto add = [&](std::int64_t i, std::int64_t lane) {
-    const auto u = static_cast<double>(moments(f, gradients[i], first[i], second[i]) + f.decay * weights[i]);
+    const auto u = static_cast<double>(f.moments(gradients[i], first[i], second[i]) + f.decay * weights[i]);
     sums[lane] += u * u;
   };
   std::int64_t i = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "apps/common/facts.hpp"
+#include "apps/cli/facts.hpp"
 
 #include <gtest/gtest.h>
 #if defined(__SSE__)
@@ -11,11 +11,11 @@
 #include <span>
 #include <string>
 
-#include "apps/common/build_id.hpp"
-#include "apps/common/version.hpp"
+#include "apps/cli/build_id.hpp"
+#include "apps/cli/version.hpp"
 #include "support/verdict.hpp"
 
-namespace lockstep {
+namespace lockstep::cli {
 namespace {
 
 std::string id_of(const std::string& notes) { return build_id_of_notes(std::as_bytes(std::span(notes))); }
@@ -94,4 +94,4 @@ TEST(Facts, SayWhetherSubnormalNumbersAreFlushed) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::cli

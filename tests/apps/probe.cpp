@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/common/run_app.hpp"
-#include "apps/common/terminal.hpp"
+#include "apps/cli/run_app.hpp"
+#include "apps/cli/terminal.hpp"
 #include "lockstep/lockstep.hpp"
 #include "platform/mpi/bootstrap.hpp"
 
@@ -161,7 +161,7 @@ void behave(World& world, const std::string& manner) {
     std::this_thread::sleep_for(manner == "late" ? std::chrono::milliseconds(500) : std::chrono::minutes(1));
     throw Error(ErrorCode::io, "disk full");
   }
-  if (manner == "terminal" && !second) std::puts(lockstep::shows_on_terminal() ? "terminal" : "no terminal");
+  if (manner == "terminal" && !second) std::puts(lockstep::cli::shows_on_terminal() ? "terminal" : "no terminal");
   if (manner == "print") std::puts("printed");
   if (manner == "streams") {
     struct stat null {};
@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   if (manner == "plain") return plain_main();
   if (manner == "mpi") return mpi_main(&argc, &argv);
   if (manner == "pending_plain") return pending_main();
-  if (manner == "seven") return lockstep::run_app("seven", {}, [](World&) { return 7; });
+  if (manner == "seven") return lockstep::cli::run_app("seven", {}, [](World&) { return 7; });
   const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 2 : 60)};
   return lockstep::run(options, [&](World& world) { behave(world, manner); });
 }

@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/facts.hpp"
-#include "apps/common/same_options.hpp"
+#include "apps/cli/facts.hpp"
+#include "apps/cli/same_options.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 
-namespace lockstep {
+namespace lockstep::cli {
 namespace {
 
 /// Each fact in turn has another value on the last rank. Harmful differences are errors on every rank, which name that
@@ -59,4 +59,4 @@ TEST(Start, AMistakeComesBeforeDifferences) {
 }
 
 }  // namespace
-}  // namespace lockstep
+}  // namespace lockstep::cli

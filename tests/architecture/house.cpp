@@ -135,14 +135,13 @@ House House::parse(std::string_view markdown) {
   static constexpr std::string_view up_to = "floors 0–";
   for (const auto& [name, cell] : allowed) {
     std::set<std::string>& may_include = house.rooms_[name].may_include;
-    if (starts_with(cell, up_to)) {
-      const int highest = std::stoi(cell.substr(up_to.size()));
-      for (const auto& [other, room] : house.rooms_) {
-        if (room.floor <= highest) may_include.insert(other);
-      }
-      continue;
-    }
     for (const std::string& other : named(cell)) {
+      if (starts_with(other, up_to)) {
+        const int highest = std::stoi(other.substr(up_to.size()));
+        for (const auto& [lower, room] : house.rooms_)
+          if (room.floor <= highest) may_include.insert(lower);
+        continue;
+      }
       if (!house.rooms_.contains(other))
         throw std::runtime_error(name + " may include " + other + ", which is no room");
       may_include.insert(other);

@@ -17,7 +17,7 @@ namespace lockstep::architecture {
 namespace {
 
 /// Folders whose namespaces are still to be changed, and names that still have two meanings.
-const std::vector<std::string> to_be_changed = {"src/comm/", "apps/common/", "apps/topo/", "apps/train/"};
+const std::vector<std::string> to_be_changed = {"src/comm/"};
 const std::set<std::string> ambiguous = {"Replica"};
 
 /// Nested types that are always written behind their owner's name, and mean the same in each.

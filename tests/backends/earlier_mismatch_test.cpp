@@ -28,7 +28,7 @@ class TwoRoots : public testing::TestWithParam<Library> {
  protected:
   TwoRoots() {
     if (GetParam() == Library::mpi_plan) {
-      c_ = make_plan(
+      c_ = mpi_plan_on(
           world_.group(), *progress_,
           {.selection = collectives::forced({.algorithm = collectives::Algorithm::ring}), .deadline = beyond_the_test});
     } else {

@@ -30,7 +30,7 @@ class Large : public testing::Test {
   static void check(Algorithm algorithm, bool own_memory) {
     World world;
     Progress progress({.spins_before_yield = 0});
-    const auto c = make_plan(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
+    const auto c = mpi_plan_on(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
     {
       const Allocation memory = own_memory ? c->allocate({large_elements}) : allocate_host({large_elements});
       auto* values = static_cast<std::uint8_t*>(memory.data());

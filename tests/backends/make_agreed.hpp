@@ -9,10 +9,19 @@
 namespace lockstep::backends {
 
 /// Makes a communicator of plans with options that are the same on all ranks, so that there is nothing to compare.
-inline std::unique_ptr<Communicator> make_plan(const MpiGroup& group, Progress& progress, PlanOptions options = {}) {
+inline std::unique_ptr<Communicator> mpi_plan_on(const MpiGroup& group, Progress& progress, PlanOptions options = {}) {
   options.selection = selection_on(group.shape(), options.selection);
   options.sockets = sockets_on(group.shape(), options.sockets, has_rdma());
   return make_mpi_plan(group, progress, options);
+}
+
+/// Lets the ranks agree on the options of a group, as a ProcessGroup does.
+inline void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
+  Agreement agreement;
+  add_terms(agreement, group, options);
+  agreement.exchange(group);
+  (void)agreement.require_equal_terms();
+  settle(group, agreement, options);
 }
 
 /// Lets the ranks agree on the options, and makes a communicator.

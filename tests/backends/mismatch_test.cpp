@@ -129,10 +129,10 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   const auto& [difference, algorithm, count, sockets] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = make_plan(world.group(), *progress,
-                     {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
-                      .sockets = sockets,
-                      .deadline = mismatch_deadline});
+  auto c = mpi_plan_on(world.group(), *progress,
+                       {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
+                        .sockets = sockets,
+                        .deadline = mismatch_deadline});
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
@@ -179,7 +179,7 @@ std::unique_ptr<Communicator> make(const World& world, Progress& progress, Trans
   if (transport == Transport::mpi_native)
     return make_mpi_native(world.group(), progress, {.check = check, .deadline = mismatch_deadline});
   const Sockets sockets = transport == Transport::sockets ? Sockets::everywhere : Sockets::automatic;
-  return make_plan(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
+  return mpi_plan_on(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
 }
 
 class MismatchedMessage : public testing::TestWithParam<std::tuple<MessageDifference, Transport, std::int64_t>> {};

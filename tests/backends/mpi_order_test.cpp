@@ -18,9 +18,9 @@ TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   for (const Algorithm algorithm : testing_support::algorithms_of_one_node())
     for (const std::int64_t segment : stated_order::segments) {
       const auto c =
-          make_plan(world.group(), progress,
-                    {.selection = collectives::forced(
-                         {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
+          mpi_plan_on(world.group(), progress,
+                      {.selection = collectives::forced(
+                           {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
       stated_order::check(*c, algorithm, segment);
       c->close();
     }

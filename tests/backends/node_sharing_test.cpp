@@ -59,7 +59,7 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   const long long before = memory_of_this_process("VmRSS");
   std::vector<std::unique_ptr<Communicator>> all;
   for (int i = 0; i < number; ++i) {
-    all.push_back(make_plan(world.group(), progress, {.selection = selection, .notice = notice}));
+    all.push_back(mpi_plan_on(world.group(), progress, {.selection = selection, .notice = notice}));
   }
   const long long made = memory_of_this_process("VmRSS");
   for (const auto& communicator : all) {

@@ -127,7 +127,7 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
       collectives::Selection selection =
           collectives::forced({.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
       selection.shared_memory = false;  // with shared memory, tree-order would send no messages
-      const auto c = make_plan(world_.group(), progress_, {.selection = selection});
+      const auto c = mpi_plan_on(world_.group(), progress_, {.selection = selection});
       body(*c, segment);
       c->close();
     }

@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 class SharedMemory : public testing::Test {
  protected:
   std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
-    return make_plan(
+    return mpi_plan_on(
         world_.group(), progress_,
         {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
   }

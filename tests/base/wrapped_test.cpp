@@ -6,6 +6,12 @@
 namespace lockstep {
 namespace {
 
+TEST(FormatText, HasAnyLength) {
+  EXPECT_EQ(format_text("%d of %s, %.2f", 3, "four", 0.5), "3 of four, 0.50");
+  EXPECT_EQ(format_text("%1000s|", "x").size(), 1001U);
+  EXPECT_EQ(format_text("%s", ""), "");
+}
+
 TEST(Wrapped, ALineThatFitsStays) {
   EXPECT_EQ(wrapped("one two", 7), "one two\n");
   EXPECT_EQ(wrapped("", 7), "\n");

@@ -14,16 +14,17 @@
 namespace lockstep::collectives {
 namespace {
 
-TEST(Blocks, CoverTheBufferExactly) {
+TEST(Schedule, BlocksCoverTheBufferExactly) {
   for (const std::int64_t total : {0, 1, 5, 6, 7, 12, 1009})
     for (const std::int64_t block : {1, 2, 6, 7, 5000}) {
-      const Blocks blocks({total}, {block});
+      const Schedule blocks =
+          make_schedule({0}, {.ranks = 2, .count = {total}}, Algorithm::recursive_doubling, {block});
       std::int64_t end = 0;
       for (std::int64_t i = 0; i < blocks.size(); ++i) {
-        EXPECT_EQ(blocks[i].offset, end);
-        EXPECT_GT(blocks[i].count, 0);
-        EXPECT_EQ(blocks[i].count, i + 1 < blocks.size() ? block : total - end);
-        end += blocks[i].count;
+        EXPECT_EQ(blocks.block(i).offset, end);
+        EXPECT_GT(blocks.block(i).count, 0);
+        EXPECT_EQ(blocks.block(i).count, i + 1 < blocks.size() ? block : total - end);
+        end += blocks.block(i).count;
       }
       EXPECT_EQ(end, total);
     }

@@ -2,9 +2,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "apps/common/command_line.hpp"
-#include "apps/train/option_rows.hpp"
-#include "apps/train/options.hpp"
+#include "apps/cli/command_line.hpp"
+#include "apps/train/options/options.hpp"
+#include "apps/train/options/rows.hpp"
 #include "base/text_file.hpp"
 #include "fuzz/targets.hpp"
 
@@ -23,9 +23,9 @@ void parse_configuration(const std::string& input) {
   // Describing the options takes longer than reading most inputs, so it is done again only for what can be read.
   static const Registry registry;
   static train::Options described;
-  static const Program program = train::describe_train("train", registry, described);
+  static const cli::Program program = train::describe_train("train", registry, described);
   try {
-    read_command_line(3, arguments, program);
+    cli::read_command_line(3, arguments, program);
     train::parse_options(3, arguments, registry);
   } catch (const UsageError&) {
     return;

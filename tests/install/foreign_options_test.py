@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the answers to other programs' options are true: foreign_options_test.py ROOT TRAIN
 
-What an answer names must exist, and what it denies must not. The table is apps/train/foreign_options.txt."""
+What an answer names must exist, and what it denies must not. The table is apps/train/options/foreign_options.txt."""
 import pathlib
 import re
 import subprocess
@@ -32,7 +32,7 @@ OWN = {line.split()[0][2:] for line in TRAIN_HELP.splitlines() if line.startswit
 def rows():
     """Pairs of an answer, or the option that stands for it, and the spellings, those of the launcher's among them."""
     found = []
-    for line in (ROOT / "apps/train/foreign_options.txt").read_text().splitlines():
+    for line in (ROOT / "apps/train/options/foreign_options.txt").read_text().splitlines():
         if line.startswith(("! ", "~ ")):
             found.append((line[2:], []))
         elif re.match(r"[a-z]", line):

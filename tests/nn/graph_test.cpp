@@ -94,22 +94,22 @@ TEST(Graph, RefusesOperatorsThatDoNotFit) {
   Graph graph = graph_of(3, 4, 4);
   graph.add("conv", Convolution{.out_channels = 2, .kernel = 3});
   EXPECT_EQ(refusal_of([&] { graph.add("conv", Relu{}); }), "layer 'conv' exists already");
-  EXPECT_EQ(refusal_of([&] { graph.add("late", Relu{}, {2}); }), "layer 'late' reads value 2, which is not there");
+  EXPECT_EQ(refusal_of([&] { graph.add("late", Relu{}, {2}); }), "layer 'late' reads value 2, which does not exist");
   EXPECT_EQ(refusal_of([&] {
               graph.add("sum", Add{}, {1, 0});
             }),
-            "layer 'sum' cannot be: cannot add activations of 1x2x2x2 and 1x3x4x4");
-  EXPECT_EQ(refusal_of([&] { graph.add("sum", Add{}); }), "layer 'sum' cannot be: an addition takes 2 inputs, not 1");
+            "layer 'sum' is invalid: cannot add activations of 1x2x2x2 and 1x3x4x4");
+  EXPECT_EQ(refusal_of([&] { graph.add("sum", Add{}); }), "layer 'sum' is invalid: an addition takes 2 inputs, not 1");
   EXPECT_EQ(refusal_of([&] {
               graph.add("two", Relu{}, {0, 0});
             }),
-            "layer 'two' cannot be: a ReLU takes 1 input, not 2");
+            "layer 'two' is invalid: a ReLU takes 1 input, not 2");
   EXPECT_EQ(refusal_of([&] { graph.add("wide", MaxPool{.kernel = 3, .stride = 3}); }),
-            "layer 'wide' cannot be: a kernel of 3 does not fit an input of 1x2x2x2; use a smaller kernel or more "
+            "layer 'wide' is invalid: a kernel of 3 does not fit an input of 1x2x2x2; use a smaller kernel or more "
             "padding");
   EXPECT_EQ(refusal_of([&] { graph.add("still", MaxPool{.kernel = 2, .stride = 0}); }),
-            "layer 'still' cannot be: stride is 0; it must be at least 1");
-  EXPECT_EQ(refusal_of([&] { graph.add("alone", Relu{}, {}); }), "layer 'alone' reads nothing");
+            "layer 'still' is invalid: stride is 0; it must be at least 1");
+  EXPECT_EQ(refusal_of([&] { graph.add("alone", Relu{}, {}); }), "layer 'alone' has no input");
   const int labels = add_labels(graph);
   EXPECT_EQ(refusal_of([&] { graph.add("of-labels", Relu{}, {labels}); }),
             "layer 'of-labels' reads real numbers, and 'labels' is integers");
@@ -133,7 +133,8 @@ TEST(Graph, RefusesWhatIsIncomplete) {
   graph.add("unread", Relu{}, {0});
   graph.add("fc", Linear{.out_features = 3}, {0});
   add_loss(graph);
-  EXPECT_EQ(refusal_of([&] { graph.check(); }), "layer 'unread' gives what no other layer reads, and is no loss");
+  EXPECT_EQ(refusal_of([&] { graph.check(); }),
+            "layer 'unread' has an output that no other layer reads, and is not a loss");
 }
 
 TEST(Graph, SharesParameters) {
@@ -146,7 +147,8 @@ TEST(Graph, SharesParameters) {
   const int narrow = graph.add("narrow", Convolution{.out_channels = 1, .kernel = 1});
   EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "a", {narrow}); }),
             "layer 'c' has inputs for which the parameters of 'a' have other shapes");
-  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "d", {a}); }), "layer 'c' is to be like 'd', which is not there");
+  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "d", {a}); }),
+            "layer 'c' cannot share parameters with 'd': no such node");
 }
 
 TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {

@@ -83,7 +83,7 @@ TEST_P(Contract, RefusesTransposedConvolutionsThatCannotBe) {
          "output_padding is 1; it must be less than the stride, 1×2, or the dilation, 1");
   refuse({.dilation = 0}, "dilation is 0");
   refuse({.out_channels = 4, .groups = 3}, "groups is 3");
-  refuse({.padding = 5}, "padding of 5 leaves nothing of an input of 2x3x8x8");
+  refuse({.padding = 5}, "padding of 5 leaves no output for an input of 2x3x8x8");
 }
 
 TEST_P(Contract, RefusesPoolsThatCannotBe) {
@@ -99,6 +99,7 @@ TEST_P(Contract, RefusesPoolsThatCannotBe) {
                  "padding is 2; it must be at most half of the kernel, which is 2");
   expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.height = 0}, std::vector{image}); }, "height is 0");
   expect_refusal([&] { (void)ops_->make(AdaptiveAveragePool{.width = -3}, std::vector{image}); }, "width is -3");
+  expect_refusal([&] { (void)ops_->make(ChannelPool{}, std::vector{image, image}); }, "a channel pool takes 1 input");
 }
 
 TEST_P(Contract, RefusesOtherNonsense) {
@@ -127,7 +128,7 @@ TEST_P(Contract, RefusesOtherNonsense) {
       },
       "input 1 has to be int32");
   expect_refusal([&] { (void)ops_->make(Custom{}, std::vector{image}); }, "a custom operator is nothing");
-  expect_refusal([&] { (void)ops_->make(Relu{}, {}); }, "has to have an input");
+  expect_refusal([&] { (void)ops_->make(Relu{}, {}); }, "needs an input");
 }
 
 TEST_P(Contract, RefusesLossesThatCannotBe) {
@@ -140,13 +141,13 @@ TEST_P(Contract, RefusesLossesThatCannotBe) {
   refuse(CrossEntropy{.label_smoothing = 1.5}, {boxes, labels}, "label_smoothing is 1.5");
   refuse(CrossEntropy{.class_weights = {1, 2}}, {boxes, labels}, "class_weights are 2; there are 4 classes");
   refuse(CrossEntropy{.class_weights = {1, 2, -1, 3}}, {boxes, labels}, "class_weights[2] is -1");
-  refuse(SoftCrossEntropy{}, {boxes, labels}, "need targets alike, not 2x1x3x3");
+  refuse(SoftCrossEntropy{}, {boxes, labels}, "need targets of the same shape, not 2x1x3x3");
   refuse(SoftCrossEntropy{.label_smoothing = -1}, {boxes, boxes}, "label_smoothing is -1");
   refuse(BinaryCrossEntropy{.positive_weight = -2}, {boxes, boxes}, "positive_weight is -2");
   refuse(BinaryCrossEntropy{}, {boxes, boxes, labels}, "need weights of 2x4x3x3, not 2x1x3x3");
   refuse(BinaryCrossEntropy{}, {}, "binary cross-entropy takes 2 inputs, or 3");
   refuse(SmoothL1{.beta = -1}, {boxes, boxes}, "beta is -1");
-  refuse(SmoothL1{}, {boxes, labels}, "need targets alike");
+  refuse(SmoothL1{}, {boxes, labels}, "need targets of the same shape");
   refuse(Giou{}, {labels, labels}, "have 1 channels; there must be 4");
   refuse(Giou{}, {boxes, boxes, boxes}, "need weights of 2x1x3x3");
   refuse(Giou{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
@@ -332,7 +333,7 @@ TEST_P(Contract, RefusesACallWithMissingTensors) {
   expect_refusal([&] { op->run(Pass::forward, {}); }, "takes 1 inputs, the call brings 0");
   const std::vector<const void*> input{nullptr};
   expect_refusal([&] { op->run(Pass::backward, {.inputs = input}); }, "takes 2 parameters, the call brings 0");
-  expect_refusal([&] { op->run(Pass::normalizer, {.inputs = input}); }, "only a loss");
+  expect_refusal([&] { op->run(Pass::normalizer, {.inputs = input}); }, "only losses");
 }
 
 /// Computes the cross-entropy of plain logits, in float32.

@@ -117,6 +117,11 @@ std::vector<Row> pools() {
       {"adaptive-average-pool", AdaptiveAveragePool{.height = 3, .width = 2}, {{2, 16, 9, 8}}},
       {"adaptive-average-pool-uneven", AdaptiveAveragePool{.height = 7, .width = 3}, {{1, 5, 10, 7}}},
       {"adaptive-average-pool-finer", AdaptiveAveragePool{.height = 7, .width = 5}, {{3, 16, 2, 3}}},
+      // The two maps of CBAM's spatial attention.
+      {"channel-mean", ChannelPool{}, {{2, 64, 7, 5}}},
+      {"channel-mean-odd", ChannelPool{}, {{3, 37, 4, 3}}},
+      {"channel-max", ChannelPool{.kind = ChannelPool::Kind::max}, {{2, 64, 7, 5}}},
+      {"channel-max-odd", ChannelPool{.kind = ChannelPool::Kind::max}, {{3, 5, 1, 6}}},
   };
 }
 

@@ -179,7 +179,7 @@ class Progress {
 
   std::atomic<std::thread::id> owner_{};
   std::vector<ProgressSource*> sources_;
-  std::vector<std::function<bool()>> left_behind_;
+  std::vector<std::function<bool()>> deferred_;
   WaitPolicy policy_;
   TimeSource* time_;
   int spins_;
@@ -187,7 +187,7 @@ class Progress {
   std::shared_ptr<FlightRecorder> recorder_;
   std::exception_ptr unreported_;
   unsigned polls_ = 0;
-  Clock::time_point last_look_;
+  Clock::time_point last_tick_;
 
   // Only the owner reads and writes these two.
   bool shared_ = false;  // whether there is a progress thread

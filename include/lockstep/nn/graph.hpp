@@ -12,40 +12,7 @@
 
 namespace lockstep::nn {
 
-using ops::Activation;
-using ops::AdaptiveAveragePool;
-using ops::Add;
-using ops::AveragePool;
-using ops::Axis;
-using ops::BatchNorm;
-using ops::BinaryCrossEntropy;
-using ops::Concat;
-using ops::Convolution;
-using ops::CrossEntropy;
-using ops::Ctc;
-using ops::Custom;
-using ops::Dice;
-using ops::Dropout;
-using ops::Embedding;
-using ops::FrozenBatchNorm;
-using ops::Giou;
-using ops::GlobalAveragePool;
-using ops::GroupNorm;
-using ops::Interpolation;
-using ops::LayerNorm;
-using ops::Linear;
-using ops::Lstm;
-using ops::MaxPool;
-using ops::Multiply;
-using ops::Permute;
-using ops::Pointwise;
-using ops::Relu;
-using ops::Reshape;
-using ops::Resize;
-using ops::Slice;
-using ops::SmoothL1;
-using ops::SoftCrossEntropy;
-using ops::TransposedConvolution;
+using namespace ops::operators;
 
 /// A value that nodes read: an input of the graph or the output of a node.
 struct Value {

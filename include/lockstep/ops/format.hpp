@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "lockstep/base/buffer.hpp"
@@ -32,5 +33,8 @@ struct Format {
   /// Row-major without padding, which every compute library accepts.
   static Format plain(Shape shape, DType dtype) { return {shape, dtype, {shape.count() * size_of(dtype)}}; }
 };
+
+/// The formats of an operator's inputs.
+using Formats = std::span<const Format>;
 
 }  // namespace lockstep::ops

@@ -69,7 +69,7 @@ class KernelChoices {
 /// Returns a key of everything that decides which algorithms an operator's kernels can have and how fast they are,
 /// except the batch size, the input formats and the machine. It does not contain the number of ranks. It is empty for
 /// operators without a choice.
-std::string key_of(const Operator& op, std::span<const Format> inputs);
+std::string key_of(const Operator& op, Formats inputs);
 
 /// The contents of a file of choices: the choices by the conditions under which they were measured, one line of text
 /// each.

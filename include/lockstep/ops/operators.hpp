@@ -15,13 +15,6 @@
 
 namespace lockstep::ops {
 
-/// An activation fused into an operator, which saves a pass over memory.
-enum class Activation {
-  none,
-  relu,
-  relu6,  ///< for batch norm only
-};
-
 /// A parameter, which is learned, or a state tensor, which steps update otherwise. Its initial values are uniform in
 /// [value − spread, value + spread).
 struct OwnedTensor {
@@ -67,6 +60,19 @@ struct LossSums {
 };
 /// A view of the sums as numbers.
 std::span<double> numbers(std::span<LossSums> loss_sums);
+
+class Kernel;
+using KernelPtr = std::unique_ptr<Kernel>;
+
+/// The operators and their options. Other namespaces use all of them by one directive.
+inline namespace operators {
+
+/// An activation fused into an operator, which saves a pass over memory.
+enum class Activation {
+  none,
+  relu,
+  relu6,  ///< for batch norm only
+};
 
 // Each operator consists of its options, the function `signature`, which derives everything else from the options and
 // the extents of the inputs, and the function `text`, which returns its name for lists.
@@ -220,6 +226,19 @@ struct GlobalAveragePool {
 struct AdaptiveAveragePool {
   std::int64_t height = 1;
   std::int64_t width = 1;
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// The mean or the largest of the channels at each position: batch × 1 × height × width, as PyTorch's
+/// `x.mean(1, keepdim=True)` and `x.max(1, keepdim=True).values`. The gradient of the largest goes to the first channel
+/// that has it; a NaN is larger than any number.
+/// @source Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018 (its spatial attention)
+struct ChannelPool {
+  enum class Kind { mean, max };
+  Kind kind = Kind::mean;
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -483,8 +502,6 @@ struct Ctc {
   [[nodiscard]] std::string text() const;
 };
 
-class Kernel;
-
 /// An operator that a program defines: its signature, and a kernel over plain formats.
 class CustomOperator {
  public:
@@ -493,7 +510,7 @@ class CustomOperator {
   [[nodiscard]] virtual Signature signature(std::span<const Shape> inputs) const = 0;
   [[nodiscard]] virtual std::string text() const = 0;
   /// @param inputs  plain formats, as many as `signature` accepted; the batch may be 0
-  [[nodiscard]] virtual std::unique_ptr<Kernel> make(std::span<const Format> inputs) const = 0;
+  [[nodiscard]] virtual KernelPtr make(Formats inputs) const = 0;
 };
 
 /// A node with a CustomOperator.
@@ -508,9 +525,11 @@ struct Custom {
 /// The operator of a node.
 using Operator =
     std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
-                 AdaptiveAveragePool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm, LayerNorm, GroupNorm,
-                 Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy, SoftCrossEntropy,
-                 BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+                 AdaptiveAveragePool, ChannelPool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm,
+                 LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy,
+                 SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+
+}  // namespace operators
 
 /// The operator's own `signature`. @throws Error{invalid_argument} as that
 Signature signature_of(const Operator& op, std::span<const Shape> inputs);

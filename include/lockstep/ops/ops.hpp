@@ -60,7 +60,7 @@ struct Traits {
   std::int64_t forward_part = 0;   ///< number of doubles in the local statistics of `measure`; 0: it is not run
   std::int64_t backward_part = 0;  ///< the same for `measure_backward`
   /// Number of doubles that `forward` leaves in `Arguments::part` for the batch norm that reads its result, with
-  /// `Convolution::statistics`; 0: none. What they are is the library's own matter.
+  /// `Convolution::statistics`; 0: none. They are private to the compute library.
   std::int64_t statistics = 0;
 };
 
@@ -147,55 +147,6 @@ struct PackedParameter {
   void* to = nullptr;          ///< `Traits::packed` bytes, overwritten
 };
 
-/// How an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale, the buffers m
-/// (`UpdateStep::first`) and v (`UpdateStep::second`), and the norms ‖·‖ of the whole tensor:
-///
-///   sgd    g += weight_decay·w;  m = momentum·m + g;  w −= rate·(nesterov ? g + momentum·m : m)
-///   adamw  m = momentum·m + (1 − momentum)·g;  v = beta2·v + (1 − beta2)·g²;  m̂ = m ÷ first_correction;
-///          v̂ = v ÷ second_correction;  w −= rate·(m̂ ÷ (√v̂ + epsilon) + weight_decay·w)
-///   lars   trust = trust_coefficient·‖w‖ ÷ (‖g‖ + weight_decay·‖w‖);
-///          m = momentum·m + rate·trust·(g + weight_decay·w);  w −= m
-///   lamb   m and v as adamw;  u = m̂ ÷ (√v̂ + epsilon) + weight_decay·w;  w −= rate·‖w‖ ÷ ‖u‖·u
-///
-/// The trust ratio is 1 where one of its norms is 0.
-/// @source Sutskever, Martens, Dahl, Hinton, ICML 2013 (sgd, in PyTorch's form: m does not contain the rate);
-///         Loshchilov & Hutter, ICLR 2019 (adamw); You, Gitman, Ginsburg, arXiv:1708.03888 (lars);
-///         You et al., ICLR 2020 (lamb)
-enum class UpdateRule { sgd, adamw, lars, lamb };
-
-/// An update of a flat slice of weights and optimizer state, in place.
-struct UpdateStep {
-  UpdateRule rule = UpdateRule::sgd;
-  void* parameters = nullptr;
-  const void* gradients = nullptr;
-  void* first = nullptr;   ///< momentum buffer, or first moment
-  void* second = nullptr;  ///< second moment, for adamw and lamb
-  Count count;
-  DType dtype = DType::float32;
-  double momentum = 0;
-  bool nesterov = false;
-  double beta2 = 0;
-  double epsilon = 0;
-  double weight_decay = 0;
-  double trust_coefficient = 0;
-  /// Two sums over the tensor that the slice belongs to, which `Ops::measure_update` adds to: the squares of the
-  /// weights, and of the unscaled gradients (lars) or of u (lamb). Null: the trust ratio is 1.
-  double* squares = nullptr;
-  const UpdateScalars* scalars = nullptr;  ///< not null when the update runs
-  Queue queue = Queue::host();             ///< what the update is submitted to
-};
-
-/// EMA update over flat slices: averages = decay · averages + (1 − decay) · values. It is skipped with the update.
-struct AverageStep {
-  void* averages = nullptr;
-  const void* values = nullptr;
-  Count count;
-  DType dtype = DType::float32;
-  double decay = 0;
-  const UpdateScalars* scalars = nullptr;
-  Queue queue = Queue::host();
-};
-
 /// Peak rates of all threads of a rank together.
 struct MachineLimits {
   double bytes_per_second = 0;  ///< of a copy larger than the caches, reads plus writes
@@ -227,15 +178,14 @@ class Ops {
   /// @param reals  dtype of parameters and result, for operators without real inputs
   /// @throws Error{invalid_argument} if the operator cannot take the inputs;
   ///         Error{unsupported} for another dtype, or without a kernel
-  [[nodiscard]] std::unique_ptr<Kernel> make(const Operator& op, std::span<const Format> inputs,
-                                             DType reals = DType::float32);
+  [[nodiscard]] KernelPtr make(const Operator& op, Formats inputs, DType reals = DType::float32);
   /// Makes the operator's native half-precision kernel, if the library has one. It reads and stores activations and
   /// their gradients in the 16-bit format, which is the dtype of the formats in its traits. Sums, parameters and their
   /// gradients are float32. It rounds parameters of rank 2 and more when it reads them.
   /// @param inputs  all real, in float32 or `half`; float32 stands for the same layout in `half`
   /// @return null if there is no such kernel
   /// @throws Error{invalid_argument} if the operator cannot take the inputs
-  [[nodiscard]] std::unique_ptr<Kernel> make_half(const Operator& op, std::span<const Format> inputs, DType half);
+  [[nodiscard]] KernelPtr make_half(const Operator& op, Formats inputs, DType half);
   /// Whether the library has native half-precision kernels; for rounded operators, whether they use them.
   [[nodiscard]] virtual HalfKernels half_kernels(DType /*half*/) const { return {}; }
   /// A format with the same or a similar layout in another dtype. @pre both dtypes are float32 or have `half_kernels`
@@ -249,20 +199,19 @@ class Ops {
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
   /// to nearest, ties to even. @pre both formats are plain, or this library's own
   /// @throws Error{unsupported} if the library has no formats of its own
-  [[nodiscard]] virtual std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) = 0;
+  [[nodiscard]] virtual KernelPtr reorder(const Format& from, const Format& to) = 0;
 
   /// Whether the library has `convert_bytes`.
   [[nodiscard]] virtual bool converts_bytes() const { return false; }
   /// Makes a kernel that converts plain uint8 to the real numbers that they stand for, in another format; it has no
   /// backward pass. In float32 they are those of `Normalization::table`, rounded.
   /// @throws Error{unsupported} unless the library `converts_bytes`
-  [[nodiscard]] virtual std::unique_ptr<Kernel> convert_bytes(const Normalization& numbers, const Format& to);
+  [[nodiscard]] virtual KernelPtr convert_bytes(const Normalization& numbers, const Format& to);
 
   /// The candidate algorithms for an operator's passes with inputs of these formats; empty if there is only one way.
   /// The first one is the rule's choice; the others differ from it in one pass and have the same formats.
   /// @see ops/kernel_choices.hpp
-  [[nodiscard]] virtual std::vector<KernelAlgorithms> candidates(const Operator& op,
-                                                                 std::span<const Format> inputs) = 0;
+  [[nodiscard]] virtual std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) = 0;
   /// Sets the kernel choices for kernels that are made from now on; operators without an entry use the library's rule.
   /// @throws Error{unsupported} with the reason if a choice is not available, and then nothing changes
   virtual void use(const KernelChoices& choices) = 0;
@@ -310,11 +259,10 @@ class Ops {
   [[nodiscard]] virtual MachineLimits measure_limits(DType dtype) = 0;
 
  private:
-  [[nodiscard]] virtual std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
-                                                            const Signature& signature, DType reals) = 0;
-  [[nodiscard]] virtual std::unique_ptr<Kernel> make_half_kernel(const Operator& /*op*/,
-                                                                 std::span<const Format> /*inputs*/,
-                                                                 const Signature& /*signature*/, DType /*half*/) {
+  [[nodiscard]] virtual KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& signature,
+                                              DType reals) = 0;
+  [[nodiscard]] virtual KernelPtr make_half_kernel(const Operator& /*op*/, Formats /*inputs*/,
+                                                   const Signature& /*signature*/, DType /*half*/) {
     return nullptr;
   }
 };

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "lockstep/base/queue.hpp"
+#include "lockstep/base/types.hpp"
 #include "lockstep/ops/operators.hpp"
 
 #if defined(__CUDACC__)
@@ -13,7 +15,7 @@
 #endif
 
 /// The scalars of a training step. They are in the memory of the device that runs the step, so that no item of a step
-/// waits for the host. The functions below are compiled for every device and give the same bits.
+/// waits for the host. The functions that compute them are compiled for every device and give the same bits.
 namespace lockstep::ops {
 
 /// Loss scaling. The loss is multiplied by a scale so that small gradients survive in half precision, and updates
@@ -110,6 +112,55 @@ struct UpdateScalars {
   bool go = true;                ///< false: nothing is changed
 };
 
+/// How an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale, the buffers m
+/// (`UpdateStep::first`) and v (`UpdateStep::second`), and the norms ‖·‖ of the whole tensor:
+///
+///   sgd    g += weight_decay·w;  m = momentum·m + g;  w −= rate·(nesterov ? g + momentum·m : m)
+///   adamw  m = momentum·m + (1 − momentum)·g;  v = beta2·v + (1 − beta2)·g²;  m̂ = m ÷ first_correction;
+///          v̂ = v ÷ second_correction;  w −= rate·(m̂ ÷ (√v̂ + epsilon) + weight_decay·w)
+///   lars   trust = trust_coefficient·‖w‖ ÷ (‖g‖ + weight_decay·‖w‖);
+///          m = momentum·m + rate·trust·(g + weight_decay·w);  w −= m
+///   lamb   m and v as adamw;  u = m̂ ÷ (√v̂ + epsilon) + weight_decay·w;  w −= rate·‖w‖ ÷ ‖u‖·u
+///
+/// The trust ratio is 1 where one of its norms is 0.
+/// @source Sutskever, Martens, Dahl, Hinton, ICML 2013 (sgd, in PyTorch's form: m does not contain the rate);
+///         Loshchilov & Hutter, ICLR 2019 (adamw); You, Gitman, Ginsburg, arXiv:1708.03888 (lars);
+///         You et al., ICLR 2020 (lamb)
+enum class UpdateRule { sgd, adamw, lars, lamb };
+
+/// An update of a flat slice of weights and optimizer state, in place.
+struct UpdateStep {
+  UpdateRule rule = UpdateRule::sgd;
+  void* parameters = nullptr;
+  const void* gradients = nullptr;
+  void* first = nullptr;   ///< momentum buffer, or first moment
+  void* second = nullptr;  ///< second moment, for adamw and lamb
+  Count count;
+  DType dtype = DType::float32;
+  double momentum = 0;
+  bool nesterov = false;
+  double beta2 = 0;
+  double epsilon = 0;
+  double weight_decay = 0;
+  double trust_coefficient = 0;
+  /// Two sums over the tensor that the slice belongs to, which `Ops::measure_update` adds to: the squares of the
+  /// weights, and of the unscaled gradients (lars) or of u (lamb). Null: the trust ratio is 1.
+  double* squares = nullptr;
+  const UpdateScalars* scalars = nullptr;  ///< not null when the update runs
+  Queue queue = Queue::host();             ///< what the update is submitted to
+};
+
+/// EMA update over flat slices: averages = decay · averages + (1 − decay) · values. It is skipped with the update.
+struct AverageStep {
+  void* averages = nullptr;
+  const void* values = nullptr;
+  Count count;
+  DType dtype = DType::float32;
+  double decay = 0;
+  const UpdateScalars* scalars = nullptr;
+  Queue queue = Queue::host();
+};
+
 /// How a loss term counts in the objective.
 struct LossWeighting {
   double coefficient = 1;
@@ -183,127 +234,9 @@ LOCKSTEP_HOST_DEVICE inline double objective(const LossWeighting* weightings, in
   return loss;
 }
 
-/// Adds `count` rows of `width` numbers in the canonical order into the first row, and overwrites the others.
-/// @see canonical_tree_fold
-LOCKSTEP_HOST_DEVICE inline void fold_rows(double* rows, int count, int width) {
-  for (int stride = 1; stride < count; stride *= 2)
-    for (int row = 0; row + stride < count; row += 2 * stride)
-      for (int i = 0; i < width; ++i) rows[row * width + i] += rows[(row + stride) * width + i];
-}
-
 /// Reports a bad value, unless one has been reported. @param fault  may be null
 LOCKSTEP_HOST_DEVICE inline void report(Fault* fault, const Fault& found) {
   if (fault != nullptr && fault->code == FaultCode::none) *fault = found;
-}
-
-/// Computes `StepStage::begin`.
-LOCKSTEP_HOST_DEVICE inline void begin(const StepBlock& b) {
-  for (int leaf = 0; leaf < b.leaves(); ++leaf) b.faults[leaf] = Fault{};
-}
-
-/// Computes `StepStage::sum_weights`.
-LOCKSTEP_HOST_DEVICE inline void sum_weights(const StepBlock& b) {
-  for (int i = 0; i < b.shards() * b.terms; ++i) b.shard_weights[i] = 0;
-  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
-    double* shard = b.shard_weights + (b.first_shard + leaf / b.options.accumulate) * b.terms;
-    for (int term = 0; term < b.terms; ++term)
-      if (b.weightings[term].by_weight) shard[term] += b.own[leaf * b.terms + term].weight;
-  }
-}
-
-/// Computes `StepStage::set_factors`.
-LOCKSTEP_HOST_DEVICE inline void set_factors(const StepBlock& b) {
-  fold_rows(b.shard_weights, b.shards(), b.terms);
-  for (int term = 0; term < b.terms; ++term) {
-    const LossWeighting& of = b.weightings[term];
-    b.weights[term] = b.shard_weights[term];
-    b.factors[term] =
-        divided(of.coefficient * b.state->loss_scale, of.by_weight ? b.weights[term] : b.scalars->samples);
-  }
-  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
-    b.rng_keys[leaf] = b.scalars->rng_key;
-    b.rng_keys[leaf].first_sample += b.first_samples[leaf];
-  }
-  for (int i = 0; i < b.parameters; ++i) b.not_finite[i] = 0;
-}
-
-/// Adds loss sums to three numbers.
-LOCKSTEP_HOST_DEVICE inline void add_sums(const LossSums& sums, double* to) {
-  to[0] += sums.weight;
-  to[1] += sums.loss;
-  to[2] += sums.correct;
-}
-
-/// Computes `StepStage::collect`: adds up the micro-batches of each shard in their order. Other ranks' shards are zero.
-LOCKSTEP_HOST_DEVICE inline void collect(const StepBlock& b) {
-  for (int i = 0; i < b.sums_count(); ++i) b.sums[i] = 0;
-  for (int term = 0; term < b.terms; ++term) b.rank[term] = LossSums{};
-  for (int leaf = 0; leaf < b.leaves(); ++leaf) {
-    const int shard = b.first_shard + leaf / b.options.accumulate;
-    for (int term = 0; term < b.terms; ++term) {
-      add_sums(b.own[leaf * b.terms + term], b.sums + 3 * (shard * b.terms + term));
-      add_sums(b.own[leaf * b.terms + term], &b.rank[term].weight);
-    }
-  }
-  double* after = b.sums + 3 * b.shards() * b.terms;
-  for (int i = 0; i < b.parameters; ++i) after[0] += b.not_finite[i] != 0 ? 1 : 0;
-  after[1] = b.scalars->request;
-  for (int leaf = 0; leaf < b.leaves(); ++leaf) after[2] += b.faults[leaf].code == FaultCode::none ? 0 : 1;
-  for (int i = 0; i < b.found_count(); ++i) b.found[i] = 0;
-}
-
-/// Halves the loss scale after gradients that are not finite, and doubles it after an interval without any. Powers of
-/// two do not round, and the limits are far from overflow and underflow.
-LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b, bool finite) {
-  if (b.options.loss_scale.initial == 0) return;
-  StepState& state = *b.state;
-  if (finite && ++state.scaled_steps < b.options.loss_scale.interval) return;
-  const double scale = finite ? 2 * state.loss_scale : state.loss_scale / 2;
-  state.loss_scale = finite ? (scale < 0x1p120 ? scale : 0x1p120) : (scale > 1 ? scale : 1);
-  state.scaled_steps = 0;
-}
-
-/// Computes `StepStage::gate`.
-LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
-  fold_rows(b.sums, b.shards(), 3 * b.terms);
-  const auto* total = reinterpret_cast<const LossSums*>(b.sums);
-  const double* after = b.sums + 3 * b.shards() * b.terms;
-  StepResult& result = *b.result;
-  StepState& state = *b.state;
-  result.loss = objective(b.weightings, b.terms, total, b.scalars->samples);
-  result.correct = total->correct;
-  result.finite_gradients = after[0] == 0;
-  for (int i = 0; i < b.parameters; ++i) result.finite_gradients = result.finite_gradients && b.found[1 + i] == 0;
-  result.finite = result.finite_gradients && std::isfinite(result.loss);
-  result.requests = after[1];
-  result.faults = after[2];
-  result.gradient_norm = std::sqrt(b.found[0]) / state.loss_scale;
-  // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
-  const double clipped = b.options.clip_norm == 0 ? 1 : b.options.clip_norm / (result.gradient_norm + 1e-6);
-  const auto update = static_cast<double>(state.updates + 1);
-  b.update->learning_rate = b.scalars->learning_rate;
-  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / state.loss_scale;
-  b.update->first_correction = 1 - std::pow(b.momentum, update);
-  b.update->second_correction = 1 - std::pow(b.beta2, update);
-  // A smaller loss scale helps gradients only, and not below 1.
-  const bool hopeless = !std::isfinite(result.loss) || (!result.finite_gradients && state.loss_scale <= 1);
-  if (result.faults != 0 || hopeless) state.halted = 1;
-  b.update->go = result.finite && state.halted == 0;
-  if (b.update->go) ++state.updates;
-  if (state.halted == 0) scale_loss(b, result.finite);
-  result.state = state;
-  for (int i = 0; i < 2 * b.parameters; ++i) b.trust_norms[i] = 0;
-}
-
-/// Computes one stage of a step.
-LOCKSTEP_HOST_DEVICE inline void compute(StepStage stage, const StepBlock& block) {
-  switch (stage) {
-    case StepStage::begin: return begin(block);
-    case StepStage::sum_weights: return sum_weights(block);
-    case StepStage::set_factors: return set_factors(block);
-    case StepStage::collect: return collect(block);
-    case StepStage::gate: return gate(block);
-  }
 }
 
 }  // namespace lockstep::ops

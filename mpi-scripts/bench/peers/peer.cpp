@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/report.hpp"
-#include "apps/common/run_app.hpp"
 
 namespace lockstep::peers {
 namespace {

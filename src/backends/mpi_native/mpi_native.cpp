@@ -7,7 +7,6 @@
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 

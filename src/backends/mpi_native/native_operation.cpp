@@ -8,7 +8,7 @@
 
 namespace lockstep::backends {
 
-void NativeOperation::begin(const Turn& /*turn*/) {
+void NativeOperation::begin(const Slot& /*slot*/) {
   mark_begun();
   mark_advance();
   is_comparing_ = check_ != nullptr;
@@ -27,16 +27,21 @@ void NativeOperation::post_all() {
   }
   const std::int64_t most = std::max<std::int64_t>(1, limit_.value / width);
   if (has_part_counts(collective_.kind)) {
-    parts_.post(collective_, {most}, operators_->get(collective_.out.dtype, collective_.op), requests_);
+    parts_.post(collective_, {most}, *operators_, requests_);
     if (requests_.empty()) complete();
     return;
   }
+  const auto next_call = [&] {
+    return MpiCall(communicator_, me_, ranks_, collective_, *operators_, &requests_.emplace_back(MPI_REQUEST_NULL));
+  };
+  if (collective_.kind == CollectiveKind::barrier) next_call().barrier();
   for (std::int64_t offset = 0; offset < part(); offset += most) {
-    requests_.push_back(post({offset, static_cast<int>(std::min(most, part() - offset))}));
-  }
-  if (collective_.kind == CollectiveKind::barrier) {
-    requests_.emplace_back();
-    LOCKSTEP_MPI(MPI_Ibarrier(communicator_, &requests_.back()));
+    const MpiCall::Piece piece{offset, static_cast<int>(std::min(most, part() - offset))};
+    if (collective_.kind == CollectiveKind::reduce_scatter) {
+      reduce_scatter(next_call(), piece);
+    } else {
+      next_call().make(piece);
+    }
   }
   if (requests_.empty()) complete();
 }
@@ -61,116 +66,9 @@ bool NativeOperation::advance() {
   return complete_count > 0;
 }
 
-MPI_Request NativeOperation::post(const Piece& piece) {
-  switch (collective_.kind) {
-    case CollectiveKind::all_reduce: return all_reduce(piece);
-    case CollectiveKind::all_gather: return all_gather(piece);
-    case CollectiveKind::reduce_scatter: return reduce_scatter(piece);
-    case CollectiveKind::reduce: return reduce(piece);
-    case CollectiveKind::gather: return gather(piece);
-    case CollectiveKind::scatter: return scatter(piece);
-    case CollectiveKind::all_to_all: return all_to_all(piece);
-    case CollectiveKind::broadcast: break;
-    case CollectiveKind::send:
-    case CollectiveKind::recv:
-    case CollectiveKind::all_gather_v:
-    case CollectiveKind::reduce_scatter_v:
-    case CollectiveKind::all_to_all_v:
-    case CollectiveKind::barrier: return MPI_REQUEST_NULL;
-  }
-  MPI_Request request = MPI_REQUEST_NULL;
-  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
-  LOCKSTEP_MPI(MPI_Ibcast(out.data, piece.count, mpi_type(out.dtype), collective_.root.value, communicator_, &request));
-  return request;
-}
-
-MPI_Request NativeOperation::all_reduce(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
-  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
-  const void* send = in.data == out.data ? MPI_IN_PLACE : in.data;
-  LOCKSTEP_MPI(MPI_Iallreduce(send, out.data, piece.count, mpi_type(out.dtype),
-                              operators_->get(out.dtype, collective_.op), communicator_, &request));
-  return request;
-}
-
-MPI_Request NativeOperation::reduce(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
-  const Rank root = collective_.root;
-  // Other ranks than the root have no output, so there is no pointer to compute an offset from.
-  void* result = me_ == root ? slice(collective_.out, {piece.offset}, {piece.count}).data : nullptr;
-  const void* send = in.data == result ? MPI_IN_PLACE : in.data;
-  LOCKSTEP_MPI(MPI_Ireduce(send, result, piece.count, mpi_type(in.dtype), operators_->get(in.dtype, collective_.op),
-                           root.value, communicator_, &request));
-  return request;
-}
-
-/// Returns a type for one rank's piece with the extent of a whole part, because a rank's piece is `part` elements
-/// behind that of the previous rank. The caller frees it; MPI keeps it until the operations that use it are done.
-MPI_Datatype NativeOperation::spread(const Piece& piece) const {
-  MPI_Datatype contiguous = MPI_DATATYPE_NULL;
-  MPI_Datatype spread = MPI_DATATYPE_NULL;
-  LOCKSTEP_MPI(MPI_Type_contiguous(piece.count, mpi_type(collective_.in.dtype), &contiguous));
-  LOCKSTEP_MPI(MPI_Type_create_resized(contiguous, 0, part() * size_of(collective_.in.dtype), &spread));
-  LOCKSTEP_MPI(MPI_Type_commit(&spread));
-  LOCKSTEP_MPI(MPI_Type_free(&contiguous));
-  return spread;
-}
-
-MPI_Request NativeOperation::all_gather(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
-  const Buffer out = slice(collective_.out, {piece.offset}, {0});
-  const bool in_place = in.data == slice(out, {part() * me_.value}, {0}).data;
-  MPI_Datatype type = spread(piece);
-  LOCKSTEP_MPI(MPI_Iallgather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(out.dtype), out.data, 1, type,
-                              communicator_, &request));
-  LOCKSTEP_MPI(MPI_Type_free(&type));
-  return request;
-}
-
-/// Other ranks than the root have no output, so there is no pointer to compute an offset from.
-MPI_Request NativeOperation::gather(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const ConstBuffer in = slice(collective_.in, {piece.offset}, {piece.count});
-  const bool is_root = me_ == collective_.root;
-  const Buffer out = is_root ? slice(collective_.out, {piece.offset}, {0}) : Buffer{};
-  const bool in_place = is_root && in.data == slice(out, {part() * me_.value}, {0}).data;
-  MPI_Datatype type = spread(piece);
-  LOCKSTEP_MPI(MPI_Igather(in_place ? MPI_IN_PLACE : in.data, piece.count, mpi_type(in.dtype), out.data, 1, type,
-                           collective_.root.value, communicator_, &request));
-  LOCKSTEP_MPI(MPI_Type_free(&type));
-  return request;
-}
-
-MPI_Request NativeOperation::scatter(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const Buffer out = slice(collective_.out, {piece.offset}, {piece.count});
-  const bool is_root = me_ == collective_.root;
-  const ConstBuffer in = is_root ? slice(collective_.in, {piece.offset}, {0}) : ConstBuffer{};
-  const bool in_place = is_root && out.data == slice(in, {part() * me_.value}, {0}).data;
-  MPI_Datatype type = spread(piece);
-  LOCKSTEP_MPI(MPI_Iscatter(in.data, 1, type, in_place ? MPI_IN_PLACE : out.data, piece.count, mpi_type(out.dtype),
-                            collective_.root.value, communicator_, &request));
-  LOCKSTEP_MPI(MPI_Type_free(&type));
-  return request;
-}
-
-MPI_Request NativeOperation::all_to_all(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const ConstBuffer in = slice(collective_.in, {piece.offset}, {0});
-  const Buffer out = slice(collective_.out, {piece.offset}, {0});
-  MPI_Datatype type = spread(piece);
-  LOCKSTEP_MPI(MPI_Ialltoall(in.data, 1, type, out.data, 1, type, communicator_, &request));
-  LOCKSTEP_MPI(MPI_Type_free(&type));
-  return request;
-}
-
 /// MPI requires the pieces of all ranks to be contiguous and the result to be separate from the input, so both use
 /// staging memory.
-MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
-  MPI_Request request = MPI_REQUEST_NULL;
+void NativeOperation::reduce_scatter(const MpiCall& call, const MpiCall::Piece& piece) {
   const std::int64_t width = size_of(collective_.out.dtype);
   const auto bytes = static_cast<std::size_t>(piece.count * width);
   std::byte* gathered = staging_.data() + piece.offset * ranks_ * width;
@@ -179,10 +77,7 @@ MPI_Request NativeOperation::reduce_scatter(const Piece& piece) {
     const ConstBuffer from = slice(collective_.in, {part() * rank + piece.offset}, {piece.count});
     std::memcpy(gathered + static_cast<std::size_t>(rank) * bytes, from.data, bytes);
   }
-  const DType dtype = collective_.out.dtype;
-  LOCKSTEP_MPI(MPI_Ireduce_scatter_block(gathered, result, piece.count, mpi_type(dtype),
-                                         operators_->get(dtype, collective_.op), communicator_, &request));
-  return request;
+  call.reduce_scatter(gathered, result, piece.count);
 }
 
 void NativeOperation::finish() {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/mpi_native/mpi_types.hpp"
+#include "backends/mpi_native/mpi_call.hpp"
 #include "base/exchange.hpp"
 #include "comm/call_signature.hpp"
 #include "comm/collective_parts.hpp"
@@ -29,13 +29,13 @@ class NativeParts {
 
   /// @param collective  its counts stay valid until `finish`
   /// @param most        maximum number of elements of a part in one call
-  void post(const Collective& collective, Count most, MPI_Op op, std::vector<MPI_Request>& requests);
+  void post(const Collective& collective, Count most, MpiOperators& operators, std::vector<MPI_Request>& requests);
   /// Moves the results to their places and frees the types. It is called when all requests are done.
   void finish(const Collective& collective);
 
  private:
-  void all_gather(const Collective& c, Count most, std::vector<MPI_Request>& requests);
-  void reduce_scatter(const Collective& c, Count most, MPI_Op op, std::vector<MPI_Request>& requests);
+  void all_gather(const Collective& c, Count most, MpiOperators& operators, std::vector<MPI_Request>& requests);
+  void reduce_scatter(const Collective& c, Count most, MpiOperators& operators, std::vector<MPI_Request>& requests);
   void all_to_all(const Collective& c, Count most, std::vector<MPI_Request>& requests);
   /// Returns whether one call is enough; then `lengths_` and `offsets_` are set.
   bool fits_one_call(const Collective& c, Count most);
@@ -80,25 +80,12 @@ class NativeOperation : public HostOperation {
     counts_.keep(collective_);
     set_call(signature_of(collective));
   }
-  void begin(const Turn& turn) override;
+  void begin(const Slot& slot) override;
   bool advance() override;
 
  private:
-  /// A piece: elements `offset` … `offset + count` of every rank's part.
-  struct Piece {
-    std::int64_t offset;
-    int count;
-  };
   void post_all();
-  MPI_Request post(const Piece& piece);
-  MPI_Request all_reduce(const Piece& piece);
-  MPI_Request all_gather(const Piece& piece);
-  MPI_Request reduce_scatter(const Piece& piece);
-  MPI_Request reduce(const Piece& piece);
-  MPI_Request gather(const Piece& piece);
-  MPI_Request scatter(const Piece& piece);
-  MPI_Request all_to_all(const Piece& piece);
-  [[nodiscard]] MPI_Datatype spread(const Piece& piece) const;
+  void reduce_scatter(const MpiCall& call, const MpiCall::Piece& piece);
   void finish();
   [[nodiscard]] std::string_view algorithm() const override { return "mpi"; }
   [[nodiscard]] std::int64_t part() const { return part_of(collective_, ranks_).value; }

@@ -26,9 +26,9 @@ bool is_in_place(const Collective& c, Rank me) {
 
 }  // namespace
 
-void NativeParts::post(const Collective& c, Count most, MPI_Op op, std::vector<MPI_Request>& requests) {
-  if (c.kind == CollectiveKind::all_gather_v && c.out.count > 0) all_gather(c, most, requests);
-  if (c.kind == CollectiveKind::reduce_scatter_v && c.in.count > 0) reduce_scatter(c, most, op, requests);
+void NativeParts::post(const Collective& c, Count most, MpiOperators& operators, std::vector<MPI_Request>& requests) {
+  if (c.kind == CollectiveKind::all_gather_v && c.out.count > 0) all_gather(c, most, operators, requests);
+  if (c.kind == CollectiveKind::reduce_scatter_v && c.in.count > 0) reduce_scatter(c, most, operators, requests);
   if (c.kind == CollectiveKind::all_to_all_v) all_to_all(c, most, requests);
 }
 
@@ -45,14 +45,14 @@ bool NativeParts::fits_one_call(const Collective& c, Count most) {
   return offset <= INT_MAX;
 }
 
-void NativeParts::all_gather(const Collective& c, Count most, std::vector<MPI_Request>& requests) {
+void NativeParts::all_gather(const Collective& c, Count most, MpiOperators& operators,
+                             std::vector<MPI_Request>& requests) {
   const MPI_Datatype type = mpi_type(c.out.dtype);
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
     const void* in = c.in.count == 0 ? &nothing_ : c.in.data;
-    LOCKSTEP_MPI(MPI_Iallgatherv(in_place ? MPI_IN_PLACE : in, static_cast<int>(c.in.count.value), type, c.out.data,
-                                 lengths_.data(), offsets_.data(), type, communicator_, &requests.emplace_back()));
-    return;
+    return MpiCall(communicator_, me_, ranks_, c, operators, &requests.emplace_back())
+        .all_gather_v(in_place ? MPI_IN_PLACE : in, lengths_, offsets_);
   }
   Count begin;
   for (int rank = 0; rank < ranks_; ++rank) {
@@ -67,15 +67,15 @@ void NativeParts::all_gather(const Collective& c, Count most, std::vector<MPI_Re
   }
 }
 
-void NativeParts::reduce_scatter(const Collective& c, Count most, MPI_Op op, std::vector<MPI_Request>& requests) {
+void NativeParts::reduce_scatter(const Collective& c, Count most, MpiOperators& operators,
+                                 std::vector<MPI_Request>& requests) {
   const MPI_Datatype type = mpi_type(c.out.dtype);
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
     result_.resize(in_place ? static_cast<std::size_t>(c.out.bytes().value) : 0);
     void* out = c.out.count == 0 ? &nothing_ : c.out.data;
-    LOCKSTEP_MPI(MPI_Ireduce_scatter(c.in.data, in_place ? result_.data() : out, lengths_.data(), type, op,
-                                     communicator_, &requests.emplace_back()));
-    return;
+    return MpiCall(communicator_, me_, ranks_, c, operators, &requests.emplace_back())
+        .reduce_scatter_v(in_place ? result_.data() : out, lengths_);
   }
   result_.clear();
   Count begin;
@@ -85,7 +85,8 @@ void NativeParts::reduce_scatter(const Collective& c, Count most, MPI_Op op, std
     for_each_piece(part.count, most, [&](std::int64_t offset, int count) {
       const void* in = is_mine && in_place ? MPI_IN_PLACE : slice(part, {offset}, {count}).data;
       void* out = is_mine ? slice(c.out, {offset}, {count}).data : nullptr;
-      LOCKSTEP_MPI(MPI_Ireduce(in, out, count, type, op, rank, communicator_, &requests.emplace_back()));
+      LOCKSTEP_MPI(MPI_Ireduce(in, out, count, type, operators.get(c.out.dtype, c.op), rank, communicator_,
+                               &requests.emplace_back()));
     });
     begin += part.count;
   }

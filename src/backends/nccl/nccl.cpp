@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "kernels/cuda/launch.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {

@@ -37,19 +37,17 @@ class NcclCommunicator;
 /// If the caller's queue is captured, the same calls put the operation into the graph: `ready_` joins the
 /// communicator's stream to the capture, and `finished_` leads out of it. Such events mark places in the graph, and the
 /// host must not query them. For the host, the operation ends when it is captured.
-class NcclOperation : public Operation {
+class NcclOperation : public NamedOperation {
  public:
   enum class Stage { queued, launching, running };
 
-  explicit NcclOperation(NcclCommunicator& owner) : owner_(&owner) { label_.reserve(128); }
+  explicit NcclOperation(NcclCommunicator& owner);
 
   /// Records what to do, and marks the end of what the caller's queue holds now.
   /// @param tree_order_scratch  scratch memory for an all-reduce in tree order; nullptr for every other operation
   /// @param is_captured         whether the caller's queue is captured
   /// @param recorder            null if operations are not recorded
   void submit(const Collective& collective, void* tree_order_scratch, bool is_captured, FlightRecorder* recorder);
-  /// Records its end, if its beginning was recorded.
-  void record_end(FlightRecorder* recorder);
   /// Hands the next part to NCCL; the first one is ordered after the caller's queue.
   /// @param token  an int32 in device memory, for barriers
   /// @pre NCCL has put the previous part on the stream
@@ -63,45 +61,37 @@ class NcclOperation : public Operation {
   void extend_launch() { ++launch_size_; }
   /// The number of operations that are handed to NCCL together, from this one on.
   [[nodiscard]] std::size_t launch_size() const { return launch_size_; }
-  void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
   /// Returns whether all the work that it was ordered after is done.
   [[nodiscard]] bool could_run() const { return collective_.queue.is_host() || is_captured_ || ready_.reached(); }
-  [[nodiscard]] CollectiveKind kind() const { return collective_.kind; }
   [[nodiscard]] bool is_captured() const { return is_captured_; }
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const CallSignature& signature() const { return signature_; }
   /// Returns whether the comparison of this call is done, see CallCheck. @throws Error{mismatch}
   [[nodiscard]] bool is_compared(CallCheck& check) { return check.poll(collective_.kind, counts_); }
   [[nodiscard]] ErrorContext context() const;
-  [[nodiscard]] std::string description() const override;
-  [[nodiscard]] Span span() const;
 
   bool order_after(Queue queue) override;
 
  private:
   void call_nccl(ncclComm_t communicator, cudaStream_t stream, void* token) const;
-  void gather(ncclComm_t communicator, cudaStream_t stream) const;
-  void scatter(ncclComm_t communicator, cudaStream_t stream) const;
+  void call_group(ncclComm_t communicator, cudaStream_t stream) const;
+  void gather_or_scatter(ncclComm_t communicator, cudaStream_t stream) const;
   void all_to_all(ncclComm_t communicator, cudaStream_t stream) const;
   void message(ncclComm_t communicator, cudaStream_t stream) const;
-  void all_gather_v(ncclComm_t communicator, cudaStream_t stream) const;
-  void reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const;
+  void by_part(ncclComm_t communicator, cudaStream_t stream) const;
   void all_to_all_v(ncclComm_t communicator, cudaStream_t stream) const;
 
   NcclCommunicator* owner_;
   Collective collective_;
   KeptCounts counts_;
   CallSignature signature_;
-  std::string label_;
   std::optional<TreeOrderAllReduce> tree_order_;
   Stage stage_ = Stage::queued;
   std::size_t launch_size_ = 1;
-  std::optional<std::uint64_t> record_;  // its number in the flight recorder
   bool is_captured_ = false;
   Event ready_;
   Event finished_;
-  Clock::time_point submitted_;
 };
 
 /// A communicator over NCCL. Operations reach NCCL one by one, and part by part, because a non-blocking communicator
@@ -139,10 +129,10 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
 
   void start(const NcclGroup& group, const ncclUniqueId& id);
   void defer();
-  void look_before_submission();
+  void poll_before_submission();
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
-  bool look_for_capture(std::span<const Collective> members);
+  bool check_capture(std::span<const Collective> members);
   std::vector<std::shared_ptr<NcclOperation>> enqueue(std::span<const Collective> members);
   void launch_what_can_be();
   void capture_all();
@@ -156,11 +146,11 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   void poll_control();
   void check_peers(Clock::time_point now);
   void check_deadline(Clock::time_point now);
-  void say_that_it_waits();
+  void announce_wait();
   [[nodiscard]] std::vector<int> not_waiting() const;
   void abandon_all(std::exception_ptr error) noexcept;
   void give_up() noexcept;
-  void wait_for_news();
+  void wait_for_cause();
   void poison(std::exception_ptr error) noexcept;
   void stop_kernels();
   [[nodiscard]] ncclResult_t asynchronous_state() const;
@@ -190,13 +180,13 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   std::size_t launched_ = 0;     // how many of under_way_ the stream has
   std::uint64_t submitted_ = 0;  // number of operations submitted, without messages
   std::uint64_t ended_ = 0;      // how many of these have ended
-  std::uint64_t said_ = 0;       // 1 + the last of these that this rank has told others it waits for
+  std::uint64_t announced_ = 0;  // 1 + the last of these that this rank has told others it waits for
   std::vector<std::uint64_t> waits_for_;           // the same number for each other rank, as far as it has told
   std::optional<Clock::time_point> failed_since_;  // when NCCL reported a failure
   Clock::time_point last_advance_;
   Clock::time_point last_check_;
   Clock::time_point last_poll_;
-  Clock::time_point last_look_at_peers_;
+  Clock::time_point last_peer_check_;
   std::exception_ptr poison_;
   bool closed_ = false;
 };

@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <string>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <tuple>
 
 #include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
@@ -24,17 +24,16 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 }  // namespace
 
+NcclOperation::NcclOperation(NcclCommunicator& owner) : owner_(&owner) { set_rank(owner.rank()); }
+
 void NcclOperation::submit(const Collective& collective, void* tree_order_scratch, bool is_captured,
                            FlightRecorder* recorder) {
-  restart();
-  const Bytes bytes = std::max(collective.in.bytes(), collective.out.bytes());
-  record_.reset();
-  if (recorder != nullptr) record_ = recorder->begin(collective.kind, collective.label, bytes);
+  name_after(collective);
+  restart_at(Clock::now(), recorder);
   collective_ = collective;
   counts_.keep(collective_);
   signature_ = signature_of(collective);
-  label_.assign(collective.label);
-  collective_.label = label_;
+  collective_.label = label();
   tree_order_.reset();
   if (tree_order_scratch != nullptr && collective.kind == CollectiveKind::all_reduce) {
     tree_order_.emplace(collective, owner_->rank(), owner_->size(), tree_order_scratch);
@@ -42,12 +41,7 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
   stage_ = Stage::queued;
   launch_size_ = 1;
   is_captured_ = is_captured;
-  submitted_ = Clock::now();
   if (!collective.queue.is_host()) ready_.record(collective.queue);
-}
-
-void NcclOperation::record_end(FlightRecorder* recorder) {
-  if (recorder != nullptr && record_) recorder->end(*std::exchange(record_, std::nullopt));
 }
 
 void NcclOperation::launch_next_part(ncclComm_t communicator, Queue stream, void* token) {
@@ -95,42 +89,40 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
       LOCKSTEP_NCCL_CHECK(Reduce(c.in.data, c.out.data, in_count, type, op, c.root.value, communicator, stream),
                           communicator);
       break;
-    case CollectiveKind::gather: gather(communicator, stream); break;
-    case CollectiveKind::scatter: scatter(communicator, stream); break;
-    case CollectiveKind::all_to_all: all_to_all(communicator, stream); break;
-    case CollectiveKind::all_gather_v: all_gather_v(communicator, stream); break;
-    case CollectiveKind::reduce_scatter_v: reduce_scatter_v(communicator, stream); break;
-    case CollectiveKind::all_to_all_v: all_to_all_v(communicator, stream); break;
-    case CollectiveKind::send:  // handled by message()
-    case CollectiveKind::recv:
-    case CollectiveKind::barrier: break;
+    default: call_group(communicator, stream);
   }
 }
 
-/// Makes each rank send its part to the root, unless the part is already in place.
-void NcclOperation::gather(ncclComm_t communicator, cudaStream_t stream) const {
-  const Count part = collective_.in.count;
-  const Rank me = owner_->rank();
-  const bool is_root = me == collective_.root;
-  const auto place = [&](int rank) { return slice(collective_.out, rank * part, part); };
-  const bool in_place = is_root && place(me.value).data == collective_.in.data;
-  MessageGroup group(communicator, stream);
-  if (!in_place) group.send(collective_.in, collective_.root.value);
-  for (int peer = 0; is_root && peer < owner_->size(); ++peer)
-    if (!in_place || peer != me.value) group.receive(place(peer), peer);
-  group.close();
+/// Makes a group of calls for what NCCL has no single one.
+void NcclOperation::call_group(ncclComm_t communicator, cudaStream_t stream) const {
+  switch (collective_.kind) {
+    case CollectiveKind::gather:
+    case CollectiveKind::scatter: return gather_or_scatter(communicator, stream);
+    case CollectiveKind::all_to_all: return all_to_all(communicator, stream);
+    case CollectiveKind::all_gather_v:
+    case CollectiveKind::reduce_scatter_v: return by_part(communicator, stream);
+    case CollectiveKind::all_to_all_v: return all_to_all_v(communicator, stream);
+    default: return;
+  }
 }
 
-void NcclOperation::scatter(ncclComm_t communicator, cudaStream_t stream) const {
-  const Count part = collective_.out.count;
-  const Rank me = owner_->rank();
-  const bool is_root = me == collective_.root;
-  const auto place = [&](int rank) { return slice(collective_.in, rank * part, part); };
-  const bool in_place = is_root && place(me.value).data == collective_.out.data;
+/// Makes the root exchange its part with each rank, unless the part is already in place.
+void NcclOperation::gather_or_scatter(ncclComm_t communicator, cudaStream_t stream) const {
+  const auto& [in, out] = std::tie(collective_.in, collective_.out);
+  const bool gathers = collective_.kind == CollectiveKind::gather;
+  const Count part = gathers ? in.count : out.count;
+  const int me = owner_->rank().value;
+  const int root = collective_.root.value;
+  const bool is_root = me == root;
+  const bool in_place =
+      is_root && (gathers ? slice(out, me * part, part).data == in.data : slice(in, me * part, part).data == out.data);
   MessageGroup group(communicator, stream);
-  for (int peer = 0; is_root && peer < owner_->size(); ++peer)
-    if (!in_place || peer != me.value) group.send(place(peer), peer);
-  if (!in_place) group.receive(collective_.out, collective_.root.value);
+  if (!in_place && gathers) group.send(in, root);
+  for (int peer = 0; is_root && peer < owner_->size(); ++peer) {
+    if (in_place && peer == me) continue;
+    gathers ? group.receive(slice(out, peer * part, part), peer) : group.send(slice(in, peer * part, part), peer);
+  }
+  if (!in_place && !gathers) group.receive(out, root);
   group.close();
 }
 
@@ -153,36 +145,27 @@ void NcclOperation::message(ncclComm_t communicator, cudaStream_t stream) const 
   group.close();
 }
 
-/// Makes a broadcast for each part, in one group, because NCCL has no such call.
-void NcclOperation::all_gather_v(ncclComm_t communicator, cudaStream_t stream) const {
+/// Makes a broadcast of each part, or a reduction to its rank, in one group, because NCCL has no such calls.
+void NcclOperation::by_part(ncclComm_t communicator, cudaStream_t stream) const {
   const Collective& c = collective_;
+  const ncclDataType_t type = nccl_type(c.in.dtype);
   CallGroup group(communicator);
   Count begin;
   for (int rank = 0; rank < owner_->size(); ++rank) {
-    const Buffer part = slice(c.out, begin, c.parts[static_cast<std::size_t>(rank)]);
-    begin += part.count;
-    if (part.count == 0 || !group.is_good()) continue;
-    const void* from = rank == owner_->rank().value ? c.in.data : part.data;
-    group.add(nccl().Broadcast(from, part.data, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype), rank,
-                               communicator, stream),
-              "ncclBroadcast");
-  }
-  group.close();
-}
-
-/// Makes a reduction to each rank, in one group.
-void NcclOperation::reduce_scatter_v(ncclComm_t communicator, cudaStream_t stream) const {
-  const Collective& c = collective_;
-  CallGroup group(communicator);
-  Count begin;
-  for (int rank = 0; rank < owner_->size(); ++rank) {
-    const ConstBuffer part = slice(c.in, begin, c.parts[static_cast<std::size_t>(rank)]);
-    begin += part.count;
-    if (part.count == 0 || !group.is_good()) continue;
-    void* to = rank == owner_->rank().value ? c.out.data : nullptr;
-    group.add(nccl().Reduce(part.data, to, static_cast<std::size_t>(part.count.value), nccl_type(c.in.dtype),
-                            nccl_op(c.op), rank, communicator, stream),
-              "ncclReduce");
+    const Count part = c.parts[static_cast<std::size_t>(rank)];
+    const auto count = static_cast<std::size_t>(part.value);
+    const bool is_mine = rank == owner_->rank().value;
+    const bool is_called = part > 0 && group.is_good();
+    if (is_called && c.kind == CollectiveKind::all_gather_v) {
+      void* const to = slice(c.out, begin, part).data;
+      const void* const from = is_mine ? c.in.data : to;
+      group.add(nccl().Broadcast(from, to, count, type, rank, communicator, stream), "ncclBroadcast");
+    } else if (is_called) {
+      const void* const from = slice(c.in, begin, part).data;
+      void* const to = is_mine ? c.out.data : nullptr;
+      group.add(nccl().Reduce(from, to, count, type, nccl_op(c.op), rank, communicator, stream), "ncclReduce");
+    }
+    begin += part;
   }
   group.close();
 }
@@ -240,23 +223,9 @@ bool NcclOperation::order_after(Queue queue) {
 }
 
 ErrorContext NcclOperation::context() const {
-  return {.operation = std::string(name(collective_.kind)),
-          .label = label_,
-          .rank = owner_->rank().value,
-          .bytes = std::max(collective_.in.bytes(), collective_.out.bytes()).value};
-}
-
-std::string NcclOperation::description() const {
-  return std::string(name(collective_.kind)) + (label_.empty() ? "" : " '" + label_ + "'") + " on rank " +
-         std::to_string(owner_->rank().value);
-}
-
-Span NcclOperation::span() const {
-  return {.track = "communication",
-          .name = label_.empty() ? name(collective_.kind) : std::string_view(label_),
-          .begin = submitted_,
-          .end = Clock::now(),
-          .bytes = std::max(collective_.in.bytes(), collective_.out.bytes())};
+  ErrorContext context = identity();
+  context.rank = owner_->rank().value;
+  return context;
 }
 
 }  // namespace lockstep::backends

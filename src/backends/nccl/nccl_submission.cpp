@@ -63,14 +63,14 @@ void NcclCommunicator::check_usable(std::string_view operation) {
     throw Error(ErrorCode::transport, "the communicator is closed",
                 {.operation = std::string(operation), .rank = rank().value, .host = options_.hostname});
   }
-  look_before_submission();
+  poll_before_submission();
   if (poison_) std::rethrow_exception(poison_);
 }
 
 /// Returns whether the members go into a graph. All work that the communicator's stream gets while it is captured goes
 /// into the graph, so all members must be captured, or none. @throws Error{invalid_argument} before anything has been
 /// done
-bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
+bool NcclCommunicator::check_capture(std::span<const Collective> members) {
   const auto in_a_capture = [](const Collective& c) { return !c.queue.is_host() && is_captured(c.queue); };
   const auto captured = std::count_if(members.begin(), members.end(), in_a_capture);
   const std::string_view operation = name(members.front().kind);
@@ -91,7 +91,7 @@ bool NcclCommunicator::look_for_capture(std::span<const Collective> members) {
 
 /// Enqueues all of the members, or none if their queues are refused.
 std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<const Collective> members) {
-  const bool captured = look_for_capture(members);
+  const bool captured = check_capture(members);
   std::vector<std::shared_ptr<NcclOperation>> operations;
   operations.reserve(members.size());
   for (const Collective& member : members) {
@@ -124,7 +124,7 @@ void NcclCommunicator::launch_what_can_be() {
 }
 
 /// Checks whether another rank has given up: in the memory of the node at every call, by messages at most every 5 ms.
-void NcclCommunicator::look_before_submission() {
+void NcclCommunicator::poll_before_submission() {
   if (!options_.control || poison_) return;
   constexpr std::chrono::milliseconds between_messages{5};
   const Clock::time_point now = progress_->now();

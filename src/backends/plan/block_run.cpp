@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "collectives/plan/plan.hpp"
-#include "kernels/reduce.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

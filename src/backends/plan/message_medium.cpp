@@ -5,7 +5,6 @@
 #include <bit>
 #include <chrono>
 #include <climits>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"

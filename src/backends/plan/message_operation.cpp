@@ -20,7 +20,7 @@ void MessageOperation::prepare(const Collective& collective) {
   tag_ = {};
 }
 
-void MessageOperation::begin(const Turn& /*turn*/) {
+void MessageOperation::begin(const Slot& /*slot*/) {
   mark_begun();
   mark_advance();
   auto& numbers = sends_ ? messages_->sent : messages_->received;

@@ -38,7 +38,7 @@ class MessageOperation final : public HostOperation {
 
   void prepare(const Collective& collective);
   /// Takes its number. Messages begin in the order of their submission.
-  void begin(const Turn& turn) override;
+  void begin(const Slot& slot) override;
   bool advance() override;
   void add_awaited(std::vector<int>& ranks) const override { ranks.push_back(peer_.value); }
 

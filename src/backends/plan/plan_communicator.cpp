@@ -2,10 +2,8 @@
 #include "backends/plan/plan_communicator.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
-#include "backends/plan/plan_operation.hpp"
 #include "comm/collective_parts.hpp"
 #include "lockstep/base/error.hpp"
 

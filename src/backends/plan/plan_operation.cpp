@@ -28,12 +28,12 @@ void PlanOperation::prepare(const Collective& collective, const std::shared_ptr<
   operands_.residence = residence;
 }
 
-void PlanOperation::begin(const Turn& turn) {
+void PlanOperation::begin(const Slot& slot) {
   mark_begun();
   mark_advance();
-  operands_.number = turn.number;
+  operands_.number = slot.number;
   operands_.announcement.signature = signature();
-  first_channel_ = turn.position * static_cast<int>(runs_.size());
+  first_channel_ = slot.position * static_cast<int>(runs_.size());
   blocks_left_ = schedule_->size();
   for (std::size_t run = 0; run < runs_in_use_; ++run) {
     next_block_[run] = static_cast<std::int64_t>(run);

@@ -32,7 +32,7 @@ class PlanOperation : public HostOperation {
   /// @param residence     residence of the buffers
   void prepare(const Collective& collective, const std::shared_ptr<const CompiledSchedule>& schedule,
                const Announcement& announcement, kernels::Residence residence);
-  void begin(const Turn& turn) override;
+  void begin(const Slot& slot) override;
   bool advance() override;
   [[nodiscard]] bool is_woken() const override;
   void add_awaited(std::vector<int>& ranks) const override;

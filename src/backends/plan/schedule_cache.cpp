@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/plan/schedule_cache.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "comm/collective_parts.hpp"
 
 namespace lockstep::backends {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
@@ -17,22 +18,31 @@ class TreeNode {
   TreeNode(Rank me, int ranks, Rank root) : ranks_(ranks), root_(root.value), label_(wrap(me.value - root_, ranks)) {}
 
   [[nodiscard]] bool is_root() const { return label_ == 0; }
+  [[nodiscard]] bool is_leaf() const { return !is_root() && subtree() == 1; }
   [[nodiscard]] int parent() const { return rank_above(-(label_ & -label_)); }
-  /// Returns the child whose subtree begins `distance` labels above this label; nothing if the tree ends before.
-  [[nodiscard]] std::optional<int> child(int distance) const {
-    if (label_ + distance >= ranks_) return std::nullopt;
-    return rank_above(distance);
-  }
-  /// Returns the number of ranks in that child's subtree. @pre the child exists
-  [[nodiscard]] int ranks_below(int distance) const { return std::min(distance, ranks_ - label_ - distance); }
   /// Returns the number of ranks in this node's subtree.
   [[nodiscard]] int subtree() const { return is_root() ? ranks_ : std::min(reach(), ranks_ - label_); }
-  /// Children are at distances 1, 2, 4, … below this.
-  [[nodiscard]] int reach() const { return is_root() ? 2 * floor_power_of_two(ranks_) : label_ & -label_; }
   /// Returns the rank whose label is `distance` above this one's.
   [[nodiscard]] int rank_above(int distance) const { return wrap(label_ + distance + root_, ranks_); }
 
+  /// A child, and the labels of its subtree: `ranks` from `distance` above this node's label on.
+  struct Child {
+    int rank;
+    int distance;
+    int ranks;
+  };
+  /// Returns the children, the smallest subtree first.
+  [[nodiscard]] std::vector<Child> children() const {
+    std::vector<Child> all;
+    for (int distance = 1; distance < reach() && label_ + distance < ranks_; distance *= 2)
+      all.push_back({rank_above(distance), distance, std::min(distance, ranks_ - label_ - distance)});
+    return all;
+  }
+
  private:
+  /// Children are at distances 1, 2, 4, … below this.
+  [[nodiscard]] int reach() const { return is_root() ? 2 * floor_power_of_two(ranks_) : label_ & -label_; }
+
   int ranks_;
   int root_;
   int label_;
@@ -51,51 +61,42 @@ std::optional<Range> contribution(PlanBuilder& plan, const Contribution& own, co
 Expression subtree_order(Expressions& expressions, std::span<const Expression> contributions, Rank root, int rank) {
   const TreeNode node({rank}, static_cast<int>(contributions.size()), root);
   Expression sum = contributions[static_cast<std::size_t>(rank)];
-  for (int distance = 1; distance < node.reach(); distance *= 2)
-    if (const auto child = node.child(distance))
-      sum = expressions.combine(sum, subtree_order(expressions, contributions, root, *child));
+  for (const auto& child : node.children())
+    sum = expressions.combine(sum, subtree_order(expressions, contributions, root, child.rank));
   return sum;
 }
 
-/// The parts of a rank's subtree, in the order of labels, and their place in scratch.
+/// The buffers of one rank in a gather or scatter.
 class Subtree {
  public:
-  Subtree(Rank me, const CollectiveDescription& d) : count_(d.count.value), node_(me, d.ranks, d.root) {}
+  Subtree(Rank me, const CollectiveDescription& d) : node_(me, d.ranks, d.root), parts_(parts_of(d)) {}
 
   [[nodiscard]] const TreeNode& node() const { return node_; }
-  [[nodiscard]] bool is_leaf() const { return !node_.is_root() && node_.subtree() == 1; }
-  /// Returns a rank's part in a buffer that holds all parts.
-  [[nodiscard]] Range part(Memory memory, int rank) const { return {memory, rank * count_, count_}; }
-  [[nodiscard]] Range own(Memory memory) const { return {memory, 0, count_}; }
+  [[nodiscard]] const Parts& parts() const { return parts_; }
   /// Returns the range of scratch that holds the parts of `ranks` labels, from `distance` above this rank's label on.
   [[nodiscard]] Range held(int distance, int ranks) const {
-    return {Memory::scratch, distance * count_, ranks * count_};
+    return {Memory::scratch, distance * parts_.stride().value, ranks * parts_.stride().value};
   }
-  /// The child whose label is `distance` above this rank's.
-  struct Child {
-    int rank;
-    int distance;
-    int ranks;
-  };
-  [[nodiscard]] std::optional<Child> child(int distance) const {
-    const auto rank = node_.child(distance);
-    if (!rank) return std::nullopt;
-    return Child{*rank, distance, node_.ranks_below(distance)};
+  /// Returns the range of a message with a child: the part in the root's buffer if it is a single one, or scratch.
+  [[nodiscard]] Range message(const TreeNode::Child& child, Memory root_buffer) const {
+    return is_direct(child) ? parts_.of(child.rank, root_buffer) : held(child.distance, child.ranks);
   }
-  /// Calls visit(rank, range in scratch) for the ranks of a child's subtree.
+  /// Calls visit(part in the root's buffer, range in scratch) for each part that the root moves through scratch.
   template <typename F>
-  void for_each_rank(const Child& child, const F& visit) const {
-    for (int i = 0; i < child.ranks; ++i) visit(node_.rank_above(child.distance + i), held(child.distance + i, 1));
+  void for_each_copy(const TreeNode::Child& child, Memory root_buffer, const F& visit) const {
+    for (int i = 0; node_.is_root() && !is_direct(child) && i < child.ranks; ++i)
+      visit(parts_.of(node_.rank_above(child.distance + i), root_buffer), held(child.distance + i, 1));
   }
   /// The root needs scratch only if one of its children has a subtree of more than one rank.
   [[nodiscard]] Count scratch() const {
-    if (is_leaf()) return {0};
-    return {node_.is_root() && node_.subtree() <= 3 ? 0 : node_.subtree() * count_};
+    return {node_.is_root() && node_.subtree() <= 3 ? 0 : node_.subtree() * parts_.stride().value};
   }
 
  private:
-  std::int64_t count_;
+  [[nodiscard]] bool is_direct(const TreeNode::Child& child) const { return node_.is_root() && child.ranks == 1; }
+
   TreeNode node_;
+  Parts parts_;
 };
 
 }  // namespace
@@ -103,10 +104,10 @@ class Subtree {
 Plan binomial_broadcast(Rank me, const CollectiveDescription& d) {
   const Range whole{Memory::output, 0, d.count.value};
   const TreeNode node(me, d.ranks, d.root);
+  const auto children = node.children();
   PlanBuilder plan;
   if (!node.is_root()) plan.receive(node.parent(), whole);
-  for (int distance = node.reach() / 2; distance > 0; distance /= 2)
-    if (const auto child = node.child(distance)) plan.send(*child, whole);
+  for (auto child = children.rbegin(); child != children.rend(); ++child) plan.send(child->rank, whole);
   return plan.take();
 }
 
@@ -121,11 +122,9 @@ Plan binomial_reduce(Rank me, const CollectiveDescription& d) {
   const Contribution own{d.own.leaves, d.own.in_place && node.is_root()};
   PlanBuilder plan;
   std::optional<Range> held = contribution(plan, own, sum);
-  for (int distance = 1; distance < node.reach(); distance *= 2) {
-    const auto child = node.child(distance);
-    if (!child) continue;
-    if (held) plan.receive_reduce(*child, sum, *held, FirstOperand::own);
-    if (!held) plan.receive(*child, sum);
+  for (const auto& child : node.children()) {
+    if (held) plan.receive_reduce(child.rank, sum, *held, FirstOperand::own);
+    if (!held) plan.receive(child.rank, sum);
     held = sum;
   }
   if (!held) plan.fill(sum);
@@ -147,50 +146,42 @@ Expression binomial_reduce_order(Expressions& expressions, std::span<const Expre
 
 Plan binomial_gather(Rank me, const CollectiveDescription& d) {
   const Subtree tree(me, d);
+  const TreeNode& node = tree.node();
+  const Range own = tree.parts().alone(me.value, Memory::input);
   PlanBuilder plan;
-  if (tree.is_leaf()) {
-    plan.send(tree.node().parent(), tree.own(Memory::input));
+  if (node.is_leaf()) {
+    plan.send(node.parent(), own);
     return plan.take();
   }
-  const bool is_root = me == d.root;
   plan.scratch(tree.scratch());
-  if (!is_root) plan.copy(tree.held(0, 1), tree.own(Memory::input));
-  for (int distance = 1; distance < tree.node().reach(); distance *= 2) {
-    const auto child = tree.child(distance);
-    if (!child) continue;
-    const bool is_single = is_root && child->ranks == 1;
-    plan.receive(child->rank,
-                 is_single ? tree.part(Memory::output, child->rank) : tree.held(child->distance, child->ranks));
-    if (is_root && !is_single)
-      tree.for_each_rank(*child,
-                         [&](int rank, const Range& held) { plan.copy(tree.part(Memory::output, rank), held); });
+  if (!node.is_root()) plan.copy(tree.held(0, 1), own);
+  for (const auto& child : node.children()) {
+    plan.receive(child.rank, tree.message(child, Memory::output));
+    tree.for_each_copy(child, Memory::output, [&](const Range& part, const Range& held) { plan.copy(part, held); });
   }
-  if (!is_root) plan.send(tree.node().parent(), tree.held(0, tree.node().subtree()));
-  if (is_root && !d.own.in_place) plan.copy(tree.part(Memory::output, me.value), tree.own(Memory::input));
+  if (!node.is_root()) plan.send(node.parent(), tree.held(0, node.subtree()));
+  if (node.is_root() && !d.own.in_place) plan.copy(tree.parts().of(me.value, Memory::output), own);
   return plan.take();
 }
 
 Plan binomial_scatter(Rank me, const CollectiveDescription& d) {
   const Subtree tree(me, d);
+  const TreeNode& node = tree.node();
+  const Range own = tree.parts().alone(me.value, Memory::output);
   PlanBuilder plan;
-  if (tree.is_leaf()) {
-    plan.receive(tree.node().parent(), tree.own(Memory::output));
+  if (node.is_leaf()) {
+    plan.receive(node.parent(), own);
     return plan.take();
   }
-  const bool is_root = me == d.root;
   plan.scratch(tree.scratch());
-  if (!is_root) plan.receive(tree.node().parent(), tree.held(0, tree.node().subtree()));
-  for (int distance = tree.node().reach() / 2; distance > 0; distance /= 2) {
-    const auto child = tree.child(distance);
-    if (!child) continue;
-    const bool is_single = is_root && child->ranks == 1;
-    if (is_root && !is_single)
-      tree.for_each_rank(*child, [&](int rank, const Range& held) { plan.copy(held, tree.part(Memory::input, rank)); });
-    plan.send(child->rank,
-              is_single ? tree.part(Memory::input, child->rank) : tree.held(child->distance, child->ranks));
+  if (!node.is_root()) plan.receive(node.parent(), tree.held(0, node.subtree()));
+  const auto children = node.children();
+  for (auto child = children.rbegin(); child != children.rend(); ++child) {
+    tree.for_each_copy(*child, Memory::input, [&](const Range& part, const Range& held) { plan.copy(held, part); });
+    plan.send(child->rank, tree.message(*child, Memory::input));
   }
-  if (!is_root) plan.copy(tree.own(Memory::output), tree.held(0, 1));
-  if (is_root && !d.own.in_place) plan.copy(tree.own(Memory::output), tree.part(Memory::input, me.value));
+  if (!node.is_root()) plan.copy(own, tree.held(0, 1));
+  if (node.is_root() && !d.own.in_place) plan.copy(own, tree.parts().of(me.value, Memory::input));
   return plan.take();
 }
 

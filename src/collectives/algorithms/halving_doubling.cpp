@@ -168,6 +168,19 @@ double group_round(const Links& links, Bytes n, int distance, int group, double 
          last.wire_seconds;
 }
 
+/// Returns the cost of exchanging the whole buffer in each round, or of halving it in each and doubling it again.
+double exchange_seconds(int ranks, Bytes buffer, const Links& links, int radix, bool halves) {
+  double seconds = folding(ranks, buffer, links);
+  int distance = 1;
+  for (const int group : radices(floor_power_of_two(ranks), radix)) {
+    const double share = halves ? 1.0 / distance / group : 1;
+    seconds += group_round(links, buffer, distance, group, share, true);
+    if (halves) seconds += group_round(links, buffer, distance, group, share, false);
+    distance *= group;
+  }
+  return seconds;
+}
+
 }  // namespace
 
 /// Recursive doubling in the output: partners at distance 1, 2, 4, … exchange all they have. It has the fewest rounds
@@ -198,13 +211,7 @@ Plan recursive_doubling_all_reduce(Rank me, int ranks, Count count, int radix) {
 /// (g − 1)·(α + nβ + nγ) − (g − 2)·wire_seconds, which is exact if additions are free and p is a power of two.
 /// Additions may take less, since the first message can be added while others are on the wire.
 double recursive_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
-  double seconds = folding(ranks, buffer, links);
-  int distance = 1;
-  for (const int group : radices(floor_power_of_two(ranks), radix)) {
-    seconds += group_round(links, buffer, distance, group, 1, true);
-    distance *= group;
-  }
-  return seconds;
+  return exchange_seconds(ranks, buffer, links, radix, false);
 }
 
 /// Recursive halving, then recursive doubling, in the output: partners at distance 1, 2, 4, … exchange halves of what
@@ -253,15 +260,7 @@ Expression halving_doubling_all_reduce_order(Expressions& expressions, std::span
 /// overlap. This is exact if additions are free and p is a power of two; for other p up to 64 it is at most a quarter
 /// too low and a twentieth too high.
 double halving_doubling_all_reduce_seconds(int ranks, Bytes buffer, const Links& links, int radix) {
-  double seconds = folding(ranks, buffer, links);
-  int distance = 1;
-  for (const int group : radices(floor_power_of_two(ranks), radix)) {
-    const double share = 1.0 / distance / group;
-    seconds += group_round(links, buffer, distance, group, share, true);
-    seconds += group_round(links, buffer, distance, group, share, false);
-    distance *= group;
-  }
-  return seconds;
+  return exchange_seconds(ranks, buffer, links, radix, true);
 }
 
 }  // namespace lockstep::collectives

@@ -102,11 +102,9 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] Range slice(int lane) const { return chunk(d_.count, lanes_, lane); }
-  [[nodiscard]] Range staged(int lane) const {
-    Range range = slice(lane);
-    range.memory = Memory::staging;
-    return range;
+  [[nodiscard]] Range slice(int lane, Memory memory = Memory::output, int leaf = 0) const {
+    const Range part = chunk(d_.count, lanes_, lane);
+    return {memory, part.offset, part.count, leaf};
   }
 
   /// Returns the ranks of the node that own a slice.
@@ -120,19 +118,13 @@ class Builder {
     plan_.staging({inputs * d_.count.value});
     for (int leaf = 0; leaf < inputs; ++leaf)
       for (int lane = 0; lane < lanes_; ++lane) {
-        Range to = staged(lane);
+        Range to = slice(lane, Memory::staging);
         to.offset += leaf * d_.count.value;
-        if (lane != position_.local) plan_.copy(to, input(lane, leaf));
+        if (lane != position_.local) plan_.copy(to, slice(lane, Memory::input, leaf));
       }
   }
   [[nodiscard]] int inputs_of(int rank) const {
     return static_cast<int>(shares_[static_cast<std::size_t>(rank)].size());
-  }
-  [[nodiscard]] Range input(int lane, int leaf) const {
-    Range range = slice(lane);
-    range.memory = Memory::input;
-    range.leaf = leaf;
-    return range;
   }
 
   /// Returns whether the node's sum is the final result, so that the pass that computes it writes it to all ranks.
@@ -142,9 +134,9 @@ class Builder {
     TreeSources sources;
     for (const int rank : position_.locals)
       for (int leaf = 0; leaf < inputs_of(rank); ++leaf)
-        sources.add(
-            shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
-            rank == me.value ? NodeRange{self, own_input(leaf)} : NodeRange{rank, input(position_.local, leaf)});
+        sources.add(shares_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(leaf)],
+                    rank == me.value ? NodeRange{self, own_input(leaf)}
+                                     : NodeRange{rank, slice(position_.local, Memory::input, leaf)});
     if (d_.leaves.total() > 0 && !adds_into_all()) return add_up_nodes(sources);
     std::vector<NodeRange> to{{self, slice(position_.local)}};
     if (adds_into_all())
@@ -157,7 +149,7 @@ class Builder {
   /// Returns this rank's own input. If it is in place, it is addressed as output, like the sum, so that `dependencies`
   /// orders the read before the write.
   [[nodiscard]] Range own_input(int leaf) const {
-    return leaf == 0 && d_.own.in_place ? slice(position_.local) : input(position_.local, leaf);
+    return leaf == 0 && d_.own.in_place ? slice(position_.local) : slice(position_.local, Memory::input, leaf);
   }
 
   /// Adds as far as the ranks of this node can: the first sum goes where the result will be, the others into scratch.
@@ -207,7 +199,7 @@ class Builder {
 
   void fetch_sums() {
     for (int lane = 0; lane < lanes_; ++lane)
-      if (lane != position_.local) plan_.copy(slice(lane), staged(lane));
+      if (lane != position_.local) plan_.copy(slice(lane), slice(lane, Memory::staging));
   }
 
   const CollectiveDescription& d_;
@@ -244,9 +236,9 @@ Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expre
                                          const ClusterShape& shape) {
   std::vector<Expression> sums;
   for (int node = 0; node < shape.nodes(); ++node) {
-    std::vector<Expression> brought;
-    for (const int rank : shape.ranks_on(node)) brought.push_back(contributions[static_cast<std::size_t>(rank)]);
-    sums.push_back(expressions.left_fold(brought));
+    std::vector<Expression> own;
+    for (const int rank : shape.ranks_on(node)) own.push_back(contributions[static_cast<std::size_t>(rank)]);
+    sums.push_back(expressions.left_fold(own));
   }
   if (sums.size() == 1) return sums.front();
   const int lane_count = lanes(shape);

@@ -35,13 +35,13 @@ TreeShares shares_of_ranks(const LeafShares& leaves, int ranks) {
 TreeShares shares_of_nodes(const LeafShares& leaves, const ClusterShape& shape) {
   TreeShares shares;
   for (int node = 0; node < shape.nodes(); ++node) {
-    std::vector<Share> brought;
+    std::vector<Share> ranges;
     for (const int rank : shape.ranks_on(node)) {
       const Share own = leaves.of(rank, shape.ranks());
-      const bool goes_on = !brought.empty() && brought.back().end() == own.first;
-      goes_on ? void(brought.back().count += own.count) : brought.push_back(own);
+      const bool continues = !ranges.empty() && ranges.back().end() == own.first;
+      continues ? void(ranges.back().count += own.count) : ranges.push_back(own);
     }
-    shares.push_back(tree_nodes(leaves.total(), brought));
+    shares.push_back(tree_nodes(leaves.total(), ranges));
   }
   return shares;
 }

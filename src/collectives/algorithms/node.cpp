@@ -38,6 +38,16 @@ void show_parts(PlanBuilder& plan, Rank me, const Parts& parts) {
     plan.copy(parts.of(peer, Memory::staging), parts.of(peer, Memory::input));
 }
 
+/// Returns the plan of a rank other than the root: it waits for the root, moves its part, and says so.
+Plan move_part(Rank root, const NodeRange& to, const NodeRange& from) {
+  PlanBuilder plan;
+  plan.publish(0);
+  plan.await({root.value}, 0);
+  plan.combine({to}, {from});
+  plan.publish(1);
+  return plan.take();
+}
+
 }  // namespace
 
 Plan pull_all_reduce(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
@@ -112,19 +122,14 @@ double node_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
 
 Plan node_broadcast(Rank me, const CollectiveDescription& d) {
   const Range whole{Memory::output, 0, d.count.value};
+  if (me != d.root) return move_part(d.root, {self, whole}, {d.root.value, whole});
   PlanBuilder plan;
-  if (d.reach == Reach::staged && me == d.root && d.ranks > 1) {
+  if (d.reach == Reach::staged && d.ranks > 1) {
     plan.staging(d.count);
-    plan.copy({Memory::staging, 0, d.count.value}, whole);
+    plan.copy(in(Memory::staging, whole), whole);
   }
   plan.publish(0);
-  if (me == d.root) {
-    if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
-    return plan.take();
-  }
-  plan.await({d.root.value}, 0);
-  plan.combine({{self, whole}}, {{d.root.value, whole}});
-  plan.publish(1);
+  if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
   return plan.take();
 }
 
@@ -159,14 +164,8 @@ Plan node_gather(Rank me, const CollectiveDescription& d) {
   const std::vector<int> peers = others(me, d.ranks);
   const Parts parts = parts_of(d);
   const Range own = parts.alone(me.value, Memory::input);
+  if (me != d.root) return move_part(d.root, {d.root.value, parts.of(me.value, Memory::output)}, {self, own});
   PlanBuilder plan;
-  if (me != d.root) {
-    plan.publish(0);
-    plan.await({d.root.value}, 0);
-    plan.combine({{d.root.value, parts.of(me.value, Memory::output)}}, {{self, own}});
-    plan.publish(1);
-    return plan.take();
-  }
   const bool staged = d.reach == Reach::staged && d.ranks > 1;
   if (staged) plan.staging({d.ranks * d.count.value});
   plan.publish(0);
@@ -182,14 +181,8 @@ Plan node_scatter(Rank me, const CollectiveDescription& d) {
   const Parts parts = parts_of(d);
   const Range mine = parts.of(me.value, Memory::input);
   const Range own = parts.alone(me.value, Memory::output);
+  if (me != d.root) return move_part(d.root, {self, own}, {d.root.value, mine});
   PlanBuilder plan;
-  if (me != d.root) {
-    plan.publish(0);
-    plan.await({d.root.value}, 0);
-    plan.combine({{self, own}}, {{d.root.value, mine}});
-    plan.publish(1);
-    return plan.take();
-  }
   if (d.reach == Reach::staged && d.ranks > 1) show_parts(plan, me, parts);
   plan.publish(0);
   if (!d.own.in_place) plan.copy(own, mine);

@@ -34,7 +34,7 @@ struct BlockPlace {
 /// Returns the range that `member` of a block of `size` ranks keeps after all halvings.
 Range share_of(int member, int size, const Range& whole) {
   Range share = whole;
-  for (int distance = 1; distance < size; distance *= 2) share = Halves(share, (member & distance) != 0).kept;
+  for (int distance = 1; distance < size; distance *= 2) share = half(share, (member & distance) != 0);
   return share;
 }
 
@@ -53,15 +53,16 @@ Plan tree_order_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
   const BlockPlace at(me.value, ranks);
   const int position = me.value - at.own.first;
   const Range whole{Memory::output, 0, count.value};
-  const Range share = share_of(position, at.own.size, whole);
   PlanBuilder plan;
-  std::vector<Halves> halves;
+  std::vector<Range> held{whole};  // after each halving
   for (int distance = 1; distance < at.own.size; distance *= 2) {
-    halves.emplace_back(halves.empty() ? whole : halves.back().kept, (position & distance) != 0);
-    plan.send(at.own.first + (position ^ distance), halves.back().given);
-    plan.receive_reduce(at.own.first + (position ^ distance), halves.back().kept,
-                        (position & distance) == 0 ? FirstOperand::own : FirstOperand::other);
+    const bool is_upper = (position & distance) != 0;
+    const int partner = at.own.first + (position ^ distance);
+    plan.send(partner, half(held.back(), !is_upper));
+    held.push_back(half(held.back(), is_upper));
+    plan.receive_reduce(partner, held.back(), is_upper ? FirstOperand::other : FirstOperand::own);
   }
+  const Range share = held.back();
   if (at.smaller.size > 0) plan.receive_reduce(at.smaller.rank_above(position), share, FirstOperand::own);
   for (int member = position; member < at.larger.size; member += at.own.size)
     plan.send(at.larger.first + member, share_of(member, at.larger.size, whole));
@@ -70,9 +71,10 @@ Plan tree_order_all_reduce(Rank me, int ranks, Count count, int /*radix*/) {
     plan.receive(at.larger.first + member, share_of(member, at.larger.size, whole));
   if (at.smaller.size > 0) plan.send(at.smaller.rank_above(position), share);
   for (int distance = at.own.size / 2; distance > 0; distance /= 2) {
-    plan.send(at.own.first + (position ^ distance), halves.back().kept);
-    plan.receive(at.own.first + (position ^ distance), halves.back().given);
-    halves.pop_back();
+    const int partner = at.own.first + (position ^ distance);
+    plan.send(partner, held.back());
+    held.pop_back();
+    plan.receive(partner, half(held.back(), (position & distance) == 0));
   }
   return plan.take();
 }

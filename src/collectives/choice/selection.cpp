@@ -22,9 +22,9 @@ std::string range_text(const TableEntry& entry) {
   return entry.below == TableEntry::no_end ? from + " on" : from + " to below " + std::to_string(entry.below.value);
 }
 
-auto place(const TableEntry& entry) { return std::tuple(entry.kind, entry.shape, entry.from); }
+auto sort_key(const TableEntry& entry) { return std::tuple(entry.kind, entry.shape, entry.from); }
 
-bool about(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& shape) {
+bool is_for(const TableEntry& entry, CollectiveKind kind, const ShapeSummary& shape) {
   return entry.kind == kind && entry.shape == shape;
 }
 
@@ -103,23 +103,23 @@ Selection selection_on(const ClusterShape& shape, Selection wish) {
 void SelectionTable::add(const TableEntry& entry) {
   check(entry);
   for (const TableEntry& other : entries_) {
-    if (!about(other, entry.kind, entry.shape)) continue;
+    if (!is_for(other, entry.kind, entry.shape)) continue;
     require(entry.below <= other.from || other.below <= entry.from,
             std::string(name(entry.kind)) + " on " + describe(entry.shape) + ": the sizes " + range_text(entry) +
                 " overlap with those " + range_text(other));
   }
-  const auto before = [](const TableEntry& a, const TableEntry& b) { return place(a) < place(b); };
+  const auto before = [](const TableEntry& a, const TableEntry& b) { return sort_key(a) < sort_key(b); };
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, before), entry);
 }
 
 void SelectionTable::erase(CollectiveKind kind, const ShapeSummary& shape) {
-  const auto goes = [&](const TableEntry& entry) { return about(entry, kind, shape); };
-  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), goes), entries_.end());
+  const auto is_erased = [&](const TableEntry& entry) { return is_for(entry, kind, shape); };
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), is_erased), entries_.end());
 }
 
 const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const TableEntry& entry) {
-    return about(entry, kind, shape) && entry.covers(bytes);
+    return is_for(entry, kind, shape) && entry.covers(bytes);
   });
   return found == entries_.end() ? nullptr : &*found;
 }

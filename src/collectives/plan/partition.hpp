@@ -25,20 +25,13 @@ inline int chunk_of(Count count, int parts, std::int64_t element) {
   return static_cast<int>(element < in_longer ? element / (size + 1) : longer + (element - in_longer) / size);
 }
 
-/// A range divided into two halves; the participant whose bit of the distance is 0 keeps the lower half.
-struct Halves {
-  Range kept;
-  Range given;
-
-  Halves(const Range& whole, bool keeps_upper) : kept(whole), given(whole) {
-    const std::int64_t middle = whole.count / 2;
-    Range& lower = keeps_upper ? given : kept;
-    Range& upper = keeps_upper ? kept : given;
-    lower.count = middle;
-    upper.offset += middle;
-    upper.count -= middle;
-  }
-};
+/// Returns the lower or upper half of a range. The upper half is longer by one element if the count is odd.
+inline Range half(Range whole, bool is_upper) {
+  const std::int64_t middle = whole.count / 2;
+  if (is_upper) whole.offset += middle;
+  whole.count = is_upper ? whole.count - middle : middle;
+  return whole;
+}
 
 /// Returns the rank on a ring; `value` may be negative by any number of turns.
 inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }

@@ -19,25 +19,6 @@ struct Block {
   friend bool operator==(const Block&, const Block&) = default;
 };
 
-/// A buffer divided into blocks of equal size and a shorter last one. Each block is a collective with a plan of its
-/// own; several blocks in flight form a pipeline.
-class Blocks {
- public:
-  /// @pre block > 0
-  Blocks(Count total, Count block) : total_(total.value), block_(block.value) {}
-
-  [[nodiscard]] std::int64_t size() const { return total_ / block_ + (total_ % block_ == 0 ? 0 : 1); }
-  /// @pre 0 ≤ index < size()
-  [[nodiscard]] Block operator[](std::int64_t index) const {
-    const std::int64_t rest = total_ - index * block_;
-    return {index * block_, rest < block_ ? rest : block_};
-  }
-
- private:
-  std::int64_t total_;
-  std::int64_t block_;
-};
-
 /// The positions of the parts of consecutive blocks in a buffer whose parts differ in length.
 struct PartOffsets {
   struct Part {

@@ -36,25 +36,23 @@ Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Co
 
 /// Makes the schedule for blocks of equal length and a shorter last one.
 Schedule schedule_of_equal_parts(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count block) {
-  const auto stretch = [&](std::int64_t end, std::int64_t count) {
+  std::vector<Stretch> stretches;
+  const auto add = [&](std::int64_t blocks, std::int64_t count) {
+    if (blocks == 0) return;
     CollectiveDescription one = d;
     one.count = {count};
-    return Stretch{.end = end, .part_count = std::max<std::int64_t>(count, 1), .plan = make_plan(me, one, algorithm)};
+    stretches.push_back({.end = (stretches.empty() ? 0 : stretches.back().end) + blocks,
+                         .part_count = std::max<std::int64_t>(count, 1),
+                         .plan = make_plan(me, one, algorithm)});
   };
-  std::vector<Stretch> stretches;
-  const Blocks blocks(d.count, block);
-  const std::int64_t size = blocks.size();
-  if (d.kind == CollectiveKind::barrier) stretches.push_back(stretch(1, 0));
-  const std::int64_t last = size > 0 ? blocks[size - 1].count : 0;
-  const std::int64_t full = size > 0 ? blocks[0].count : 0;
-  const std::int64_t full_blocks = last < full ? size - 1 : size;
-  if (full_blocks > 0) stretches.push_back(stretch(full_blocks, full));
-  if (full_blocks < size) stretches.push_back(stretch(size, last));
+  add(d.count.value / block.value, block.value);
+  const std::int64_t rest = d.count.value % block.value;
+  add(rest > 0 || d.kind == CollectiveKind::barrier ? 1 : 0, rest);
   return {std::move(stretches), d.count, block};
 }
 
-/// Returns the positions of a cut's parts in a buffer that holds only the caller's part, or the concatenated parts of
-/// all ranks.
+/// Returns the positions of the parts of equal blocks in a buffer that holds only the caller's part, or the
+/// concatenated parts of all ranks.
 PartOffsets offsets_of(const EqualBlocks& cut, const std::vector<std::int64_t>& parts, bool is_alone) {
   PartOffsets offsets{.is_alone = is_alone};
   std::int64_t part_begin = 0;

@@ -90,7 +90,7 @@ Graph smooth_labels(const Graph& graph, double fraction) {
   }
   if (!has_classes) {
     throw Error(ErrorCode::invalid_argument,
-                "the model '" + graph.name() + "' has no cross-entropy, whose labels could be smoothed");
+                "the model '" + graph.name() + "' has no cross-entropy, so there are no labels to smooth");
   }
   return smoothed;
 }

@@ -71,17 +71,17 @@ bool Graph::take_bytes(std::size_t input, const Normalization& numbers) {
 
 ops::Signature Graph::signature_of(const std::string& name, const ops::Operator& op,
                                    const std::vector<int>& inputs) const {
-  if (inputs.empty()) refuse(name, "reads nothing");
+  if (inputs.empty()) refuse(name, "has no input");
   std::vector<ops::Shape> shapes;
   for (const int value : inputs) {
-    if (value < 0 || value > last()) refuse(name, "reads value " + std::to_string(value) + ", which is not there");
+    if (value < 0 || value > last()) refuse(name, "reads value " + std::to_string(value) + ", which does not exist");
     shapes.push_back(shape(value));
   }
   ops::Signature signature;
   try {
     signature = ops::signature_of(op, shapes);
   } catch (const Error& error) {
-    refuse(name, "cannot be: " + error.message());
+    refuse(name, "is invalid: " + error.message());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Content wanted = i < signature.inputs.size() ? signature.inputs[i] : Content::real;
@@ -127,7 +127,8 @@ int Graph::add(std::string name, ops::Operator op) { return add(std::move(name),
 
 int Graph::add_shared(std::string name, std::string_view as, std::vector<int> inputs) {
   const Node* node = find(nodes_, as);
-  if (node == nullptr || node->output < 0) refuse(name, "is to be like '" + std::string(as) + "', which is not there");
+  if (node == nullptr || node->output < 0)
+    refuse(name, "cannot share parameters with '" + std::string(as) + "': no such node");
   const Node like = *node;  // a copy, because `append` may reallocate the list
   return append(std::move(name), like.op, std::move(inputs), &like);
 }
@@ -153,7 +154,7 @@ void Graph::check() const {
   const std::vector<int> count = readers();
   for (const Node& node : nodes_) {
     if (node.output < 0 || count[static_cast<std::size_t>(node.output)] > 0) continue;
-    refuse(node.name, "gives what no other layer reads, and is no loss");
+    refuse(node.name, "has an output that no other layer reads, and is not a loss");
   }
 }
 

@@ -3,12 +3,18 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
 
-/// Blocks that several of the models are made of. Names in residual networks are torchvision's.
+/// Blocks that several of the models are made of, and the list of the models. Names in residual networks are
+/// torchvision's.
 namespace lockstep::nn::models {
+
+/// Returns the models that come with lockstep. Each has a file `some-model.cpp` that defines `ModelEntry some_model()`;
+/// the build finds it by its name.
+std::vector<ModelEntry> bundled();
 
 /// Whether "images" are small, as in CIFAR: less than 64 pixels high or wide. Networks for photographs halve their
 /// images five times, which leaves too little of small ones, so they skip the first halvings then.

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "nn/models/blocks.hpp"
-#include "nn/models/bundled.hpp"
 
 namespace lockstep::nn::models {
 namespace {

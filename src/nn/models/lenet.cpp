@@ -3,7 +3,7 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
-#include "nn/models/bundled.hpp"
+#include "nn/models/blocks.hpp"
 
 namespace lockstep::nn::models {
 namespace {

@@ -2,7 +2,6 @@
 #include <string>
 
 #include "nn/models/blocks.hpp"
-#include "nn/models/bundled.hpp"
 
 namespace lockstep::nn::models {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "nn/models/bundled.hpp"
+#include "nn/models/blocks.hpp"
 
 namespace lockstep::nn {
 

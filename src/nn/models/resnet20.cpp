@@ -3,7 +3,6 @@
 
 #include "lockstep/base/error.hpp"
 #include "nn/models/blocks.hpp"
-#include "nn/models/bundled.hpp"
 
 namespace lockstep::nn::models {
 namespace {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "nn/models/blocks.hpp"
-#include "nn/models/bundled.hpp"
 
 namespace lockstep::nn::models {
 namespace {

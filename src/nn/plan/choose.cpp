@@ -2,24 +2,21 @@
 #include "nn/plan/choose.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
-#include "nn/graph/fill.hpp"
 #include "nn/graph/passes.hpp"
+#include "nn/plan/kernel_bench.hpp"
 #include "nn/plan/kernels.hpp"
-namespace lockstep::nn {
 
+namespace lockstep::nn {
 namespace {
 
 /// Other work on the processor can only make a turn longer, so the lower quartile says more than the mean.
@@ -28,31 +25,6 @@ double lower_quartile_of(std::vector<double> values) {
   std::nth_element(values.begin(), quarter, values.end());
   return *quarter;
 }
-
-}  // namespace
-
-std::optional<std::size_t> fastest(std::size_t entrants, const ContestRules& rules,
-                                   const std::function<double(std::size_t)>& take,
-                                   const std::function<bool()>& is_over) {
-  std::vector<std::vector<double>> seconds(entrants);
-  const auto last = static_cast<std::size_t>(rules.rounds);
-  while (seconds.back().size() < last && !is_over()) {
-    for (std::size_t entrant = 0; entrant < entrants && (entrant == 0 || !is_over()); ++entrant)
-      seconds[entrant].push_back(take(entrant));
-  }
-  // A round that the time limit cut short does not count for any entrant.
-  const std::size_t rounds = seconds.back().size();
-  if (rounds < static_cast<std::size_t>(rules.least_rounds)) return std::nullopt;
-  std::vector<double> quartiles;
-  for (std::vector<double>& of_one : seconds) {
-    of_one.resize(rounds);
-    quartiles.push_back(lower_quartile_of(of_one));
-  }
-  const auto best = std::min_element(quartiles.begin(), quartiles.end());
-  return *best < (1 - rules.margin) * quartiles.front() ? static_cast<std::size_t>(best - quartiles.begin()) : 0;
-}
-
-namespace {
 
 using ops::KernelAlgorithms;
 
@@ -111,8 +83,7 @@ class Maker {
 
   /// Lets the back end choose by its rule.
   void forget() { ops_.use({}); }
-  [[nodiscard]] std::unique_ptr<ops::Kernel> make(const Alternative& of, const KernelAlgorithms& algorithms,
-                                                  DType dtype) {
+  [[nodiscard]] ops::KernelPtr make(const Alternative& of, const KernelAlgorithms& algorithms, DType dtype) {
     ops::KernelChoices only;
     only.set(of.key, of.inputs[0].shape.batch, algorithms);
     ops_.use(only);
@@ -125,7 +96,7 @@ class Maker {
 };
 
 /// The kernels of an operator's candidates, which a library may still be compiling; null where it has none.
-using CandidateKernels = std::vector<std::unique_ptr<ops::Kernel>>;
+using CandidateKernels = std::vector<ops::KernelPtr>;
 
 /// Makes the kernels of all candidates of operators some operators ahead, since a library may compile them in the
 /// background while others are measured.
@@ -149,7 +120,7 @@ class CandidateQueue {
  private:
   static constexpr std::size_t ahead = 8;
 
-  std::unique_ptr<ops::Kernel> make(const Alternative& of, const KernelAlgorithms& candidate) {
+  ops::KernelPtr make(const Alternative& of, const KernelAlgorithms& candidate) {
     try {
       return maker_.make(of, candidate, dtype_);
     } catch (const Error& error) {  // a library may learn only now that it cannot make a kernel
@@ -163,82 +134,6 @@ class CandidateQueue {
   std::vector<const Alternative*> all_;
   std::size_t queued_ = 0;
   std::deque<CandidateKernels> queue_;
-};
-
-/// Runs the kernels of an operator on operands in the formats that all its candidates have.
-class Bench {
- public:
-  Bench(const Alternative& of, std::span<const std::unique_ptr<ops::Kernel>> kernels, DType dtype,
-        const ops::ComputeDevice& device)
-      : dtype_(dtype), device_(device) {
-    const ops::Traits& traits = kernels.front()->traits();
-    Bytes workspace;
-    for (const auto& kernel : kernels) workspace.value = std::max(workspace.value, kernel->workspace().value);
-    std::vector<ops::Shape> shapes;
-    for (const ops::Format& format : traits.inputs) {
-      shapes.push_back(format.shape);
-      inputs_.push_back(drawn(format.bytes));
-      input_gradients_.push_back(drawn(format.bytes));
-    }
-    const ops::Signature signature = ops::signature_of(*of.op, shapes);
-    for (const ops::OwnedTensor& tensor : signature.state) state_.push_back(drawn({tensor.count() * size_of(dtype)}));
-    for (const ops::OwnedTensor& tensor : signature.parameters) {
-      const std::size_t i = parameters_.size();
-      const bool is_packed = i < traits.packed.size() && traits.packed[i].value > 0;
-      parameters_.push_back(drawn(is_packed ? traits.packed[i] : Bytes{tensor.count() * size_of(dtype)}));
-      parameter_gradients_.push_back(drawn({tensor.count() * size_of(dtype)}));
-    }
-    constexpr auto number = static_cast<std::int64_t>(sizeof(double));
-    if (traits.statistics > 0) part_ = static_cast<double*>(drawn({traits.statistics * number}));
-    output_ = drawn(traits.output.bytes);
-    output_gradient_ = drawn(traits.output.bytes);
-    if (workspace.value > 0) workspace_ = drawn(workspace);
-  }
-
-  /// Submits a pass to the device's queue.
-  void run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients) {
-    std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
-    kernel.run(pass, {.inputs = inputs_,
-                      .parameters = parameters_,
-                      .state = state_,
-                      .output = output_,
-                      .workspace = workspace_,
-                      .part = part_,
-                      .output_gradient = output_gradient_,
-                      .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
-                      .parameter_gradients = parameter_gradients_,
-                      .queue = device_.queue()});
-  }
-  void wait() const { device_.wait(device_.queue()); }  // not for order: its callers say why
-
- private:
-  static constexpr std::int64_t most_drawn = std::int64_t{8} << 20;  // then the numbers repeat themselves
-
-  /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
-  void* drawn(Bytes bytes) {
-    const Allocation& memory = memory_.emplace_back(device_.allocate(bytes));
-    const Allocation staging = device_.allocate_staging({std::min(bytes.value, most_drawn)});
-    fill_uniform(staging.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
-    for (std::int64_t at = 0; at < bytes.value; at += most_drawn) {
-      device_.copy(static_cast<std::byte*>(memory.data()) + at, staging.data(),
-                   {std::min(bytes.value - at, most_drawn)}, device_.queue());
-    }
-    wait();  // not for order: memory is freed next, which waits as well
-    return memory.data();
-  }
-
-  DType dtype_;
-  const ops::ComputeDevice& device_;
-  std::vector<Allocation> memory_;
-  std::vector<const void*> inputs_;
-  std::vector<const void*> parameters_;
-  std::vector<void*> state_;
-  std::vector<void*> input_gradients_;
-  std::vector<void*> parameter_gradients_;
-  double* part_ = nullptr;
-  void* output_ = nullptr;
-  void* output_gradient_ = nullptr;
-  void* workspace_ = nullptr;
 };
 
 /// Measures the candidates of one operator.
@@ -259,10 +154,10 @@ class Measurement {
       }
     }
     if (kernels_.empty()) return;
-    bench_.emplace(of, kernels_, options.dtype, device);
+    bench_.emplace(*of.op, kernels_, options.dtype, device);
     // The first forward call leaves what backward reads and does every kernel's one-time work.
     for (const auto& kernel : kernels_) bench_->run(*kernel, ops::Pass::forward, false);
-    bench_->wait();  // not for order: a clock is read next
+    bench_->wait();  // wait for timing only
   }
 
   /// Returns the fastest algorithm for each pass, or nothing if the time ran out or no candidate has a kernel.
@@ -294,7 +189,7 @@ class Measurement {
     const auto run = [&](const Entrant& entrant, int calls) {
       const Clock::time_point begin = Clock::now();
       for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrant.candidate], pass, gives_input_gradients);
-      bench_->wait();  // not for order: a clock is read next
+      bench_->wait();  // wait for timing only
       return seconds_since(begin) / calls;
     };
     for (Entrant& entrant : entrants) {
@@ -319,11 +214,32 @@ class Measurement {
   ContestRules rules_;
   Clock::time_point end_;
   std::vector<KernelAlgorithms> candidates_;  // those with a kernel
-  std::vector<std::unique_ptr<ops::Kernel>> kernels_;
-  std::optional<Bench> bench_;
+  std::vector<ops::KernelPtr> kernels_;
+  std::optional<KernelBench> bench_;
 };
 
 }  // namespace
+
+std::optional<std::size_t> fastest(std::size_t entrants, const ContestRules& rules,
+                                   const std::function<double(std::size_t)>& take,
+                                   const std::function<bool()>& is_over) {
+  std::vector<std::vector<double>> seconds(entrants);
+  const auto last = static_cast<std::size_t>(rules.rounds);
+  while (seconds.back().size() < last && !is_over()) {
+    for (std::size_t entrant = 0; entrant < entrants && (entrant == 0 || !is_over()); ++entrant)
+      seconds[entrant].push_back(take(entrant));
+  }
+  // A round that the time limit cut short does not count for any entrant.
+  const std::size_t rounds = seconds.back().size();
+  if (rounds < static_cast<std::size_t>(rules.least_rounds)) return std::nullopt;
+  std::vector<double> quartiles;
+  for (std::vector<double>& of_one : seconds) {
+    of_one.resize(rounds);
+    quartiles.push_back(lower_quartile_of(of_one));
+  }
+  const auto best = std::min_element(quartiles.begin(), quartiles.end());
+  return *best < (1 - rules.margin) * quartiles.front() ? static_cast<std::size_t>(best - quartiles.begin()) : 0;
+}
 
 MeasuredChoices measure_kernels(const Graph& graph, ops::Ops& ops, const MeasureOptions& options,
                                 const ops::KernelChoices& known) {

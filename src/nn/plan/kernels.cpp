@@ -16,7 +16,7 @@ ops::Format plain_format(const Value& value, DType dtype, std::int64_t samples) 
   return ops::Format::plain(shape, value.content == Content::real ? dtype : DType::int32);
 }
 
-std::unique_ptr<ops::Kernel> make_addition(ops::Ops& ops, const ops::Format& format) {
+ops::KernelPtr make_addition(ops::Ops& ops, const ops::Format& format) {
   return ops.make(ops::Add{}, std::array{format, format});
 }
 

@@ -15,25 +15,25 @@ namespace lockstep::nn {
 struct Kernels {
   /// The conversion of one input of a node.
   struct Conversion {
-    std::unique_ptr<ops::Kernel> there;  ///< null if the value already has the node's format
-    std::unique_ptr<ops::Kernel> back;   ///< converts the gradient
+    ops::KernelPtr there;  ///< null if the value already has the node's format
+    ops::KernelPtr back;   ///< converts the gradient
   };
   /// The kernels of one node.
   struct OfNode {
-    std::unique_ptr<ops::Kernel> kernel;
+    ops::KernelPtr kernel;
     std::vector<Conversion> inputs;
   };
   /// Where the elements of an output of the graph are, row-major in the model's dtype.
   struct OfOutput {
-    int reader = -1;                       ///< a node that has converted its input so; −1: none
-    std::size_t input = 0;                 ///< the input of that node
-    std::unique_ptr<ops::Kernel> convert;  ///< null if there is a reader, or the value has this format
+    int reader = -1;         ///< a node that has converted its input so; −1: none
+    std::size_t input = 0;   ///< the input of that node
+    ops::KernelPtr convert;  ///< null if there is a reader, or the value has this format
   };
   std::vector<ops::Format> formats;  ///< one for each value
   std::vector<OfNode> nodes;
   std::vector<OfOutput> outputs;
-  std::vector<std::unique_ptr<ops::Kernel>> addition;  ///< adds two gradients of a value; null if it has one reader
-  std::vector<std::unique_ptr<ops::Kernel>> sum;       ///< adds up a parameter's gradients; null if there is only one
+  std::vector<ops::KernelPtr> addition;  ///< adds two gradients of a value; null if it has one reader
+  std::vector<ops::KernelPtr> sum;       ///< adds up a parameter's gradients; null if there is only one
 };
 
 /// @param leaves  number of leaves of a step whose gradients are added up

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/plan/rewrite.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>

@@ -2,9 +2,7 @@
 #include "lockstep/nn/explain.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <map>
 
 #include "base/wrapped.hpp"
@@ -93,19 +91,12 @@ class Trial {
   std::vector<const void*> pointers_;
 };
 
-template <typename... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 128> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
-
 constexpr std::size_t name_columns = 40;
 
 std::string row(const OperatorReport& op, double share) {
   return padded(op.name, name_columns) +
-         format("%9.2f %9.1f %9.1f %6.0f %%%s", static_cast<double>(op.bytes.value) / (1 << 20),
-                static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share, share > 1 ? " *\n" : "\n");
+         format_text("%9.2f %9.1f %9.1f %6.0f %%%s", static_cast<double>(op.bytes.value) / (1 << 20),
+                     static_cast<double>(op.flops) / 1e6, op.seconds * 1e6, 100 * share, share > 1 ? " *\n" : "\n");
 }
 
 /// Describes the operation, the result and the kernel, as far as they are known.
@@ -135,10 +126,10 @@ StepReport explain_step(const Graph& graph, ops::Ops& ops, DType dtype, std::int
 }
 
 std::string to_text(const StepReport& step, std::size_t columns) {
-  std::string text = format("The limit is what this rank measured: copying %.1f GB/s, read and written",
-                            step.limits.bytes_per_second / 1e9);
+  std::string text = format_text("The limit is what this rank measured: copying %.1f GB/s, read and written",
+                                 step.limits.bytes_per_second / 1e9);
   text += step.limits.flops_per_second > 0
-              ? format(", and\nmultiplying and adding %.1f GFLOP/s.\n", step.limits.flops_per_second / 1e9)
+              ? format_text(", and\nmultiplying and adding %.1f GFLOP/s.\n", step.limits.flops_per_second / 1e9)
               : ".\n";
   text += padded("operator", name_columns) + "      MiB     MFLOP        us of limit\n";
   OperatorReport all{.name = "all"};
@@ -154,8 +145,8 @@ std::string to_text(const StepReport& step, std::size_t columns) {
     beyond = beyond || share > 1;
   }
   text += row(all, at_limit / all.seconds);
-  text += format("Activations and their gradients take %.1f MiB for %lld samples.\n",
-                 static_cast<double>(step.activations.value) / (1 << 20), static_cast<long long>(step.samples));
+  text += format_text("Activations and their gradients take %.1f MiB for %lld samples.\n",
+                      static_cast<double>(step.activations.value) / (1 << 20), static_cast<long long>(step.samples));
   if (!beyond) return text;
   return text + wrapped(
                     "* Above 100 %: its tensors stayed in caches, which are faster than the memory, or its algorithm, "

@@ -82,7 +82,7 @@ void Model::initialize(std::uint64_t seed) {
     const Allocation staging = device.allocate_staging(memory.bytes());
     fill_tensors(layout, initial, staging.as(memory.dtype), seed);
     device.copy(memory.data, staging.data(), memory.bytes(), device.queue());
-    device.wait(device.queue());  // not for order: memory is freed next, which waits as well
+    device.wait(device.queue());  // no order needed: freeing memory waits as well
   };
   make(parameters(), graph_.initial_parameters(), memory_.parameters);
   const Count count = state().count();

@@ -5,7 +5,7 @@ namespace lockstep::nn {
 
 /// Waits for the device, which may wait for other ranks.
 void Runner::settle() {
-  while (!ops_.device().is_idle(queue_)) reducer_.progress();  // not for order: the caller reads a clock
+  while (!ops_.device().is_idle(queue_)) reducer_.progress();  // wait for timing only
 }
 
 template <typename Body>

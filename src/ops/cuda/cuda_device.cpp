@@ -47,7 +47,8 @@ class CudaDevice final : public ComputeDevice {
   [[nodiscard]] bool is_idle(Queue queue) const override { return is_done(queue); }
   [[nodiscard]] std::unique_ptr<DeviceEvent> new_event() const override { return std::make_unique<CudaEvent>(); }
 
-  [[nodiscard]] std::unique_ptr<ExecutableGraph> capture(Queue queue, const std::function<void()>& submit) const override {
+  [[nodiscard]] std::unique_ptr<ExecutableGraph> capture(Queue queue,
+                                                         const std::function<void()>& submit) const override {
     CapturedGraph::begin(queue);
     try {
       submit();

@@ -46,7 +46,7 @@ class CudaKernel final : public Kernel {
 };
 
 /// Whether two inputs are a parameter's gradients, which are plain.
-bool adds_plain(const Operator& op, std::span<const Format> inputs) {
+bool adds_plain(const Operator& op, Formats inputs) {
   return std::holds_alternative<Add>(op) && inputs[0].native == nullptr && inputs[1].native == nullptr &&
          inputs[0].dtype == DType::float32;
 }
@@ -72,24 +72,24 @@ class CudaOps final : public Ops {
     throw Error(ErrorCode::unsupported, "a GPU has one lane; the number of threads does not concern it");
   }
 
-  [[nodiscard]] std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
+  [[nodiscard]] KernelPtr reorder(const Format& from, const Format& to) override {
     return std::make_unique<CudaKernel>(cuda::make_reorder(from, to));
   }
 
   [[nodiscard]] bool sums_in_convolutions() const override { return true; }
   [[nodiscard]] bool converts_bytes() const override { return true; }
-  [[nodiscard]] std::unique_ptr<Kernel> convert_bytes(const Normalization& numbers, const Format& to) override {
+  [[nodiscard]] KernelPtr convert_bytes(const Normalization& numbers, const Format& to) override {
     const std::vector<double> table = numbers.table();
     const Count count{static_cast<std::int64_t>(table.size())};
     const Allocation staging = device_->allocate_staging(bytes_of(count, DType::float32));
     std::copy(table.begin(), table.end(), static_cast<float*>(staging.data()));
     auto copy = std::make_shared<const Allocation>(device_->allocate(staging.bytes()));
     device_->copy(copy->data(), staging.data(), staging.bytes(), device_->queue());
-    device_->wait(device_->queue());  // not for order: memory is freed next, which waits as well
+    device_->wait(device_->queue());  // no order needed: freeing memory waits as well
     return std::make_unique<CudaKernel>(cuda::make_byte_conversion(std::move(copy), to));
   }
 
-  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) override {
     if (key_of(op, inputs).empty()) return {};
     const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32);
     return layer ? cuda::candidates(*layer, *convolutions_, std::string(name())) : std::vector<KernelAlgorithms>{};
@@ -128,7 +128,7 @@ class CudaOps final : public Ops {
     const auto seconds_of = [&](int number) {
       const auto begin = std::chrono::steady_clock::now();
       for (int i = 0; i < number; ++i) device_->copy(to.data(), from.data(), bytes, device_->queue());
-      device_->wait(device_->queue());  // not for order: a clock is read next
+      device_->wait(device_->queue());  // wait for timing only
       return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     seconds_of(1);
@@ -136,8 +136,7 @@ class CudaOps final : public Ops {
   }
 
  private:
-  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
-                                      DType /*reals*/) override {
+  KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& signature, DType /*reals*/) override {
     if (const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32)) {
       const std::string key = key_of(op, inputs);
       const KernelAlgorithms* chosen = choices_.find(key, inputs[0].shape.batch);
@@ -148,21 +147,21 @@ class CudaOps final : public Ops {
     }
     const std::vector<Format> wanted =
         adds_plain(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end()) : wanted_formats(inputs, signature);
-    const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
+    const auto of_kind = [&](const auto& kind) -> KernelPtr {
       if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Embedding>) {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature, arithmetic_.values));
       } else if constexpr (requires { cuda::make(kind, wanted, signature); }) {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature));
       } else {
         throw Error(ErrorCode::unsupported,
-                    "there is no kernel for GPUs of the operator '" + kind.text() + "'; compute on the CPU");
+                    "there is no GPU kernel for the operator '" + kind.text() + "'; compute on the CPU");
       }
     };
     return std::visit(of_kind, op);
   }
 
   /// Returns NHWC for reals, in float32 for targets of losses, and plain for integers.
-  [[nodiscard]] std::vector<Format> wanted_formats(std::span<const Format> inputs, const Signature& signature) const {
+  [[nodiscard]] std::vector<Format> wanted_formats(Formats inputs, const Signature& signature) const {
     std::vector<Format> wanted;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;

@@ -11,11 +11,10 @@
 #include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
 namespace lockstep::ops::onednn {
-
 namespace {
 
 /// Returns the formats of the inputs; both have the format of the first.
-std::vector<Format> inputs_of(const BatchNorm& shape, std::span<const Format> in) {
+std::vector<Format> inputs_of(const BatchNorm& shape, Formats in) {
   if (!shape.residual) return {in[0]};
   return {in[0], to_desc(in[0]) == to_desc(in[1]) ? in[1] : in[0]};
 }
@@ -33,7 +32,7 @@ int team_size() {
 template <typename T>
 class BatchNormKernel final : public Kernel {
  public:
-  BatchNormKernel(std::span<const Format> in, const BatchNorm& shape)
+  BatchNormKernel(Formats in, const BatchNorm& shape)
       : shape_(shape),
         out_(in[0]),
         layout_(channel_layout(in[0])),
@@ -160,15 +159,6 @@ class BatchNormKernel final : public Kernel {
   BatchNormChannels channels_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& /*context*/, std::span<const Format> in) {
-  if (in[0].dtype == DType::bfloat16) return std::make_unique<BatchNormKernel<bfloat16>>(in, shape);
-  return std::make_unique<BatchNormKernel<float>>(in, shape);
-}
-
-namespace {
-
 /// Uses batch norm's loops on the format of the input. T is the element type in memory. It saves each channel's scale.
 template <typename T>
 class FrozenBatchNormKernel final : public Kernel {
@@ -227,7 +217,12 @@ class FrozenBatchNormKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& /*context*/, std::span<const Format> in) {
+KernelPtr make(const BatchNorm& shape, const ContextPtr& /*context*/, Formats in) {
+  if (in[0].dtype == DType::bfloat16) return std::make_unique<BatchNormKernel<bfloat16>>(in, shape);
+  return std::make_unique<BatchNormKernel<float>>(in, shape);
+}
+
+KernelPtr make(const FrozenBatchNorm& norm, const ContextPtr& /*context*/, Formats in) {
   const Format known = channel_tag(in[0]) ? in[0] : Format::plain(in[0].shape, in[0].dtype);
   if (known.dtype == DType::bfloat16) return std::make_unique<FrozenBatchNormKernel<bfloat16>>(known, norm);
   return std::make_unique<FrozenBatchNormKernel<float>>(known, norm);

@@ -12,11 +12,6 @@ extern "C" int omp_get_num_threads();
 
 namespace lockstep::ops::onednn {
 
-void Workspace::reserve(std::size_t bytes) {
-  const auto wanted = static_cast<std::int64_t>(bytes);
-  if (wanted > memory_.bytes().value) memory_ = allocate_host({wanted});
-}
-
 void on_team(const std::function<void(int, int)>& body) {
   using Body = std::function<void(int, int)>;
   constexpr unsigned as_many_as_set = 0;

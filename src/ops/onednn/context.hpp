@@ -6,20 +6,10 @@
 #include <functional>
 #include <memory>
 
-#include "lockstep/base/buffer.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
+#include "ops/scratch.hpp"
+
 namespace lockstep::ops::onednn {
-
-/// Memory for the duration of one call. All operators of one Ops share it, because they run one after another.
-/// Operators reserve at construction; a larger reservation may move it, so its address is queried at each call.
-class Workspace {
- public:
-  void reserve(std::size_t bytes);
-  [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(memory_.data()); }
-
- private:
-  Allocation memory_;
-};
 
 /// The state that all operators of one Ops share.
 struct Context {
@@ -27,8 +17,8 @@ struct Context {
   dnnl::stream stream{engine};
   bool exact = false;     ///< whether algorithms that trade accuracy for speed are excluded
   KernelChoices choices;  ///< the choices for kernels
-  Workspace scratchpad;   ///< scratchpad of the primitive that runs
-  Workspace reordered;    ///< one tensor in the layout of the running primitive
+  Scratch scratchpad;     ///< scratchpad of the primitive that runs
+  Scratch reordered;      ///< one tensor in the layout of the running primitive
 };
 
 using ContextPtr = std::shared_ptr<Context>;

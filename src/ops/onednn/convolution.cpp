@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
@@ -9,18 +10,10 @@
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"
 namespace lockstep::ops::onednn {
-
 namespace {
 
 using Windowed =
     WindowedKernel<dnnl::convolution_forward, dnnl::convolution_backward_data, dnnl::convolution_backward_weights>;
-
-/// The oneDNN algorithm that is requested for each pass.
-struct Wanted {
-  dnnl::algorithm forward;
-  dnnl::algorithm backward_data;
-  dnnl::algorithm backward_weights;
-};
 
 /// The rule between direct and Winograd for operators without measurements; all ranks follow it alike. oneDNN 2.6.3 on
 /// one AMD Zen 5 core, 3×3, batch 64, µs forward / backward data / backward weights:
@@ -42,38 +35,41 @@ struct Wanted {
 /// LeNet's by 3.4e-7. PyTorch's float32 gradients are off by 9.0e-7 and 2.5e-7; no tensor's error exceeds 2.4 times
 /// PyTorch's. Without Winograd the errors are 7.6e-7 and 2.4e-7. `convolution_auto` selects it from batches of 16 on,
 /// but also for a single input channel. With either algorithm, an image's result does not depend on its batch.
-Wanted by_rule(const Format& in, const Convolution& shape, bool exact) {
+Algorithms by_rule(const Format& in, const Convolution& shape, bool exact) {
   const bool faster = in.shape.channels >= 32 && shape.out_channels >= 32 && shape.kernel == 3 && shape.stride == 1 &&
                       shape.dilation == 1 && shape.groups == 1;
   const auto each = faster && !exact ? dnnl::algorithm::convolution_auto : dnnl::algorithm::convolution_direct;
   return {each, each, each};
 }
 
-Wanted by_choice(const KernelAlgorithms& chosen) {
+Algorithms by_choice(const KernelAlgorithms& chosen) {
   const auto asked = [](const std::string& algorithm) {
     return algorithm == winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
   };
   return {asked(chosen.forward), asked(chosen.backward_data), asked(chosen.backward_weights)};
 }
 
-std::unique_ptr<Windowed> make_by(const Wanted& wanted, const Convolution& shape, const ContextPtr& context,
+/// Returns what follows from an operator for the kernel of any algorithm.
+/// @param plain, grouped  the layouts of lockstep's weights without and with groups
+template <typename Kind>
+WindowedOptions options_of(const Kind& shape, const Format& in, Tag plain, Tag grouped) {
+  return {.out = shape.signature(std::span(&in.shape, 1)).output,
+          .passed_over = faulty_kernels(shape.stride, shape.groups, in.shape.channels, shape.out_channels),
+          .stride = dims_of(shape.stride),
+          .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},
+          .padding = dims_of(shape.padding),
+          .end_padding = dims_of(shape.padding),
+          .weights = weight_dims(shape.groups, shape.out_channels, in.shape.channels, shape.kernel),
+          .plain_weights = shape.groups == 1 ? plain : grouped,
+          .bias = shape.bias,
+          .relu = shape.activation == Activation::relu};
+}
+
+std::unique_ptr<Windowed> make_by(const Algorithms& wanted, const Convolution& shape, const ContextPtr& context,
                                   const Format& in) {
-  const std::int64_t in_channels = in.shape.channels;
-  return std::make_unique<Windowed>(
-      context, in,
-      WindowedOptions{.out = shape.signature(std::span(&in.shape, 1)).output,
-                      .forward = wanted.forward,
-                      .backward_data = wanted.backward_data,
-                      .backward_weights = wanted.backward_weights,
-                      .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
-                      .stride = dims_of(shape.stride),
-                      .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},
-                      .padding = dims_of(shape.padding),
-                      .end_padding = dims_of(shape.padding),
-                      .weights = weight_dims(shape.groups, shape.out_channels, in_channels, shape.kernel),
-                      .plain_weights = shape.groups == 1 ? Tag::oihw : Tag::goihw,
-                      .bias = shape.bias,
-                      .relu = shape.activation == Activation::relu});
+  WindowedOptions options = options_of(shape, in, Tag::oihw, Tag::goihw);
+  options.algorithms = wanted;
+  return std::make_unique<Windowed>(context, in, std::move(options));
 }
 
 /// Returns null if oneDNN has no kernel.
@@ -100,9 +96,22 @@ bool has_same_formats(const Traits& one, const Traits& other) {
   return to_desc(one.inputs[0]) == to_desc(other.inputs[0]) && to_desc(one.output) == to_desc(other.output);
 }
 
+/// Makes oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so PyTorch's are transposed. Its end
+/// padding is reduced by the output padding and can be negative.
+KernelPtr make_deconvolution(const TransposedConvolution& shape, const ContextPtr& context, const Format& in) {
+  using Deconvolution = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
+                                       dnnl::deconvolution_backward_weights>;
+  WindowedOptions options = options_of(shape, in, Tag::iohw, Tag::giohw);
+  constexpr auto direct_sums = dnnl::algorithm::deconvolution_direct;
+  options.algorithms = {direct_sums, direct_sums, direct_sums};
+  options.end_padding = {shape.padding.height - shape.output_padding.height,
+                         shape.padding.width - shape.output_padding.width};
+  return std::make_unique<Deconvolution>(context, in, std::move(options));
+}
+
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const Convolution& shape, const ContextPtr& context, Formats in) {
   if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // direct only
   const KernelAlgorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
@@ -112,8 +121,7 @@ std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context
                                           ", by the algorithms that were chosen for it; leave the choices out");
 }
 
-std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
-                                         std::span<const Format> in) {
+std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context, Formats in) {
   if (context->exact) return {};
   const auto usual = make_by(by_rule(in[0], shape, false), shape, context, in[0]);
   const KernelAlgorithms rule = algorithms_of(*usual);
@@ -135,37 +143,7 @@ bool has_winograd(const ContextPtr& context) {
   return try_by({"onednn", all, all, all}, Convolution{.out_channels = 32, .padding = 1}, context, in) != nullptr;
 }
 
-namespace {
-
-/// Makes oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so PyTorch's are transposed. Its end
-/// padding is reduced by the output padding and can be negative.
-std::unique_ptr<Kernel> make_deconvolution(const TransposedConvolution& shape, const ContextPtr& context,
-                                           const Format& in) {
-  using Deconvolution = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
-                                       dnnl::deconvolution_backward_weights>;
-  const std::int64_t in_channels = in.shape.channels;
-  return std::make_unique<Deconvolution>(
-      context, in,
-      WindowedOptions{.out = shape.signature(std::span(&in.shape, 1)).output,
-                      .forward = dnnl::algorithm::deconvolution_direct,
-                      .backward_data = dnnl::algorithm::deconvolution_direct,
-                      .backward_weights = dnnl::algorithm::deconvolution_direct,
-                      .passed_over = faulty_kernels(shape.stride, shape.groups, in_channels, shape.out_channels),
-                      .stride = dims_of(shape.stride),
-                      .dilation = {shape.dilation.height - 1, shape.dilation.width - 1},
-                      .padding = dims_of(shape.padding),
-                      .end_padding = {shape.padding.height - shape.output_padding.height,
-                                      shape.padding.width - shape.output_padding.width},
-                      .weights = weight_dims(shape.groups, shape.out_channels, in_channels, shape.kernel),
-                      .plain_weights = shape.groups == 1 ? Tag::iohw : Tag::giohw,
-                      .bias = shape.bias,
-                      .relu = shape.activation == Activation::relu});
-}
-
-}  // namespace
-
-std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context,
-                             std::span<const Format> in) {
+KernelPtr make(const TransposedConvolution& shape, const ContextPtr& context, Formats in) {
   // oneDNN supports only an output padding smaller than the stride, whatever the dilation.
   const bool adds_more =
       shape.output_padding.height >= shape.stride.height || shape.output_padding.width >= shape.stride.width;

@@ -30,6 +30,12 @@ std::string_view layout_of(const Desc& desc, const Dims& dims) {
   return "blocked";
 }
 
+/// Returns whether oneDNN may use these instructions.
+bool may_use(dnnl_cpu_isa_t isa) {
+  const auto bits = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & bits) == bits;
+}
+
 }  // namespace
 
 Format to_format(const Desc& desc, const Shape& shape) {
@@ -58,16 +64,6 @@ kernels::ChannelLayout channel_layout(const Format& format) {
   throw Error(ErrorCode::unsupported,
               "channels are known in NCHW, NHWC and in blocks of 8 or 16, not in " + std::string(format.layout));
 }
-
-namespace {
-
-/// Returns whether oneDNN may use these instructions.
-bool may_use(dnnl_cpu_isa_t isa) {
-  const auto bits = static_cast<unsigned>(isa);
-  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & bits) == bits;
-}
-
-}  // namespace
 
 HalfKernels bfloat16_kernels() {
   if (may_use(dnnl_cpu_isa_avx512_core_amx)) return {.exist = true, .instructions = "AMX"};

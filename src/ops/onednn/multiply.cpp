@@ -12,7 +12,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {
-
 namespace {
 
 /// The formats of both factors of a product: `large` has the result's extents.
@@ -29,7 +28,7 @@ struct Factors {
 
 /// Returns the formats of equal factors, or of a factor and its gate, which gets the layout of the large factor.
 /// @param large  index of the factor that has the result's extents
-Factors factors_of(std::span<const Format> in, std::size_t large) {
+Factors factors_of(Formats in, std::size_t large) {
   const Format& first = in[large];
   const Shape& other = in[1 - large].shape;
   if (other == first.shape) return {large, first, first};
@@ -50,8 +49,7 @@ class MultiplyKernel final : public Kernel {
     const Desc other = to_desc(factors.other);
     const auto desc = make_desc<dnnl::binary>(PrimitiveParameters{context->engine, attributes()},
                                               dnnl::algorithm::binary_mul, large, other, large);
-    product_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, large}});
+    product_ = Primitive(context, desc, {{DNNL_ARG_SRC_0, large}, {DNNL_ARG_SRC_1, other}, {DNNL_ARG_DST, large}});
     if (!gate_) return;
     layout_ = channel_layout(factors.large_format);
     const auto channels = static_cast<std::size_t>(layout_.channels());
@@ -113,7 +111,7 @@ class MultiplyKernel final : public Kernel {
 }  // namespace
 
 /// Other broadcasts are rare, and their gradients are sums without a fast kernel, so the reference's kernel is used.
-std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const Multiply& product, const ContextPtr& context, Formats in) {
   const Shape out = product.signature(std::array{in[0].shape, in[1].shape}).output;
   for (const std::size_t large : {0U, 1U}) {
     const Shape gate{out.batch, out.channels, 1, 1};

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,21 +11,17 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/limits.hpp"
+#include "ops/host_ops.hpp"
 #include "ops/onednn/context.hpp"
-#include "ops/onednn/empty_batch.hpp"
 #include "ops/onednn/format.hpp"
 #include "ops/onednn/library.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitive.hpp"
-#include "ops/squares.hpp"
-#include "ops/update.hpp"
 
 // This function is libgomp's; its header works with one compiler only.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace lockstep::ops {
-
 namespace {
 
 /// Translates oneDNN's exceptions to Error: it has no kernel for the request.
@@ -56,9 +53,34 @@ class Reorder final : public Kernel {
   onednn::Primitive reorder_;
 };
 
-class OneDnnOps final : public Ops {
+/// Computes any operator on an empty batch, for which oneDNN has no kernels. Gradients of parameters are zero, and
+/// state is unchanged. The result has the first input's dtype.
+class EmptyBatch final : public Kernel {
  public:
-  OneDnnOps(int threads, bool exact) : reference_(make_reference_ops()) {
+  EmptyBatch(Formats inputs, const Signature& signature)
+      : Kernel({.inputs = {inputs.begin(), inputs.end()},
+                .output = Format::plain(signature.output, inputs[0].dtype),
+                .backward_reads_inputs = false,
+                .backward_reads_output = false}) {
+    for (const OwnedTensor& parameter : signature.parameters) parameter_counts_.push_back(parameter.count());
+  }
+
+  [[nodiscard]] std::string algorithm(Pass /*pass*/) const override { return "nothing"; }
+
+  void forward(const Arguments& /*call*/) override {}
+  void backward(const Arguments& call) override {
+    for (std::size_t i = 0; i < parameter_counts_.size(); ++i) {
+      std::fill_n(static_cast<float*>(call.parameter_gradients[i]), parameter_counts_[i], 0.0F);
+    }
+  }
+
+ private:
+  std::vector<std::int64_t> parameter_counts_;
+};
+
+class OneDnnOps final : public HostOps {
+ public:
+  OneDnnOps(int threads, bool exact) : HostOps(onednn::on_team), reference_(make_reference_ops()) {
     if (threads < 1) {
       throw Error(ErrorCode::invalid_argument, "threads is " + std::to_string(threads) + "; it must be at least 1");
     }
@@ -73,7 +95,7 @@ class OneDnnOps final : public Ops {
   [[nodiscard]] std::string_view name() const override { return "onednn"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32; }
 
-  std::unique_ptr<Kernel> reorder(const Format& from, const Format& to) override {
+  KernelPtr reorder(const Format& from, const Format& to) override {
     return translated("reorder", [&] { return std::make_unique<Reorder>(context_, from, to); });
   }
 
@@ -94,7 +116,7 @@ class OneDnnOps final : public Ops {
     return format.dtype == dtype ? format : onednn::stored_as(format, dtype);
   }
 
-  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, std::span<const Format> inputs) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) override {
     const auto* convolution = std::get_if<Convolution>(&op);
     if (convolution == nullptr || inputs[0].shape.batch == 0) return {};
     return translated(convolution->text(), [&] { return onednn::candidates(*convolution, context_, inputs); });
@@ -102,49 +124,25 @@ class OneDnnOps final : public Ops {
   void use(const KernelChoices& choices) override {
     if (!has_winograd_) has_winograd_ = onednn::has_winograd(context_);
     if (context_->exact) {
-      choices.require(name(), std::array{onednn::direct}, "what rounds more is to be left out (exact)");
+      choices.require(name(), std::array{onednn::direct}, "algorithms that round more are disabled (exact)");
     } else if (!*has_winograd_) {
       choices.require(name(), std::array{onednn::direct},
-                      onednn::library_version() + " has no Winograd's convolutions on this processor");
+                      onednn::library_version() + " has no Winograd convolutions on this processor");
     } else {
       choices.require(name(), std::array{onednn::direct, onednn::winograd},
-                      onednn::library_version() + " has no others");
+                      onednn::library_version() + " has no other algorithms");
     }
     context_->choices = choices;
   }
   [[nodiscard]] const KernelChoices& choices() const override { return context_->choices; }
 
-  void update(const UpdateStep& step) override {
-    check_update(step);
-    onednn::on_team([&](int member, int members) { make_update(part_of(step, member, members)); });
-  }
-  void measure_update(const UpdateStep& step) override {
-    check_update(step);
-    ops::measure_update(step, sums_, onednn::on_team);
-  }
-
-  void average(const AverageStep& step) override {
-    check_average(step);
-    onednn::on_team([&](int member, int members) { average_part(step, member, members); });
-  }
-
-  void add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) override {
-    *sum += ops::sum_of_squares(values, sums_, onednn::on_team);
-  }
-
-  [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
-    return ops::measure_limits(dtype, onednn::on_team);
-  }
-
  private:
-  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs, const Signature& signature,
-                                      DType reals) override {
-    std::unique_ptr<Kernel> kernel = make_own(op, inputs, signature);
+  KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& signature, DType reals) override {
+    KernelPtr kernel = make_own(op, inputs, signature);
     return kernel ? std::move(kernel) : reference_->make(op, inputs, reals);
   }
 
-  std::unique_ptr<Kernel> make_half_kernel(const Operator& op, std::span<const Format> inputs,
-                                           const Signature& signature, DType half) override {
+  KernelPtr make_half_kernel(const Operator& op, Formats inputs, const Signature& signature, DType half) override {
     if (!half_kernels(half).exist) return nullptr;
     std::vector<Format> stored;
     for (const Format& input : inputs) stored.push_back(stored_as(input, half));
@@ -157,14 +155,14 @@ class OneDnnOps final : public Ops {
   }
 
   /// Returns null if the reference's kernel is to be used.
-  std::unique_ptr<Kernel> make_own(const Operator& op, std::span<const Format> inputs, const Signature& signature) {
-    const auto of_kind = [&](const auto& kind) -> std::unique_ptr<Kernel> {
+  KernelPtr make_own(const Operator& op, Formats inputs, const Signature& signature) {
+    const auto of_kind = [&](const auto& kind) -> KernelPtr {
       if constexpr (requires { onednn::make(kind, context_, inputs); }) {
         if (inputs[0].shape.batch > 0)
           return translated(kind.text(), [&] { return onednn::make(kind, context_, inputs); });
         // A rank without samples still takes part in the exchange of statistics.
         if constexpr (requires { kind.synchronized; }) return nullptr;
-        return onednn::make_empty_batch(inputs, signature);
+        return std::make_unique<EmptyBatch>(inputs, signature);
       }
       return nullptr;
     };
@@ -174,7 +172,6 @@ class OneDnnOps final : public Ops {
   std::unique_ptr<Ops> reference_;  ///< for operators without oneDNN kernels
   onednn::ContextPtr context_;
   std::optional<bool> has_winograd_;  ///< empty until it is first queried
-  BlockSums sums_;
 };
 
 }  // namespace

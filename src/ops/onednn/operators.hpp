@@ -10,31 +10,30 @@
 #include "ops/onednn/context.hpp"
 
 /// There is one file per family of operators. Kinds without an overload use the reference's kernel. Batches are not
-/// empty here; `empty_batch.hpp` handles those. Inputs and the result are either all float32 or all bfloat16;
+/// empty here; `onednn_ops.cpp` handles those. Inputs and the result are either all float32 or all bfloat16;
 /// parameters and their gradients are float32. All throw dnnl::error if oneDNN has no kernel for the request, or
 /// Error{unsupported} if the reference's kernel is needed and does not exist either.
 namespace lockstep::ops::onednn {
 
-std::unique_ptr<Kernel> make(const Convolution& shape, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const BatchNorm& shape, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Relu& relu, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const GlobalAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const TransposedConvolution& shape, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Linear& linear, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Multiply& product, const ContextPtr& context, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, const ContextPtr& context, std::span<const Format> in);
+KernelPtr make(const Convolution& shape, const ContextPtr& context, Formats in);
+KernelPtr make(const BatchNorm& shape, const ContextPtr& context, Formats in);
+KernelPtr make(const Relu& relu, const ContextPtr& context, Formats in);
+KernelPtr make(const MaxPool& pool, const ContextPtr& context, Formats in);
+KernelPtr make(const AveragePool& pool, const ContextPtr& context, Formats in);
+KernelPtr make(const GlobalAveragePool& pool, const ContextPtr& context, Formats in);
+KernelPtr make(const AdaptiveAveragePool& pool, const ContextPtr& context, Formats in);
+KernelPtr make(const TransposedConvolution& shape, const ContextPtr& context, Formats in);
+KernelPtr make(const Linear& linear, const ContextPtr& context, Formats in);
+KernelPtr make(const Add& add, const ContextPtr& context, Formats in);
+KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in);
+KernelPtr make(const Multiply& product, const ContextPtr& context, Formats in);
+KernelPtr make(const FrozenBatchNorm& norm, const ContextPtr& context, Formats in);
 
 /// The algorithms of convolutions in kernel choices.
 inline constexpr std::string_view direct = "direct";
 inline constexpr std::string_view winograd = "winograd";
 /// Implements `Ops::candidates`.
-std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context,
-                                         std::span<const Format> in);
+std::vector<KernelAlgorithms> candidates(const Convolution& shape, const ContextPtr& context, Formats in);
 /// Returns whether oneDNN has Winograd's algorithm for this processor.
 bool has_winograd(const ContextPtr& context);
 

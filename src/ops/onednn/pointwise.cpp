@@ -6,7 +6,6 @@
 #include "ops/onednn/primitive.hpp"
 #include "ops/shapes.hpp"
 namespace lockstep::ops::onednn {
-
 namespace {
 
 /// oneDNN's algorithms for a function and its derivative.
@@ -52,12 +51,11 @@ class PointwiseKernel final : public Kernel {
                                               function.alpha, function.beta);
     };
     const auto forward = make(function.forward);
-    forward_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
+    forward_ = Primitive(context, forward, {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
     const auto backward = make_backward_desc<dnnl::eltwise_backward>(
         setting, make(function.backward), function.backward, desc, desc, desc, function.alpha, function.beta);
     backward_ = Primitive(
-        context, dnnl::eltwise_backward(backward), backward.scratchpad_desc(),
+        context, backward,
         {{by_output_ ? DNNL_ARG_DST : DNNL_ARG_SRC, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
   }
 
@@ -83,14 +81,6 @@ class PointwiseKernel final : public Kernel {
   Primitive backward_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> make(const Pointwise& function, const ContextPtr& context, std::span<const Format> in) {
-  return std::make_unique<PointwiseKernel>(context, in[0], eltwise_of(function));
-}
-
-namespace {
-
 class ReluKernel final : public Kernel {
  public:
   ReluKernel(const ContextPtr& context, const Format& in)
@@ -115,14 +105,6 @@ class ReluKernel final : public Kernel {
   ReluBackward backward_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> make(const Relu& /*relu*/, const ContextPtr& context, std::span<const Format> in) {
-  return std::make_unique<ReluKernel>(context, in[0]);
-}
-
-namespace {
-
 /// The result has the format of the first summand.
 class AddKernel final : public Kernel {
  public:
@@ -138,8 +120,7 @@ class AddKernel final : public Kernel {
     same_layout_ = first == second;
     const auto desc = make_desc<dnnl::binary>(PrimitiveParameters{context->engine, attributes(relu_)},
                                               dnnl::algorithm::binary_add, first, second, first);
-    forward_ = Primitive(context, dnnl::binary(desc), desc.scratchpad_desc(),
-                         {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, first}});
+    forward_ = Primitive(context, desc, {{DNNL_ARG_SRC_0, first}, {DNNL_ARG_SRC_1, second}, {DNNL_ARG_DST, first}});
     if (relu_) relu_backward_ = ReluBackward(context, first);
     if (!same_layout_) second_gradient_ = make_reorder(context, first, second);
   }
@@ -185,7 +166,15 @@ class AddKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Add& add, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in) {
+  return std::make_unique<PointwiseKernel>(context, in[0], eltwise_of(function));
+}
+
+KernelPtr make(const Relu& /*relu*/, const ContextPtr& context, Formats in) {
+  return std::make_unique<ReluKernel>(context, in[0]);
+}
+
+KernelPtr make(const Add& add, const ContextPtr& context, Formats in) {
   return std::make_unique<AddKernel>(context, in[0], in[1], add.activation == Activation::relu);
 }
 

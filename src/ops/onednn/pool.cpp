@@ -12,7 +12,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {
-
 namespace {
 
 class PoolKernel final : public Kernel {
@@ -45,7 +44,7 @@ class PoolKernel final : public Kernel {
     const auto desc = make_backward_desc<PoolingBackward>(PrimitiveParameters{context->engine, attributes()}, training,
                                                           algorithm, training.src_desc(), training.dst_desc(), stride_,
                                                           kernel_, no_dilation, padding_, padding_);
-    backward_ = Primitive(context, PoolingBackward(desc), desc.scratchpad_desc(),
+    backward_ = Primitive(context, desc,
                           {{DNNL_ARG_DIFF_DST, desc.diff_dst_desc()},
                            {DNNL_ARG_DIFF_SRC, desc.diff_src_desc()},
                            {DNNL_ARG_WORKSPACE, training.workspace_desc()}});
@@ -78,8 +77,7 @@ class PoolKernel final : public Kernel {
 
   static Primitive make_forward(const ContextPtr& context, const ForwardDesc& desc) {
     return {context,
-            PoolingForward(desc),
-            desc.scratchpad_desc(),
+            desc,
             {{DNNL_ARG_SRC, desc.src_desc()},
              {DNNL_ARG_DST, desc.dst_desc()},
              {DNNL_ARG_WORKSPACE, desc.workspace_desc()}}};
@@ -165,24 +163,24 @@ class BlockedMaxPoolKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const MaxPool& pool, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const MaxPool& pool, const ContextPtr& context, Formats in) {
   if (BlockedMaxPoolKernel::can(in[0], pool)) return std::make_unique<BlockedMaxPoolKernel>(in[0], pool);
   const bool relu = pool.activation == Activation::relu;
   return std::make_unique<PoolKernel>(context, dnnl::algorithm::pooling_max, in[0], pool, relu);
 }
 
-std::unique_ptr<Kernel> make(const AveragePool& pool, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const AveragePool& pool, const ContextPtr& context, Formats in) {
   const auto algorithm = pool.count_include_pad && pool.padding != 0 ? dnnl::algorithm::pooling_avg_include_padding
                                                                      : dnnl::algorithm::pooling_avg_exclude_padding;
   return std::make_unique<PoolKernel>(context, algorithm, in[0], pool, false);
 }
 
-std::unique_ptr<Kernel> make(const GlobalAveragePool& /*pool*/, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const GlobalAveragePool& /*pool*/, const ContextPtr& context, Formats in) {
   const Pair all{in[0].shape.height, in[0].shape.width};
   return make(AveragePool{.kernel = all, .stride = all}, context, in);
 }
 
-std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, const ContextPtr& context, std::span<const Format> in) {
+KernelPtr make(const AdaptiveAveragePool& pool, const ContextPtr& context, Formats in) {
   const Shape& shape = in[0].shape;
   if (shape.height % pool.height == 0 && shape.width % pool.width == 0) {
     const Pair each{shape.height / pool.height, shape.width / pool.width};

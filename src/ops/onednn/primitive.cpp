@@ -7,13 +7,14 @@
 #include "lockstep/base/error.hpp"
 #include "ops/onednn/descriptors.hpp"
 namespace lockstep::ops::onednn {
-
 namespace {
 
 void check(dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return;
   throw Error(ErrorCode::device, std::string("oneDNN could not ") + what + ": status " + std::to_string(status));
 }
+
+Bytes bytes_of(const Desc& desc) { return {static_cast<std::int64_t>(desc.get_size())}; }
 
 }  // namespace
 
@@ -28,16 +29,16 @@ dnnl::primitive_attr attributes(bool relu) {
   return result;
 }
 
-Primitive::Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& scratchpad,
+Primitive::Primitive(ContextPtr context, const dnnl::primitive_desc_base& desc,
                      std::initializer_list<Argument> arguments)
-    : context_(std::move(context)), primitive_(std::move(primitive)) {
-  const auto add = [this](int index, const Desc& desc) {
-    memories_.emplace_back(desc, context_->engine, nullptr);
+    : context_(std::move(context)), primitive_(desc.get()) {
+  const auto add = [this](int index, const Desc& layout) {
+    memories_.emplace_back(layout, context_->engine, nullptr);
     arguments_.push_back({index, memories_.back().get()});
   };
   for (const Argument& argument : arguments) add(argument.index, argument.desc);
-  context_->scratchpad.reserve(scratchpad.get_size());
-  add(DNNL_ARG_SCRATCHPAD, scratchpad);
+  context_->scratchpad.reserve(bytes_of(desc.scratchpad_desc()));
+  add(DNNL_ARG_SCRATCHPAD, desc.scratchpad_desc());
 }
 
 void Primitive::run(std::initializer_list<Binding> bindings) {
@@ -67,8 +68,7 @@ ReluForward::ReluForward(const ContextPtr& context, const Desc& desc) {
   const auto forward = make_desc<dnnl::eltwise_forward>(PrimitiveParameters{context->engine, attributes()},
                                                         dnnl::prop_kind::forward_training,
                                                         dnnl::algorithm::eltwise_relu, desc, desc, 0.0F);
-  primitive_ = Primitive(context, dnnl::eltwise_forward(forward), forward.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
+  primitive_ = Primitive(context, forward, {{DNNL_ARG_SRC, desc}, {DNNL_ARG_DST, desc}});
 }
 
 void ReluForward::run(const void* input, void* output) {
@@ -82,8 +82,8 @@ ReluBackward::ReluBackward(const ContextPtr& context, const Desc& desc) {
                                                         dnnl::prop_kind::forward_training, algorithm, desc, desc, 0.0F);
   const auto backward = make_backward_desc<dnnl::eltwise_backward>(PrimitiveParameters{context->engine, attributes()},
                                                                    forward, algorithm, desc, desc, desc, 0.0F);
-  primitive_ = Primitive(context, dnnl::eltwise_backward(backward), backward.scratchpad_desc(),
-                         {{DNNL_ARG_DST, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
+  primitive_ =
+      Primitive(context, backward, {{DNNL_ARG_DST, desc}, {DNNL_ARG_DIFF_DST, desc}, {DNNL_ARG_DIFF_SRC, desc}});
 }
 
 void ReluBackward::run(const void* output, const void* output_gradient, void* input_gradient) {
@@ -92,12 +92,12 @@ void ReluBackward::run(const void* output, const void* output_gradient, void* in
 
 Primitive make_reorder(const ContextPtr& context, const Desc& from, const Desc& to) {
   const dnnl::reorder::primitive_desc desc(context->engine, from, context->engine, to, attributes());
-  return {context, dnnl::reorder(desc), desc.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
+  return {context, desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
 }
 
 Reordered::Reordered(const ContextPtr& context, const Desc& outer, const Desc& inner) : context_(context) {
   if (outer == inner) return;
-  context_->reordered.reserve(inner.get_size());
+  context_->reordered.reserve(bytes_of(inner));
   in_ = make_reorder(context, outer, inner);
   out_ = make_reorder(context, inner, outer);
 }

@@ -27,8 +27,8 @@ class Primitive {
   };
 
   Primitive() = default;
-  Primitive(ContextPtr context, dnnl::primitive primitive, const Desc& scratchpad,
-            std::initializer_list<Argument> arguments);
+  /// @param desc  the descriptor of any kind of primitive
+  Primitive(ContextPtr context, const dnnl::primitive_desc_base& desc, std::initializer_list<Argument> arguments);
 
   /// Runs the primitive with the pointers of this call. @throws Error{device} if oneDNN fails
   void run(std::initializer_list<Binding> bindings);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,16 +10,21 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/format.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/weighted.hpp"
 
 namespace lockstep::ops::onednn {
+
+/// The oneDNN algorithm that is requested for each pass.
+struct Algorithms {
+  dnnl::algorithm forward = dnnl::algorithm::undef;
+  dnnl::algorithm backward_data = dnnl::algorithm::undef;
+  dnnl::algorithm backward_weights = dnnl::algorithm::undef;
+};
 
 /// The options that a convolution and a transposed convolution share.
 struct WindowedOptions {
   Shape out;
-  dnnl::algorithm forward = dnnl::algorithm::undef;
-  dnnl::algorithm backward_data = dnnl::algorithm::undef;
-  dnnl::algorithm backward_weights = dnnl::algorithm::undef;
+  Algorithms algorithms = {};
   std::string_view passed_over = {};  ///< see `PrimitiveParameters`
   Dims stride = {};
   Dims dilation = {};  ///< 0: none
@@ -48,47 +52,17 @@ inline int slowness_of(std::string_view kernel) {
 /// if there are no kernels for that either, the plain one. (For groups that do not fill vectors, and for blocks with
 /// padding, oneDNN has reference kernels only.)
 template <typename Forward, typename BackwardData, typename BackwardWeights>
-class WindowedKernel final : public Kernel {
+class WindowedKernel final : public WeightedKernel {
  public:
   WindowedKernel(const ContextPtr& context, const Format& in, WindowedOptions options)
-      : context_(context), options_(std::move(options)) {
+      : WeightedKernel(options.bias, options.relu), context_(context), options_(std::move(options)) {
     const Descs descs = choose(in);
     const Desc src = descs.forward.src_desc();
     set({.inputs = {src == to_desc(in) ? in : to_format(src, in.shape)},
          .output = to_format(descs.forward.dst_desc(), options_.out),
          .backward_reads_output = options_.relu});
-    make_primitives(descs);
-    if (options_.relu) relu_backward_ = ReluBackward(context, descs.forward.dst_desc());
-  }
-
-  [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass != Pass::backward ? forward_.kernel() : backward_data_.kernel() + ", " + backward_weights_.kernel();
-  }
-
-  /// Returns oneDNN's names of the kernels for forward, backward data and backward weights.
-  [[nodiscard]] std::array<std::string, 3> kernels() const {
-    return {forward_.kernel(), backward_data_.kernel(), backward_weights_.kernel()};
-  }
-
-  void forward(const Arguments& call) override {
-    forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
-                  {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
-                  {DNNL_ARG_BIAS, options_.bias ? call.parameters[1] : nullptr},
-                  {DNNL_ARG_DST, call.output}});
-  }
-
-  void backward(const Arguments& call) override {
-    if (options_.relu) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
-    if (call.input_gradients[0] != nullptr) {
-      backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
-                          {DNNL_ARG_WEIGHTS, backward_weights_in_.load(call.parameters[0])},
-                          {DNNL_ARG_DIFF_SRC, call.input_gradients[0]}});
-    }
-    backward_weights_.run({{DNNL_ARG_SRC, call.inputs[0]},
-                           {DNNL_ARG_DIFF_DST, call.output_gradient},
-                           {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(call.parameter_gradients[0])},
-                           {DNNL_ARG_DIFF_BIAS, options_.bias ? call.parameter_gradients[1] : nullptr}});
-    weight_gradient_.store(call.parameter_gradients[0]);
+    make_primitives(context, describe(options_.weights, options_.plain_weights), descs.forward, descs.backward_data,
+                    descs.backward_weights);
   }
 
  private:
@@ -154,42 +128,20 @@ class WindowedKernel final : public Kernel {
     const Desc any = describe(options_.weights, Tag::any, dtype_of(src_wanted));
     const Desc any_gradient = describe(options_.weights, Tag::any);  // float32, whatever type the factors have
     const auto make_forward = [&](const auto&... bias) {
-      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.forward, src_wanted,
-                                any, bias..., dst_wanted, stride, dilation, left, right);
+      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.algorithms.forward,
+                                src_wanted, any, bias..., dst_wanted, stride, dilation, left, right);
     };
     const auto forward = options_.bias ? make_forward(bias()) : make_forward();
     const Desc src = forward.src_desc();
     const Desc dst = forward.dst_desc();
     const auto make_weights = [&](const auto&... bias) {
-      return make_backward_desc<BackwardWeights>(setting(), forward, options_.backward_weights, src, any_gradient,
-                                                 bias..., dst, stride, dilation, left, right);
+      return make_backward_desc<BackwardWeights>(setting(), forward, options_.algorithms.backward_weights, src,
+                                                 any_gradient, bias..., dst, stride, dilation, left, right);
     };
     return {forward,
-            make_backward_desc<BackwardData>(setting(), forward, options_.backward_data, src, any, dst, stride,
-                                             dilation, left, right),
+            make_backward_desc<BackwardData>(setting(), forward, options_.algorithms.backward_data, src, any, dst,
+                                             stride, dilation, left, right),
             options_.bias ? make_weights(bias()) : make_weights()};
-  }
-
-  void make_primitives(const Descs& descs) {
-    const Desc plain = describe(options_.weights, options_.plain_weights);
-    const auto& [ahead, data, weights] = descs;
-    forward_weights_ = Reordered(context_, plain, ahead.weights_desc());
-    forward_ = Primitive(context_, Forward(ahead), ahead.scratchpad_desc(),
-                         {{DNNL_ARG_SRC, ahead.src_desc()},
-                          {DNNL_ARG_WEIGHTS, ahead.weights_desc()},
-                          {DNNL_ARG_BIAS, ahead.bias_desc()},
-                          {DNNL_ARG_DST, ahead.dst_desc()}});
-    backward_weights_in_ = Reordered(context_, plain, data.weights_desc());
-    backward_data_ = Primitive(context_, BackwardData(data), data.scratchpad_desc(),
-                               {{DNNL_ARG_DIFF_DST, data.diff_dst_desc()},
-                                {DNNL_ARG_WEIGHTS, data.weights_desc()},
-                                {DNNL_ARG_DIFF_SRC, data.diff_src_desc()}});
-    weight_gradient_ = Reordered(context_, plain, weights.diff_weights_desc());
-    backward_weights_ = Primitive(context_, BackwardWeights(weights), weights.scratchpad_desc(),
-                                  {{DNNL_ARG_SRC, weights.src_desc()},
-                                   {DNNL_ARG_DIFF_DST, weights.diff_dst_desc()},
-                                   {DNNL_ARG_DIFF_WEIGHTS, weights.diff_weights_desc()},
-                                   {DNNL_ARG_DIFF_BIAS, weights.diff_bias_desc()}});
   }
 
   [[nodiscard]] PrimitiveParameters setting(bool relu = false) const {
@@ -199,13 +151,6 @@ class WindowedKernel final : public Kernel {
 
   ContextPtr context_;
   WindowedOptions options_;
-  Primitive forward_;
-  Primitive backward_data_;
-  Primitive backward_weights_;
-  Reordered forward_weights_;
-  Reordered backward_weights_in_;
-  Reordered weight_gradient_;
-  ReluBackward relu_backward_;
 };
 
 /// Returns out × in × height × width. With several groups it is groups × …, with the channels of one group on each

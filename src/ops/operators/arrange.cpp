@@ -3,7 +3,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops {
-
 namespace {
 
 /// Returns the signature of a copy: forward and backward each read and write every element of the result.

@@ -49,9 +49,35 @@ Shape spread_out(const Shape& in, const TransposedConvolution& shape) {
                         reach(shape.kernel.height, shape.dilation.height, shape.output_padding.height)),
                   along(in.width, shape.stride.width, shape.padding.width,
                         reach(shape.kernel.width, shape.dilation.width, shape.output_padding.width))};
-  require(out.height > 0 && out.width > 0, "a padding of " + text(shape.padding) + " leaves nothing of an input of " +
-                                               text(in) + "; use less padding or a larger kernel");
+  require(out.height > 0 && out.width > 0, "a padding of " + text(shape.padding) +
+                                               " leaves no output for an input of " + text(in) +
+                                               "; use less padding or a larger kernel");
   return out;
+}
+
+constexpr std::int64_t lstm_gates = 4;
+
+std::vector<OwnedTensor> lstm_parameters(const Lstm& lstm, std::int64_t features) {
+  const std::int64_t rows = lstm_gates * lstm.hidden;
+  const double spread = 1 / std::sqrt(static_cast<double>(lstm.hidden));
+  std::vector<OwnedTensor> parameters;
+  for (int direction = 0; direction < (lstm.bidirectional ? 2 : 1); ++direction) {
+    const std::string end = direction == 0 ? "_l0" : "_l0_reverse";
+    parameters.push_back({.name = "weight_ih" + end, .shape = {rows, features}, .spread = spread});
+    parameters.push_back({.name = "weight_hh" + end, .shape = {rows, lstm.hidden}, .spread = spread});
+    parameters.push_back({.name = "bias_ih" + end, .shape = {rows}, .spread = spread});
+    parameters.push_back({.name = "bias_hh" + end, .shape = {rows}, .spread = spread});
+  }
+  return parameters;
+}
+
+void check_lstm_inputs(std::span<const Shape> inputs) {
+  require_inputs(inputs, inputs.size() == 2 ? 2 : 1, "an LSTM without lengths");
+  const Shape& in = inputs[0];
+  require(in.height == 1, "an LSTM takes sequences, of height 1 and with their steps in the width, not " + text(in));
+  const Shape lengths{in.batch, 1, 1, 1};
+  require(inputs.size() == 1 || inputs[1] == lengths, "sequences of " + text(in) + " need a length for each sample, " +
+                                                          text(lengths) + " in all, not " + text(inputs.back()));
 }
 
 }  // namespace
@@ -110,35 +136,6 @@ Signature Embedding::signature(std::span<const Shape> inputs) const {
 std::string Embedding::text() const {
   return "embedding of " + std::to_string(entries) + " in " + std::to_string(features);
 }
-
-namespace {
-
-constexpr std::int64_t lstm_gates = 4;
-
-std::vector<OwnedTensor> lstm_parameters(const Lstm& lstm, std::int64_t features) {
-  const std::int64_t rows = lstm_gates * lstm.hidden;
-  const double spread = 1 / std::sqrt(static_cast<double>(lstm.hidden));
-  std::vector<OwnedTensor> parameters;
-  for (int direction = 0; direction < (lstm.bidirectional ? 2 : 1); ++direction) {
-    const std::string end = direction == 0 ? "_l0" : "_l0_reverse";
-    parameters.push_back({.name = "weight_ih" + end, .shape = {rows, features}, .spread = spread});
-    parameters.push_back({.name = "weight_hh" + end, .shape = {rows, lstm.hidden}, .spread = spread});
-    parameters.push_back({.name = "bias_ih" + end, .shape = {rows}, .spread = spread});
-    parameters.push_back({.name = "bias_hh" + end, .shape = {rows}, .spread = spread});
-  }
-  return parameters;
-}
-
-void check_lstm_inputs(std::span<const Shape> inputs) {
-  require_inputs(inputs, inputs.size() == 2 ? 2 : 1, "an LSTM without lengths");
-  const Shape& in = inputs[0];
-  require(in.height == 1, "an LSTM takes sequences, of height 1 and with their steps in the width, not " + text(in));
-  const Shape lengths{in.batch, 1, 1, 1};
-  require(inputs.size() == 1 || inputs[1] == lengths, "sequences of " + text(in) + " need a length for each sample, " +
-                                                          text(lengths) + " in all, not " + text(inputs.back()));
-}
-
-}  // namespace
 
 Signature Lstm::signature(std::span<const Shape> inputs) const {
   check_lstm_inputs(inputs);

@@ -7,7 +7,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops {
-
 namespace {
 
 /// Returns the signature of a loss: its LossSums, and the least that it reads and writes.
@@ -32,7 +31,7 @@ void require_targets(std::span<const Shape> inputs, std::int64_t weight_channels
   require_inputs(inputs, inputs.size(), what);
   const Shape& predictions = inputs[0];
   require(inputs[1] == predictions,
-          "predictions of " + text(predictions) + " need targets alike, not " + text(inputs[1]));
+          "predictions of " + text(predictions) + " need targets of the same shape, not " + text(inputs[1]));
   if (inputs.size() < 3) return;
   Shape weights = predictions;
   weights.channels = weight_channels;
@@ -96,7 +95,7 @@ std::string CrossEntropy::text() const { return "cross-entropy" + text_of_classe
 
 Signature SoftCrossEntropy::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 2, "soft cross-entropy");
-  require(inputs[1] == inputs[0], "logits of " + ops::text(inputs[0]) + " need targets alike, not " +
+  require(inputs[1] == inputs[0], "logits of " + ops::text(inputs[0]) + " need targets of the same shape, not " +
                                       ops::text(inputs[1]) + "; labels are for cross-entropy");
   require_classes(label_smoothing, class_weights, inputs[0].channels);
   // Each logit costs a comparison, a difference, an exponential and a sum; its target costs a product and a sum.

@@ -49,6 +49,8 @@ PointwiseKind described(Pointwise::Kind kind) {
   return {"GELU by tanh", 8, 17};
 }
 
+bool fit(std::int64_t a, std::int64_t b) { return a == b || a == 1 || b == 1; }
+
 }  // namespace
 
 Signature Pointwise::signature(std::span<const Shape> inputs) const {
@@ -62,12 +64,6 @@ Signature Pointwise::signature(std::span<const Shape> inputs) const {
 }
 
 std::string Pointwise::text() const { return described(kind).name; }
-
-namespace {
-
-bool fit(std::int64_t a, std::int64_t b) { return a == b || a == 1 || b == 1; }
-
-}  // namespace
 
 Signature Multiply::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 2, "a multiplication");

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/shapes.hpp"
 namespace lockstep::ops {
-
 namespace {
 
 /// As in PyTorch, every window must have an element that is not padding.
@@ -70,6 +69,16 @@ Signature AdaptiveAveragePool::signature(std::span<const Shape> inputs) const {
 std::string AdaptiveAveragePool::text() const {
   return "adaptive average pool to " + std::to_string(height) + "×" + std::to_string(width);
 }
+
+Signature ChannelPool::signature(std::span<const Shape> inputs) const {
+  require_inputs(inputs, 1, "a channel pool");
+  const Shape& in = inputs[0];
+  const Shape out{in.batch, 1, in.height, in.width};
+  const Cost cost{in.count(), in.count() + out.count()};
+  return {.output = out, .forward = cost, .backward = cost};
+}
+
+std::string ChannelPool::text() const { return kind == Kind::mean ? "mean of channels" : "maximum of channels"; }
 
 Signature Resize::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 1, "a resize");

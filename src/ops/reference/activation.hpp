@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/ops/ops.hpp"
+#include "ops/functions.hpp"
 
 namespace lockstep::ops::reference {
 
@@ -14,12 +15,6 @@ void activate(Activation activation, T* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] < T{0} ? T{0} : values[i];
   if (activation != Activation::relu6) return;
   for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] > T{6} ? T{6} : values[i];
-}
-
-/// Returns whether the gradient passes the activation. The value may be its input or its output.
-template <typename T>
-bool passes(Activation activation, T value) {
-  return value > T{0} && !(activation == Activation::relu6 && value >= T{6});
 }
 
 /// Turns the gradient of the activation's output into that of its input, in place.

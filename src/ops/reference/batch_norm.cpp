@@ -8,7 +8,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 std::vector<Format> inputs_of(const BatchNorm& shape, const Format& in) {
@@ -223,8 +222,6 @@ class BatchNormKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const BatchNorm& shape, std::span<const Format> in) {
-  return make_for<BatchNormKernel>(in, shape);
-}
+KernelPtr make(const BatchNorm& shape, Formats in) { return make_for<BatchNormKernel>(in, shape); }
 
 }  // namespace lockstep::ops::reference

@@ -8,7 +8,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Copies between a larger array, each block of which contains one piece, and an array of these pieces alone. It counts
@@ -48,7 +47,7 @@ class Pieces {
 
 class ConcatKernel final : public Kernel {
  public:
-  ConcatKernel(std::span<const Format> in, const Format& out, Axis axis)
+  ConcatKernel(Formats in, const Format& out, Axis axis)
       : Kernel({.inputs = {in.begin(), in.end()},
                 .output = out,
                 .backward_reads_inputs = false,
@@ -76,10 +75,7 @@ class ConcatKernel final : public Kernel {
 class SliceKernel final : public Kernel {
  public:
   SliceKernel(const Format& in, const Slice& slice)
-      : Kernel({.inputs = {in},
-                .output = output_of(slice, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, output_of(slice, in))),
         piece_(in, traits().output, slice.axis, slice.begin) {}
 
   void forward(const Arguments& call) override { piece_.take(call.inputs[0], call.output); }
@@ -97,14 +93,12 @@ class SliceKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Concat& concat, std::span<const Format> in) {
+KernelPtr make(const Concat& concat, Formats in) {
   std::vector<Shape> shapes;
   for (const Format& format : in) shapes.push_back(format.shape);
   return std::make_unique<ConcatKernel>(in, Format::plain(concat.signature(shapes).output, in[0].dtype), concat.axis);
 }
 
-std::unique_ptr<Kernel> make(const Slice& slice, std::span<const Format> in) {
-  return std::make_unique<SliceKernel>(in[0], slice);
-}
+KernelPtr make(const Slice& slice, Formats in) { return std::make_unique<SliceKernel>(in[0], slice); }
 
 }  // namespace lockstep::ops::reference

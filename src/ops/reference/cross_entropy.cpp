@@ -6,22 +6,19 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Exponentials are summed in T, the loss in double.
 template <typename T>
 class CrossEntropyKernel final : public Kernel {
  public:
-  CrossEntropyKernel(const Format& logits, const CrossEntropy& loss)
-      : Kernel({.inputs = {logits, labels_of(logits)},
-                .output = Format::plain({1, 3, 1, 1}, DType::float64),
-                .backward_reads_output = false}),
+  CrossEntropyKernel(Formats in, const CrossEntropy& loss)
+      : Kernel(loss_traits(in)),
         ignored_(loss.ignore_index),
         weighted_(!loss.class_weights.empty()),
-        shares_(loss.label_smoothing, loss.class_weights, logits.shape.channels),
-        logits_(logits.shape),
-        positions_(logits.shape.height * logits.shape.width) {}
+        shares_(loss.label_smoothing, loss.class_weights, in[0].shape.channels),
+        logits_(in[0].shape),
+        positions_(in[0].shape.height * in[0].shape.width) {}
 
   void normalizer(const Arguments& call) override {
     const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
@@ -76,9 +73,6 @@ class CrossEntropyKernel final : public Kernel {
   }
 
  private:
-  static Format labels_of(const Format& logits) {
-    return Format::plain({logits.shape.batch, 1, logits.shape.height, logits.shape.width}, DType::int32);
-  }
   [[nodiscard]] std::int64_t label_count() const { return logits_.batch * positions_; }
 
   /// Calls `f(logits, label)` for every position; classes are `positions_` apart.
@@ -120,8 +114,6 @@ class CrossEntropyKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in) {
-  return make_for<CrossEntropyKernel>(in, loss);
-}
+KernelPtr make(const CrossEntropy& loss, Formats in) { return make_for<CrossEntropyKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

@@ -10,7 +10,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 constexpr double impossible = -std::numeric_limits<double>::infinity();
@@ -41,7 +40,7 @@ struct Transcript {
 template <typename T>
 class CtcKernel final : public Kernel {
  public:
-  CtcKernel(std::span<const Format> in, const Ctc& loss)
+  CtcKernel(Formats in, const Ctc& loss)
       : Kernel(loss_traits(in)),
         loss_(loss),
         logits_(in[0].shape),
@@ -224,6 +223,6 @@ class CtcKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Ctc& loss, std::span<const Format> in) { return make_loss_for<CtcKernel>(in, loss); }
+KernelPtr make(const Ctc& loss, Formats in) { return make_for<CtcKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

@@ -5,14 +5,13 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Saved are the dividend and the divisor of each sample and channel.
 template <typename T>
 class DiceKernel final : public Kernel {
  public:
-  DiceKernel(std::span<const Format> in, const Dice& loss)
+  DiceKernel(Formats in, const Dice& loss)
       : Kernel(loss_traits(in, {planes_of(in[0].shape) * static_cast<std::int64_t>(sizeof(Ratio))})),
         epsilon_(loss.epsilon),
         planes_(planes_of(in[0].shape)),
@@ -78,8 +77,6 @@ class DiceKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Dice& loss, std::span<const Format> in) {
-  return make_loss_for<DiceKernel>(in, loss);
-}
+KernelPtr make(const Dice& loss, Formats in) { return make_for<DiceKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

@@ -5,7 +5,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// An element's random number is a hash of its position, so backward computes the mask again instead of reading it.
@@ -13,7 +12,7 @@ template <typename T>
 class DropoutKernel final : public Kernel {
  public:
   DropoutKernel(const Format& in, const Dropout& dropout)
-      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, in)),
         dropout_(dropout),
         samples_(in.shape.batch),
         sample_(in.shape.channels * in.shape.height * in.shape.width) {}
@@ -59,8 +58,6 @@ class DropoutKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Dropout& dropout, std::span<const Format> in) {
-  return make_for<DropoutKernel>(in, dropout);
-}
+KernelPtr make(const Dropout& dropout, Formats in) { return make_for<DropoutKernel>(in, dropout); }
 
 }  // namespace lockstep::ops::reference

@@ -6,7 +6,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// A frequent token has many gradients, so they are summed in double, entry by entry. For that, positions are first
@@ -87,7 +86,7 @@ class EmbeddingKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Embedding& embedding, std::span<const Format> in, DType reals) {
+KernelPtr make(const Embedding& embedding, Formats in, DType reals) {
   if (reals == DType::float32) return std::make_unique<EmbeddingKernel<float>>(in[0], embedding);
   return std::make_unique<EmbeddingKernel<double>>(in[0], embedding);
 }

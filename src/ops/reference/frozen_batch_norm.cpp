@@ -4,7 +4,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Computes y = x·scale + shift per channel, both in double, so that the result is rounded only once. Saved is each
@@ -71,8 +70,6 @@ class FrozenBatchNormKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, std::span<const Format> in) {
-  return make_for<FrozenBatchNormKernel>(in, norm);
-}
+KernelPtr make(const FrozenBatchNorm& norm, Formats in) { return make_for<FrozenBatchNormKernel>(in, norm); }
 
 }  // namespace lockstep::ops::reference

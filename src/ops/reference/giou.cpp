@@ -1,73 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <array>
-#include <cstddef>
-
+#include "ops/boxes.hpp"
 #include "ops/reference/losses.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
-
-using Box = std::array<double, 4>;  // x1, y1, x2, y2: elements k and k + 2 are the ends along axis k
-
-/// The areas that the loss of two boxes consists of.
-struct Areas {
-  std::array<double, 2> inner{};  ///< extents of the intersection; negative if there is a gap
-  std::array<double, 2> outer{};  ///< extents of the smallest box that contains both
-  bool overlapping;
-  double common;
-  double united;
-  double hull;
-  double united_divisor;
-  double hull_divisor;
-
-  Areas(const Box& a, const Box& b, double epsilon) {
-    for (std::size_t k = 0; k < 2; ++k) {
-      inner[k] = std::min(a[k + 2], b[k + 2]) - std::max(a[k], b[k]);
-      outer[k] = std::max(a[k + 2], b[k + 2]) - std::min(a[k], b[k]);
-    }
-    overlapping = inner[0] > 0 && inner[1] > 0;
-    common = overlapping ? inner[0] * inner[1] : 0;
-    united = area(a) + area(b) - common;
-    hull = outer[0] * outer[1];
-    united_divisor = std::max(united, 0.0) + epsilon;
-    hull_divisor = std::max(hull, 0.0) + epsilon;
-  }
-
-  static double area(const Box& box) { return (box[2] - box[0]) * (box[3] - box[1]); }
-  [[nodiscard]] double loss() const { return 1 - common / united_divisor + (hull - united) / hull_divisor; }
-};
-
-/// Returns the derivative of max(a, b) by a; it is 0.5 for equal values.
-double is_larger(double a, double b) { return a == b ? 0.5 : static_cast<double>(a > b); }
-
-/// Returns the gradient of the loss with respect to the coordinates of `a`.
-Box gradient_of(const Areas& areas, const Box& a, const Box& b) {
-  const double by_united =
-      (areas.united > 0 ? areas.common / areas.united_divisor / areas.united_divisor : 0) - 1 / areas.hull_divisor;
-  // The intersection is in both boxes, but counts only once in the union.
-  const double by_common = -1 / areas.united_divisor - by_united;
-  const double by_hull =
-      (areas.hull > 0 ? 1 - (areas.hull - areas.united) / areas.hull_divisor : 1.0) / areas.hull_divisor;
-  Box gradient{};
-  for (std::size_t k = 0; k < 2; ++k) {
-    const std::size_t other = 1 - k;
-    const double common = by_common * (areas.overlapping ? areas.inner[other] : 0);
-    const double united = by_united * (a[other + 2] - a[other]);
-    const double hull = by_hull * areas.outer[other];
-    gradient[k] = -(common * is_larger(a[k], b[k]) + united + hull * is_larger(b[k], a[k]));
-    gradient[k + 2] = common * is_larger(b[k + 2], a[k + 2]) + united + hull * is_larger(a[k + 2], b[k + 2]);
-  }
-  return gradient;
-}
 
 /// Computes each box in double.
 template <typename T>
 class GiouKernel final : public Kernel {
  public:
-  GiouKernel(std::span<const Format> in, const Giou& loss)
+  GiouKernel(Formats in, const Giou& loss)
       : Kernel(loss_traits(in)),
         epsilon_(loss.epsilon),
         boxes_(in[0].shape.batch * in[0].shape.height * in[0].shape.width),
@@ -102,14 +45,15 @@ class GiouKernel final : public Kernel {
   }
   [[nodiscard]] Box box(const T* boxes, std::int64_t index) const {
     const T* first = boxes + first_of(index);
-    return {static_cast<double>(first[0]), static_cast<double>(first[positions_]),
-            static_cast<double>(first[2 * positions_]), static_cast<double>(first[3 * positions_])};
+    Box box;
+    for (int k = 0; k < 4; ++k) box.at[k] = static_cast<double>(first[k * positions_]);
+    return box;
   }
 
   void set(T* gradients, std::int64_t index, double scale, const Areas& areas, const Box& a, const Box& b) const {
     if (gradients == nullptr) return;
     T* gradient = gradients + first_of(index);
-    for (const double element : gradient_of(areas, a, b)) {
+    for (const double element : gradient_of(areas, a, b).at) {
       *gradient = static_cast<T>(scaled(scale, element));
       gradient += positions_;
     }
@@ -132,8 +76,6 @@ class GiouKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Giou& loss, std::span<const Format> in) {
-  return make_loss_for<GiouKernel>(in, loss);
-}
+KernelPtr make(const Giou& loss, Formats in) { return make_for<GiouKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

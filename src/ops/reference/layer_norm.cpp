@@ -8,7 +8,6 @@
 #include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Normalizes over the channels of each position. Adjacent positions are processed side by side, in two passes and in
@@ -148,7 +147,7 @@ class ChannelNormKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const LayerNorm& norm, std::span<const Format> in) {
+KernelPtr make(const LayerNorm& norm, Formats in) {
   const Shape& shape = in[0].shape;
   const std::int64_t positions = shape.height * shape.width;
   if (norm.axes == LayerNorm::Axes::channels && positions > 1) return make_for<ChannelNormKernel>(in, norm);

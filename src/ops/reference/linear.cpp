@@ -7,7 +7,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Computes Y = activation(X·Wᵀ + b) with X: batch × features, W: out × features.
@@ -74,8 +73,6 @@ class LinearKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in) {
-  return make_for<LinearKernel>(in, linear);
-}
+KernelPtr make(const Linear& linear, Formats in) { return make_for<LinearKernel>(in, linear); }
 
 }  // namespace lockstep::ops::reference

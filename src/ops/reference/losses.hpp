@@ -4,30 +4,22 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "ops/reference/sums.hpp"
-/// Helpers for the kernels of losses.
-/// Helpers for losses over classes.
+
+/// What the kernels of losses share.
 namespace lockstep::ops::reference {
 
 /// Returns the traits of a loss that reads its inputs again in backward.
-inline Traits loss_traits(std::span<const Format> in, Bytes saved = {}) {
+inline Traits loss_traits(Formats in, Bytes saved = {}) {
   return {.inputs = {in.begin(), in.end()},
           .output = Format::plain({1, 3, 1, 1}, DType::float64),
           .saved = saved,
           .backward_reads_output = false};
-}
-
-/// Like `make_for`, for kernels whose constructors take all inputs.
-template <template <typename> typename Implementation, typename Kind>
-std::unique_ptr<Kernel> make_loss_for(std::span<const Format> in, const Kind& loss) {
-  if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in, loss);
-  return std::make_unique<Implementation<double>>(in, loss);
 }
 
 /// A value with scale zero contributes zero, even if it is a NaN.
@@ -51,8 +43,10 @@ double total_weight(const Arguments& call, std::int64_t count) {
   if (call.inputs.size() < 3) return static_cast<double>(count);
   const T* weights = weights_of<T>(call);
   if (weights == nullptr && count > 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "what a loss is normalized by cannot come out of the network; give its weights as an input");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the weights of a loss cannot come from the network, because its normalizer is computed first: give them as "
+        "an input");
   }
   return sum_of(count, [=](std::int64_t i) { return weights[i]; });
 }

@@ -7,7 +7,6 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Works on copies in which a step's samples are contiguous, T×N×features, one direction after the other. Saved for
@@ -16,7 +15,7 @@ namespace {
 template <typename T>
 class LstmKernel final : public Kernel {
  public:
-  LstmKernel(std::span<const Format> in, const Lstm& lstm, const Format& out)
+  LstmKernel(Formats in, const Lstm& lstm, const Format& out)
       : Kernel(
             {.inputs = {in.begin(), in.end()}, .output = out, .saved = {5 * out.shape.count() * size_of(out.dtype)}}),
         in_(in[0].shape),
@@ -218,7 +217,7 @@ class LstmKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Lstm& lstm, std::span<const Format> in) {
+KernelPtr make(const Lstm& lstm, Formats in) {
   std::vector<Shape> shapes;
   for (const Format& format : in) shapes.push_back(format.shape);
   const Format out = Format::plain(lstm.signature(shapes).output, in[0].dtype);

@@ -8,7 +8,6 @@
 #include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// One or several axes of a sample's result, and the distance between its elements in each factor: 0 if the factor has
@@ -21,7 +20,7 @@ struct Loop {
 /// The axes of a result, the innermost last. Axes that can be combined are one loop, so that the inner loop is long.
 using Loops = std::array<Loop, 3>;
 
-Loops loops_of(const Shape& out, std::span<const Format> in) {
+Loops loops_of(const Shape& out, Formats in) {
   Loops loops;
   std::size_t first = loops.size();  // index of the first loop that is used
   std::array<std::int64_t, 2> strides{1, 1};
@@ -46,13 +45,13 @@ Loops loops_of(const Shape& out, std::span<const Format> in) {
 template <typename T>
 class MultiplyKernel final : public Kernel {
  public:
-  MultiplyKernel(std::span<const Format> in, const Shape& out)
-      : Kernel({.inputs = {in[0], in[1]}, .output = Format::plain(out, in[0].dtype), .backward_reads_output = false}),
-        loops_(loops_of(out, in)),
-        out_(out) {
+  MultiplyKernel(Formats in, const Multiply& product)
+      : out_(product.signature(std::array{in[0].shape, in[1].shape}).output) {
+    set({.inputs = {in[0], in[1]}, .output = Format::plain(out_, in[0].dtype), .backward_reads_output = false});
+    loops_ = loops_of(out_, in);
     for (std::size_t f = 0; f < 2; ++f) {
       counts_[f] = sample(in[f].shape);
-      if (counts_[f] < sample(out)) sums_[f].resize(static_cast<std::size_t>(counts_[f]));
+      if (counts_[f] < sample(out_)) sums_[f].resize(static_cast<std::size_t>(counts_[f]));
     }
   }
 
@@ -137,10 +136,6 @@ class MultiplyKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Multiply& product, std::span<const Format> in) {
-  const Shape out = product.signature(std::array{in[0].shape, in[1].shape}).output;
-  if (in[0].dtype == DType::float32) return std::make_unique<MultiplyKernel<float>>(in, out);
-  return std::make_unique<MultiplyKernel<double>>(in, out);
-}
+KernelPtr make(const Multiply& product, Formats in) { return make_for<MultiplyKernel>(in, product); }
 
 }  // namespace lockstep::ops::reference

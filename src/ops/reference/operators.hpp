@@ -3,44 +3,46 @@
 
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include "lockstep/ops/ops.hpp"
 
 /// These kernels are plain loops over plain NCHW arrays. There is one file per family of operators.
 namespace lockstep::ops::reference {
 
-std::unique_ptr<Kernel> make(const Convolution& shape, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const BatchNorm& shape, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Relu& relu, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const GlobalAveragePool& pool, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const TransposedConvolution& shape, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Linear& linear, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Add& add, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Dropout& dropout, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Pointwise& function, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Multiply& product, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const FrozenBatchNorm& norm, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const LayerNorm& norm, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const GroupNorm& norm, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Concat& concat, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Slice& slice, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Reshape& reshape, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Permute& permute, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Resize& resize, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Lstm& lstm, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Embedding& embedding, std::span<const Format> in, DType reals);
-std::unique_ptr<Kernel> make(const CrossEntropy& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const SoftCrossEntropy& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const BinaryCrossEntropy& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const SmoothL1& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Giou& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Dice& loss, std::span<const Format> in);
-std::unique_ptr<Kernel> make(const Ctc& loss, std::span<const Format> in);
+KernelPtr make(const Convolution& shape, Formats in);
+KernelPtr make(const BatchNorm& shape, Formats in);
+KernelPtr make(const Relu& relu, Formats in);
+KernelPtr make(const MaxPool& pool, Formats in);
+KernelPtr make(const AveragePool& pool, Formats in);
+KernelPtr make(const GlobalAveragePool& pool, Formats in);
+KernelPtr make(const AdaptiveAveragePool& pool, Formats in);
+KernelPtr make(const ChannelPool& pool, Formats in);
+KernelPtr make(const TransposedConvolution& shape, Formats in);
+KernelPtr make(const Linear& linear, Formats in);
+KernelPtr make(const Add& add, Formats in);
+KernelPtr make(const Dropout& dropout, Formats in);
+KernelPtr make(const Pointwise& function, Formats in);
+KernelPtr make(const Multiply& product, Formats in);
+KernelPtr make(const FrozenBatchNorm& norm, Formats in);
+KernelPtr make(const LayerNorm& norm, Formats in);
+KernelPtr make(const GroupNorm& norm, Formats in);
+KernelPtr make(const Concat& concat, Formats in);
+KernelPtr make(const Slice& slice, Formats in);
+KernelPtr make(const Reshape& reshape, Formats in);
+KernelPtr make(const Permute& permute, Formats in);
+KernelPtr make(const Resize& resize, Formats in);
+KernelPtr make(const Lstm& lstm, Formats in);
+KernelPtr make(const Embedding& embedding, Formats in, DType reals);
+KernelPtr make(const CrossEntropy& loss, Formats in);
+KernelPtr make(const SoftCrossEntropy& loss, Formats in);
+KernelPtr make(const BinaryCrossEntropy& loss, Formats in);
+KernelPtr make(const SmoothL1& loss, Formats in);
+KernelPtr make(const Giou& loss, Formats in);
+KernelPtr make(const Dice& loss, Formats in);
+KernelPtr make(const Ctc& loss, Formats in);
 
-inline std::unique_ptr<Kernel> make(const Custom& custom, std::span<const Format> in) { return custom.of->make(in); }
+inline KernelPtr make(const Custom& custom, Formats in) { return custom.of->make(in); }
 
 /// Returns the format of the result of an operator with one input.
 template <typename Kind>
@@ -48,11 +50,23 @@ Format output_of(const Kind& op, const Format& in) {
   return Format::plain(op.signature(std::span(&in.shape, 1)).output, in.dtype);
 }
 
-/// Makes Implementation<float> or Implementation<double>, by the dtype of the first input. @pre it is one of these
+/// Returns the traits of an operator with one input whose backward pass reads neither its input nor its result.
+inline Traits reading_gradients_only(const Format& in, const Format& out) {
+  return {.inputs = {in}, .output = out, .backward_reads_inputs = false, .backward_reads_output = false};
+}
+
+/// Makes Implementation<float> or Implementation<double>, by the dtype of the first input. Its constructor takes all
+/// inputs, or the only one. @pre the dtype is float32 or float64
 template <template <typename> typename Implementation, typename Kind>
-std::unique_ptr<Kernel> make_for(std::span<const Format> in, const Kind& op) {
-  if (in[0].dtype == DType::float32) return std::make_unique<Implementation<float>>(in[0], op);
-  return std::make_unique<Implementation<double>>(in[0], op);
+KernelPtr make_for(Formats in, const Kind& op) {
+  const auto make_of = [&]<typename T>(T /*real*/) -> KernelPtr {
+    if constexpr (std::is_constructible_v<Implementation<T>, const Format&, const Kind&>) {
+      return std::make_unique<Implementation<T>>(in[0], op);
+    } else {
+      return std::make_unique<Implementation<T>>(in, op);
+    }
+  };
+  return in[0].dtype == DType::float32 ? make_of(0.0F) : make_of(0.0);
 }
 
 }  // namespace lockstep::ops::reference

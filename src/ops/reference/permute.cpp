@@ -8,16 +8,12 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 class ReshapeKernel final : public Kernel {
  public:
   ReshapeKernel(const Format& in, const Reshape& reshape)
-      : Kernel({.inputs = {in},
-                .output = output_of(reshape, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}) {}
+      : Kernel(reading_gradients_only(in, output_of(reshape, in))) {}
 
   void forward(const Arguments& call) override { copy(call.inputs[0], call.output); }
   void backward(const Arguments& call) override { copy(call.output_gradient, call.input_gradients[0]); }
@@ -74,10 +70,7 @@ template <typename T>
 class PermuteKernel final : public Kernel {
  public:
   PermuteKernel(const Format& in, const Permute& permute)
-      : Kernel({.inputs = {in},
-                .output = output_of(permute, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, output_of(permute, in))),
         there_(traits().output.shape, permute.order),
         back_(in.shape, inverse_of(permute.order)) {}
 
@@ -97,12 +90,8 @@ class PermuteKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Reshape& reshape, std::span<const Format> in) {
-  return std::make_unique<ReshapeKernel>(in[0], reshape);
-}
+KernelPtr make(const Reshape& reshape, Formats in) { return std::make_unique<ReshapeKernel>(in[0], reshape); }
 
-std::unique_ptr<Kernel> make(const Permute& permute, std::span<const Format> in) {
-  return make_for<PermuteKernel>(in, permute);
-}
+KernelPtr make(const Permute& permute, Formats in) { return make_for<PermuteKernel>(in, permute); }
 
 }  // namespace lockstep::ops::reference

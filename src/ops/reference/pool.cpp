@@ -8,7 +8,6 @@
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Returns each window's range along one axis, without padding.
@@ -148,10 +147,7 @@ class AveragePoolKernel final : public Kernel {
  private:
   template <typename Kind>
   AveragePoolKernel(const Format& in, const Kind& pool, std::int64_t divisor)
-      : Kernel({.inputs = {in},
-                .output = output_of(pool, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, output_of(pool, in))),
         windows_(pool, in.shape, traits().output.shape),
         divisor_(divisor) {}
 
@@ -165,20 +161,14 @@ class AveragePoolKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const MaxPool& pool, std::span<const Format> in) {
-  return make_for<MaxPoolKernel>(in, pool);
-}
+KernelPtr make(const MaxPool& pool, Formats in) { return make_for<MaxPoolKernel>(in, pool); }
 
-std::unique_ptr<Kernel> make(const AveragePool& pool, std::span<const Format> in) {
-  return make_for<AveragePoolKernel>(in, pool);
-}
+KernelPtr make(const AveragePool& pool, Formats in) { return make_for<AveragePoolKernel>(in, pool); }
 
-std::unique_ptr<Kernel> make(const GlobalAveragePool& /*pool*/, std::span<const Format> in) {
+KernelPtr make(const GlobalAveragePool& /*pool*/, Formats in) {
   return make_for<AveragePoolKernel>(in, AdaptiveAveragePool{1, 1});
 }
 
-std::unique_ptr<Kernel> make(const AdaptiveAveragePool& pool, std::span<const Format> in) {
-  return make_for<AveragePoolKernel>(in, pool);
-}
+KernelPtr make(const AdaptiveAveragePool& pool, Formats in) { return make_for<AveragePoolKernel>(in, pool); }
 
 }  // namespace lockstep::ops::reference

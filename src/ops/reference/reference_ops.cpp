@@ -6,30 +6,28 @@
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/limits.hpp"
+#include "ops/host_ops.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/squares.hpp"
-#include "ops/update.hpp"
 
 namespace lockstep::ops {
-
 namespace {
 
-class ReferenceOps final : public Ops {
+class ReferenceOps final : public HostOps {
  public:
+  ReferenceOps() : HostOps([](const auto& body) { body(0, 1); }) {}
+
   [[nodiscard]] std::string_view name() const override { return "reference"; }
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32 || dtype == DType::float64; }
 
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_reference_ops(); }
   [[nodiscard]] std::string arithmetic() const override { return "reference, " + instruction_set_of_loops(); }
 
-  std::unique_ptr<Kernel> reorder(const Format& /*from*/, const Format& /*to*/) override {
-    throw Error(ErrorCode::unsupported, "the reference operators know plain formats only");
+  KernelPtr reorder(const Format& /*from*/, const Format& /*to*/) override {
+    throw Error(ErrorCode::unsupported, "the reference operators support plain formats only");
   }
 
   /// There are no alternatives, because each operator has one loop.
-  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& /*op*/,
-                                                         std::span<const Format> /*inputs*/) override {
+  [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& /*op*/, Formats /*inputs*/) override {
     return {};
   }
   void use(const KernelChoices& choices) override {
@@ -37,32 +35,9 @@ class ReferenceOps final : public Ops {
   }
   [[nodiscard]] const KernelChoices& choices() const override { return choices_; }
 
-  void update(const UpdateStep& step) override {
-    check_update(step);
-    make_update(step);
-  }
-  void measure_update(const UpdateStep& step) override {
-    check_update(step);
-    ops::measure_update(step, sums_, [](const auto& body) { body(0, 1); });
-  }
-
-  void average(const AverageStep& step) override {
-    check_average(step);
-    average_part(step, 0, 1);
-  }
-
-  void add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) override {
-    *sum += ops::sum_of_squares(values, sums_, [](const auto& body) { body(0, 1); });
-  }
-
-  [[nodiscard]] MachineLimits measure_limits(DType dtype) override {
-    return ops::measure_limits(dtype, [](const auto& body) { body(0, 1); });
-  }
-
  private:
   /// The kernel takes plain formats, and its traits say so to callers with other formats.
-  std::unique_ptr<Kernel> make_kernel(const Operator& op, std::span<const Format> inputs,
-                                      const Signature& /*signature*/, DType reals) override {
+  KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& /*signature*/, DType reals) override {
     std::vector<Format> plain;
     for (const Format& format : inputs) plain.push_back(Format::plain(format.shape, format.dtype));
     const auto of_kind = [&](const auto& kind) {
@@ -75,7 +50,6 @@ class ReferenceOps final : public Ops {
     return std::visit(of_kind, op);
   }
 
-  BlockSums sums_;
   KernelChoices choices_;
 };
 

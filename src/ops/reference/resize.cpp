@@ -1,60 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <vector>
 
 #include "ops/reference/operators.hpp"
+#include "ops/resized_axis.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
-/// Returns the source of each element of a result along one axis. It is computed in float32 for all dtypes, as in
-/// PyTorch: a product that is rounded to below a whole number takes the element before.
-std::vector<std::int64_t> nearest_of(std::int64_t in, std::int64_t out) {
-  std::vector<std::int64_t> sources(static_cast<std::size_t>(out));
-  const float scale = static_cast<float>(in) / static_cast<float>(out);
-  for (std::int64_t i = 0; i < out; ++i) {
-    const auto source = static_cast<std::int64_t>(std::floor(static_cast<float>(i) * scale));
-    sources[static_cast<std::size_t>(i)] = std::min(source, in - 1);
-  }
-  return sources;
+/// Calls `source_of(i)` for each element of a result along one axis.
+template <typename SourceOf>
+auto sources(std::int64_t out, const SourceOf& source_of) {
+  std::vector<decltype(source_of(out))> all;
+  for (std::int64_t i = 0; i < out; ++i) all.push_back(source_of(i));
+  return all;
 }
 
-/// An interpolated value is (1 − share)·in[first] + share·in[second].
-template <typename T>
-struct Between {
-  std::int64_t first;
-  std::int64_t second;
-  T share;
-};
+std::vector<std::int64_t> nearest_of(std::int64_t in, std::int64_t out) {
+  return sources(out, [axis = ResizedAxis{in, out, Interpolation::nearest, false}](auto i) { return axis.nearest(i); });
+}
 
 template <typename T>
 std::vector<Between<T>> between_of(std::int64_t in, std::int64_t out, bool align_corners) {
-  std::vector<Between<T>> sources;
-  const auto ratio = [](std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-  const double scale = !align_corners ? ratio(in, out) : out > 1 ? ratio(in - 1, out - 1) : 0;
-  for (std::int64_t i = 0; i < out; ++i) {
-    const double at =
-        align_corners ? scale * static_cast<double>(i) : std::max(0.0, scale * (static_cast<double>(i) + 0.5) - 0.5);
-    const std::int64_t first = std::min(static_cast<std::int64_t>(at), in - 1);
-    const double share = std::clamp(at - static_cast<double>(first), 0.0, 1.0);
-    sources.push_back({first, std::min(first + 1, in - 1), static_cast<T>(share)});
-  }
-  return sources;
+  const ResizedAxis axis{in, out, Interpolation::bilinear, align_corners};
+  return sources(out, [&](std::int64_t i) { return axis.source<T>(i); });
 }
 
 template <typename T>
 class NearestKernel final : public Kernel {
  public:
   NearestKernel(const Format& in, const Resize& resize)
-      : Kernel({.inputs = {in},
-                .output = output_of(resize, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, output_of(resize, in))),
         in_(in.shape),
         out_(traits().output.shape),
         rows_(nearest_of(in_.height, out_.height)),
@@ -100,10 +79,7 @@ template <typename T>
 class BilinearKernel final : public Kernel {
  public:
   BilinearKernel(const Format& in, const Resize& resize)
-      : Kernel({.inputs = {in},
-                .output = output_of(resize, in),
-                .backward_reads_inputs = false,
-                .backward_reads_output = false}),
+      : Kernel(reading_gradients_only(in, output_of(resize, in))),
         in_(in.shape),
         out_(traits().output.shape),
         rows_(between_of<T>(in_.height, out_.height, resize.align_corners)),
@@ -157,7 +133,7 @@ class BilinearKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const Resize& resize, std::span<const Format> in) {
+KernelPtr make(const Resize& resize, Formats in) {
   return resize.mode == Interpolation::nearest ? make_for<NearestKernel>(in, resize)
                                                : make_for<BilinearKernel>(in, resize);
 }

@@ -9,7 +9,6 @@
 #include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// The mean and scale by which values are normalized, in double. It is saved for backward as it is.
@@ -162,11 +161,9 @@ class RunNormKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_run_norm(const Runs& runs, std::span<const Format> in) {
-  return make_for<RunNormKernel>(in, runs);
-}
+KernelPtr make_run_norm(const Runs& runs, Formats in) { return make_for<RunNormKernel>(in, runs); }
 
-std::unique_ptr<Kernel> make(const GroupNorm& norm, std::span<const Format> in) {
+KernelPtr make(const GroupNorm& norm, Formats in) {
   const std::int64_t plane = in[0].shape.height * in[0].shape.width;
   const std::int64_t channels = in[0].shape.channels / norm.groups;
   if (plane == 1) {

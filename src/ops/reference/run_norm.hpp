@@ -21,6 +21,6 @@ struct Runs {
 };
 
 /// Makes a kernel that computes (x − mean) ÷ √(variance + epsilon) · weight + bias of each run.
-std::unique_ptr<Kernel> make_run_norm(const Runs& runs, std::span<const Format> in);
+KernelPtr make_run_norm(const Runs& runs, Formats in);
 
 }  // namespace lockstep::ops::reference

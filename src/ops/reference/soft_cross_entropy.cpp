@@ -5,14 +5,13 @@
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
-
 namespace {
 
 /// Computes Σ target · weight · −log softmax at each position. Exponentials are summed in T, the loss in double.
 template <typename T>
 class SoftCrossEntropyKernel final : public Kernel {
  public:
-  SoftCrossEntropyKernel(std::span<const Format> in, const SoftCrossEntropy& loss)
+  SoftCrossEntropyKernel(Formats in, const SoftCrossEntropy& loss)
       : Kernel(loss_traits(in)),
         shares_(loss.label_smoothing, loss.class_weights, in[0].shape.channels),
         logits_(in[0].shape),
@@ -89,8 +88,6 @@ class SoftCrossEntropyKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make(const SoftCrossEntropy& loss, std::span<const Format> in) {
-  return make_loss_for<SoftCrossEntropyKernel>(in, loss);
-}
+KernelPtr make(const SoftCrossEntropy& loss, Formats in) { return make_for<SoftCrossEntropyKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

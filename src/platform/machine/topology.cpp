@@ -12,11 +12,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 

@@ -2,37 +2,21 @@
 #include "platform/mpi/bootstrap.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
-#include <sstream>
-#include <string>
 #include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"
 
 namespace lockstep {
 namespace {
 
-// Fields are in a fixed order, each terminated by a byte that no message contains.
-constexpr char end_of_field = '\0';
-
-template <typename Number>
-std::string number_or_nothing(const std::optional<Number>& value) {
-  return value ? std::to_string(*value) : std::string();
-}
-
-std::optional<std::int64_t> read_number(const std::string& field) {
-  if (field.empty()) return std::nullopt;
-  return std::stoll(field);
-}
+using nlohmann::json;
 
 /// Returns the beginning of each rank's part of a gathered text, and the end of the last part. MPI's int counts limit
 /// the total.
@@ -159,34 +143,20 @@ void barrier(const MpiGroup& group) {
 }
 
 std::string to_text(const Error& error) {
-  const ErrorContext& context = error.context();
-  const std::array<std::string, 8> fields = {std::to_string(static_cast<int>(error.code())),
-                                             error.message(),
-                                             context.operation,
-                                             context.label,
-                                             number_or_nothing(context.step),
-                                             number_or_nothing(context.rank),
-                                             context.host,
-                                             number_or_nothing(context.bytes)};
-  std::string text;
-  for (const std::string& field : fields) text += field + end_of_field;
-  return text;
+  const ErrorContext& c = error.context();
+  const auto number = [](const auto& value) { return value ? json(*value) : json(); };
+  const json fields = {error.code(),   error.message(), c.operation, c.label,
+                       number(c.step), number(c.rank),  c.host,      number(c.bytes)};
+  return fields.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Error error_from_text(const std::string& text) {
-  std::istringstream stream(text);
-  std::array<std::string, 8> fields;
-  for (std::string& field : fields) std::getline(stream, field, end_of_field);
-  const auto& [code, message, operation, label, step, rank, host, bytes] = fields;
-  ErrorContext context{.operation = operation,
-                       .label = label,
-                       .step = read_number(step),
-                       .rank = std::nullopt,
-                       .host = host,
-                       .peers = {},
-                       .bytes = read_number(bytes)};
-  if (const auto number = read_number(rank)) context.rank = static_cast<int>(*number);
-  return {static_cast<ErrorCode>(std::stoi(code)), message, std::move(context)};
+  const json fields = json::parse(text);
+  ErrorContext context{.operation = fields.at(2), .label = fields.at(3), .host = fields.at(6)};
+  if (!fields.at(4).is_null()) context.step = fields.at(4).get<std::int64_t>();
+  if (!fields.at(5).is_null()) context.rank = fields.at(5).get<int>();
+  if (!fields.at(7).is_null()) context.bytes = fields.at(7).get<std::int64_t>();
+  return {fields.at(0).get<ErrorCode>(), fields.at(1).get<std::string>(), std::move(context)};
 }
 
 void throw_first_of(const MpiGroup& group, const std::vector<std::optional<Error>>& of_ranks) {

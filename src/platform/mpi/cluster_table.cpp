@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <cstdio>
 #include <map>
 
 #include "base/wrapped.hpp"
@@ -35,9 +33,7 @@ std::string gpu_label(const Gpu& gpu) {
 std::string memory(const Topology& topology) {
   double bytes = 0;
   for (const NumaNode& node : topology.numa_nodes) bytes += static_cast<double>(node.memory.value);
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.0f GiB", bytes / (1024.0 * 1024.0 * 1024.0));
-  return text.data();
+  return format_text("%.0f GiB", bytes / (1024.0 * 1024.0 * 1024.0));
 }
 
 /// Describes a host: "node1: 2 × AMD EPYC, 128 cores, 256 PUs, 2 NUMA nodes, 755 GiB; 4 × NVIDIA H100".
@@ -68,10 +64,8 @@ std::string device_or_cores(const ProcessView& process) {
 }
 
 std::string line_of(const ProcessView& process) {
-  std::array<char, 64> numbers{};
-  std::snprintf(numbers.data(), numbers.size(), "  %6d %6d %8lld  ", process.rank, process.local_rank,
-                static_cast<long long>(process.pid));
-  return numbers.data() + device_or_cores(process);
+  return format_text("  %6d %6d %8lld  ", process.rank, process.local_rank, static_cast<long long>(process.pid)) +
+         device_or_cores(process);
 }
 
 /// Describes all processes of a host in one line: "  8 ranks, 8-15: GPUs 0-7; cores 0-63".

@@ -13,82 +13,63 @@
 #include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
-namespace {
 
 using nlohmann::json;
 
-CpuSet set_of(const json& text) { return CpuSet::parse(text.get<std::string>()); }
+// A set of processors is its text.
+static void to_json(json& to, const CpuSet& set) { to = set.text(); }
+static void from_json(const json& from, CpuSet& set) { set = CpuSet::parse(from.get<std::string>()); }
+static void to_json(json& to, const Bytes& bytes) { to = bytes.value; }
+static void from_json(const json& from, Bytes& bytes) { bytes.value = from; }
 
-json gpu_to_json(const Gpu& gpu) {
-  return {{"name", gpu.name}, {"vendor", gpu.vendor},         {"model", gpu.model},
-          {"uuid", gpu.uuid}, {"pci_bus_id", gpu.pci_bus_id}, {"near_pus", gpu.near_pus.text()}};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, name, vendor, model, uuid, pci_bus_id, near_pus)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Package, model, pus)
+
+// These have units in their keys.
+static void to_json(json& to, const NumaNode& node) {
+  to = {{"number", node.number}, {"memory_bytes", node.memory}, {"pus", node.pus}};
+}
+static void from_json(const json& from, NumaNode& node) {
+  node = {from.at("number"), from.at("memory_bytes").get<Bytes>(), from.at("pus")};
+}
+static void to_json(json& to, const Cache& cache) {
+  to = {{"level", cache.level}, {"size_bytes", cache.size}, {"pus", cache.pus}};
+}
+static void from_json(const json& from, Cache& cache) {
+  cache = {from.at("level"), from.at("size_bytes").get<Bytes>(), from.at("pus")};
 }
 
-Gpu gpu_from_json(const json& gpu) {
-  return {.name = gpu.at("name"),
-          .vendor = gpu.at("vendor"),
-          .model = gpu.at("model"),
-          .uuid = gpu.at("uuid"),
-          .pci_bus_id = gpu.at("pci_bus_id"),
-          .near_pus = set_of(gpu.at("near_pus"))};
-}
-
-template <typename Items, typename Convert>
-json array_of(const Items& items, Convert convert) {
-  json array = json::array();
-  for (const auto& item : items) array.push_back(convert(item));
-  return array;
-}
-
-json package_to_json(const Package& package) { return {{"model", package.model}, {"pus", package.pus.text()}}; }
-
-json numa_to_json(const NumaNode& node) {
-  return {{"number", node.number}, {"memory_bytes", node.memory.value}, {"pus", node.pus.text()}};
-}
-
-json cache_to_json(const Cache& cache) {
-  return {{"level", cache.level}, {"size_bytes", cache.size.value}, {"pus", cache.pus.text()}};
-}
-
-/// Convert a host with its machine to JSON and back, without processes.
-json host_to_json(const HostInfo& host) {
+// A host with its machine, without its processes.
+static void to_json(json& to, const HostInfo& host) {
   const Topology& topology = host.topology;
-  return {{"name", host.name},
-          {"machine", host.machine},
-          {"pus", topology.pus.text()},
-          {"packages", array_of(topology.packages, package_to_json)},
-          {"numa_nodes", array_of(topology.numa_nodes, numa_to_json)},
-          {"cores", array_of(topology.cores, [](const CpuSet& core) { return core.text(); })},
-          {"caches", array_of(topology.caches, cache_to_json)},
-          {"gpus", array_of(topology.gpus, gpu_to_json)}};
+  to = {{"name", host.name},         {"machine", host.machine},
+        {"pus", topology.pus},       {"packages", topology.packages},
+        {"cores", topology.cores},   {"numa_nodes", topology.numa_nodes},
+        {"caches", topology.caches}, {"gpus", topology.gpus}};
+}
+static void from_json(const json& from, HostInfo& host) {
+  host.name = from.at("name");
+  host.machine = from.at("machine");
+  Topology& topology = host.topology;
+  topology.pus = topology.bound_pus = from.at("pus");
+  topology.packages = from.at("packages");
+  topology.numa_nodes = from.at("numa_nodes");
+  topology.cores = from.at("cores");
+  topology.caches = from.at("caches");
+  topology.gpus = from.at("gpus");
 }
 
-HostInfo host_from_json(const json& host) {
-  HostInfo view{.name = host.at("name"), .machine = host.at("machine")};
-  Topology& topology = view.topology;
-  topology.pus = set_of(host.at("pus"));
-  topology.bound_pus = topology.pus;
-  for (const auto& p : host.at("packages")) topology.packages.push_back({p.at("model"), set_of(p.at("pus"))});
-  for (const auto& n : host.at("numa_nodes")) {
-    topology.numa_nodes.push_back({n.at("number"), Bytes{n.at("memory_bytes")}, set_of(n.at("pus"))});
-  }
-  for (const auto& core : host.at("cores")) topology.cores.push_back(set_of(core));
-  for (const auto& c : host.at("caches")) {
-    topology.caches.push_back({c.at("level"), Bytes{c.at("size_bytes")}, set_of(c.at("pus"))});
-  }
-  for (const auto& gpu : host.at("gpus")) topology.gpus.push_back(gpu_from_json(gpu));
-  return view;
-}
+namespace {
 
 /// Convert a process to JSON and back.
 json process_to_json(const ProcessView& process) {
   json gpu = nullptr;
   if (process.device) {
-    gpu = gpu_to_json(process.gpu);
+    gpu = process.gpu;
     gpu["device"] = *process.device;
   }
-  return {{"rank", process.rank},   {"node", process.node},      {"local_rank", process.local_rank},
-          {"pid", process.pid},     {"pus", process.pus.text()}, {"cores", process.cores.text()},
+  return {{"rank", process.rank},   {"node", process.node}, {"local_rank", process.local_rank},
+          {"pid", process.pid},     {"pus", process.pus},   {"cores", process.cores},
           {"bound", process.bound}, {"gpu", std::move(gpu)}};
 }
 
@@ -97,13 +78,13 @@ ProcessView process_from_json(const json& text) {
                       .node = text.at("node"),
                       .local_rank = text.at("local_rank"),
                       .pid = text.at("pid"),
-                      .pus = set_of(text.at("pus")),
-                      .cores = set_of(text.at("cores")),
+                      .pus = text.at("pus"),
+                      .cores = text.at("cores"),
                       .bound = text.at("bound")};
   const json& gpu = text.at("gpu");
   if (!gpu.is_null()) {
     process.device = gpu.at("device").get<int>();
-    process.gpu = gpu_from_json(gpu);
+    process.gpu = gpu;
   }
   return process;
 }
@@ -143,19 +124,14 @@ ProcessView this_process(const World& world, const Topology& topology, const Nod
 }  // namespace
 
 void add_gpu_choices(Agreement& agreement, const Topology& topology) {
-  json mine = {{"bound", topology.bound_pus.text()}, {"gpus", json::array()}};
-  for (const Gpu& gpu : topology.gpus) mine["gpus"].push_back({gpu.pci_bus_id, gpu.uuid, gpu.near_pus.text()});
-  agreement.add_fact("GPUs", mine.dump());
+  agreement.add_fact("GPUs", json{{"bound", topology.bound_pus}, {"gpus", topology.gpus}}.dump());
 }
 
 std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
   std::vector<GpuChoices> all;
   for (const std::string& text : agreement.fact("GPUs")) {
     const json record = json::parse(text);
-    GpuChoices& rank = all.emplace_back();
-    rank.bound = set_of(record.at("bound"));
-    for (const auto& gpu : record.at("gpus"))
-      rank.visible.push_back({.uuid = gpu.at(1), .pci_bus_id = gpu.at(0), .near_pus = set_of(gpu.at(2))});
+    all.push_back({.visible = record.at("gpus"), .bound = record.at("bound")});
   }
   return all;
 }
@@ -182,22 +158,21 @@ bool take_turns(const Agreement& agreement) {
 
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node) {
   const ProcessView process = this_process(world, topology, node);
-  nlohmann::json mine = {{"process", process_to_json(process)}, {"threads", process.threads}, {"spins", process.spins}};
+  json mine = {{"process", process_to_json(process)}, {"threads", process.threads}, {"spins", process.spins}};
   if (world.place().local_rank == 0) {
-    mine["host"] =
-        host_to_json({.name = world.host(), .machine = machine_identity(world.host()), .topology = topology});
+    mine["host"] = HostInfo{.name = world.host(), .machine = machine_identity(world.host()), .topology = topology};
   }
   const auto records = gather_strings(world.group(), mine.dump(), Rank{0});
   if (world.rank() != Rank{0}) return std::nullopt;
 
   ClusterView view;
   for (const std::string& text : records) {
-    const auto record = nlohmann::json::parse(text);
+    const json record = json::parse(text);
     ProcessView& sent = view.processes.emplace_back(process_from_json(record.at("process")));
     sent.threads = record.at("threads");
     sent.spins = record.at("spins");
     // Nodes are numbered by their lowest rank, so the hosts arrive in the order of nodes.
-    if (record.contains("host")) view.hosts.push_back(host_from_json(record.at("host")));
+    if (record.contains("host")) view.hosts.push_back(record.at("host"));
   }
   view.warnings = binding_warnings(view);
   return view;
@@ -240,7 +215,7 @@ std::vector<std::string> binding_warnings(const ClusterView& view) {
 std::string to_json(const ClusterView& view) {
   json hosts = json::array();
   for (std::size_t node = 0; node < view.hosts.size(); ++node) {
-    json host = host_to_json(view.hosts[node]);
+    json host = view.hosts[node];
     host["node"] = node;
     host["processes"] = json::array();
     for (const ProcessView& process : view.processes) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/connector.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,16 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <filesystem>
-#include <random>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/watchdog/side_channel.hpp"
+#include "platform/watchdog/tcp.hpp"
 
 namespace lockstep {
 namespace {
@@ -41,17 +36,7 @@ Greeting greeting_to(const std::string& secret, int me) {
   return greeting;
 }
 
-std::string random_word() {
-  std::random_device random;
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string word(sizeof(Greeting::secret), '0');
-  for (char& c : word) c = digits[random() % digits.size()];
-  return word;
-}
-
 std::string text_of_errno(int number) { return std::generic_category().message(number); }
-
-Descriptor tcp_socket() { return Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
 
 /// A connection whose greetings have not all been exchanged.
 struct Attempt {
@@ -84,14 +69,11 @@ class Round {
   Round(int me, std::string secret, const std::vector<std::string>& addresses, const std::vector<int>& partners)
       : me_(me), secret_(std::move(secret)), missing_(partners) {
     for (const int partner : partners) {
-      std::istringstream text(addresses[static_cast<std::size_t>(partner)]);
-      std::string its_secret;
-      std::uint16_t port = 0;
-      text >> its_secret >> port;
-      secrets_.emplace_back(partner, its_secret);
+      const TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
+      secrets_.emplace_back(partner, its.secret);
       if (partner < me) continue;
-      if (port == 0) note_failure(partner, "it has no socket");
-      for (std::string host; text >> host;) call(partner, its_secret, host, port);
+      if (its.tcp == 0) note_failure(partner, "it has no socket");
+      for (const std::string& host : its.hosts) call(partner, its, host);
     }
   }
 
@@ -107,8 +89,7 @@ class Round {
       const bool is_connecting = attempt.rank >= 0 && !attempt.is_sent;
       entries.push_back({attempt.socket.get(), static_cast<short>(is_connecting ? POLLOUT : POLLIN), 0});
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (poll(entries.data(), entries.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 1))) <= 0) return;
+    if (poll(entries.data(), entries.size(), std::max(milliseconds_until(end), 1)) <= 0) return;
     for (std::size_t i = attempts_.size(); i-- > 0;)
       if (entries[i + 1].revents != 0 && advance(attempts_[i]))
         attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -141,17 +122,10 @@ class Round {
     if (failure_.empty()) failure_ = "rank " + std::to_string(partner) + ", " + why;
   }
 
-  void call(int partner, const std::string& its_secret, const std::string& host, std::uint16_t port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    Attempt attempt{.rank = partner, .socket = tcp_socket(), .to_send = greeting_to(its_secret, me_)};
-    const bool is_begun =
-        attempt.socket.open() && inet_pton(AF_INET, host.c_str(), &address.sin_addr) == 1 &&
-        (::connect(attempt.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-         errno == EINPROGRESS);
-    if (!is_begun) return note_failure(partner, host + ": " + text_of_errno(errno));
-    attempts_.push_back(std::move(attempt));
+  void call(int partner, const TcpAddress& its, const std::string& host) {
+    Descriptor connection = begin_connection(host, its.tcp);
+    if (!connection.open()) return note_failure(partner, host + ": " + text_of_errno(errno));
+    attempts_.push_back({.rank = partner, .socket = std::move(connection), .to_send = greeting_to(its.secret, me_)});
   }
 
   /// @return whether the attempt has ended
@@ -207,16 +181,10 @@ bool has_entries(const char* folder) {
 
 }  // namespace
 
-Connector::Connector() : listener_(tcp_socket()), secret_(random_word()) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t length = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  const bool listens = listener_.open() && bind(listener_.get(), plain, length) == 0 &&
-                       getsockname(listener_.get(), plain, &length) == 0 && listen(listener_.get(), SOMAXCONN) == 0;
-  if (!listens) return;
-  address_ = secret_ + ' ' + std::to_string(ntohs(address.sin_port));
-  for (const std::string& host : own_addresses()) address_ += ' ' + host;
+Connector::Connector() : secret_(random_word()) {
+  TcpAddress address{.secret = secret_, .hosts = own_addresses()};
+  listener_ = open_socket(SOCK_STREAM, "0.0.0.0", address.tcp);
+  if (listener_.open()) address_ = to_text(address);
 }
 
 std::vector<Connection> Connector::connect(int me, const std::vector<int>& partners,

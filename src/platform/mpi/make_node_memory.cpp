@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
-#include <sstream>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
@@ -17,10 +17,11 @@
 #include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/node_memory/node_file.hpp"
-#include "platform/node_memory/node_memory.hpp"
 
 namespace lockstep {
 namespace {
+
+using nlohmann::json;
 
 /// Returns the addresses that this process has left. Of 47 bits, half are for other uses.
 std::int64_t addresses_left() {
@@ -52,22 +53,12 @@ struct Candidate {
   bool membarrier = false;
   std::int64_t addresses = 0;
   std::vector<std::pair<std::uint64_t, int>> files;  ///< nonce of the file, and this process's number among its members
+
+  friend void to_json(json& to, const Candidate& c) { to = {c.control.value, c.membarrier, c.addresses, c.files}; }
+  friend void from_json(const json& from, Candidate& c) {
+    c = {{from.at(0).get<std::int64_t>()}, from.at(1), from.at(2), from.at(3)};
+  }
 };
-
-std::string to_text(const Candidate& candidate) {
-  std::ostringstream text;
-  text << candidate.control.value << ' ' << candidate.membarrier << ' ' << candidate.addresses;
-  for (const auto& [nonce, member] : candidate.files) text << ' ' << nonce << ' ' << member;
-  return text.str();
-}
-
-Candidate candidate_from(const std::string& text) {
-  Candidate candidate;
-  std::istringstream in(text);
-  in >> candidate.control.value >> candidate.membarrier >> candidate.addresses;
-  for (std::pair<std::uint64_t, int> file; in >> file.first >> file.second;) candidate.files.push_back(file);
-  return candidate;
-}
 
 /// Returns the number of a rank among a file's members; nothing if it does not hold the file.
 std::optional<int> member_of(const Candidate& candidate, std::uint64_t nonce) {
@@ -84,23 +75,14 @@ struct Handshake {
   pid_t process = 0;  ///< process that has `descriptor` open
   int descriptor = -1;
   FileIdentity file;
+
+  friend void to_json(json& to, const Handshake& h) {
+    to = {h.layout.members, h.layout.heap.value, h.nonce, h.process, h.descriptor, h.file.device, h.file.number};
+  }
+  friend void from_json(const json& from, Handshake& h) {
+    h = {{from.at(0), {from.at(1).get<std::int64_t>()}}, from.at(2), from.at(3), from.at(4), {from.at(5), from.at(6)}};
+  }
 };
-
-std::string to_text(const Handshake& handshake) {
-  std::ostringstream text;
-  text << handshake.layout.members << ' ' << handshake.layout.heap.value << ' ' << handshake.nonce << ' '
-       << handshake.process << ' ' << handshake.descriptor << ' ' << handshake.file.device << ' '
-       << handshake.file.number;
-  return text.str();
-}
-
-Handshake handshake_from(const std::string& text) {
-  Handshake handshake;
-  std::istringstream in(text);
-  in >> handshake.layout.members >> handshake.layout.heap.value >> handshake.nonce >> handshake.process >>
-      handshake.descriptor >> handshake.file.device >> handshake.file.number;
-  return handshake;
-}
 
 /// Joins one rank to the node's memory, in steps. After each step all ranks learn whether all have succeeded, so that
 /// none waits for one that gave up.
@@ -128,8 +110,8 @@ class Join {
                    .addresses = addresses_left()};
     held_ = files().held();
     for (const auto& file : held_) mine.files.emplace_back(file->nonce(), file->member());
-    for (const std::string& text : all_gather_strings(node_, to_text(mine)))
-      candidates_.push_back(candidate_from(text));
+    for (const std::string& text : all_gather_strings(node_, json(mine).dump()))
+      candidates_.push_back(json::parse(text).get<Candidate>());
     plan_.control = mine.control;
     plan_.membarrier =
         std::all_of(candidates_.begin(), candidates_.end(), [](const Candidate& o) { return o.membarrier; });
@@ -159,10 +141,11 @@ class Join {
   }
 
   void make_file(std::string& why_not) {
-    say_that_it_is_another();
+    give_notice_of_second_memory();
     why_not = first_failure(&Join::create);
     if (!why_not.empty()) return;
-    handshake_ = handshake_from(broadcast_string(node_, rank_ == 0 ? to_text(handshake_) : std::string(), Rank{0}));
+    handshake_ =
+        json::parse(broadcast_string(node_, rank_ == 0 ? json(handshake_).dump() : "", Rank{0})).get<Handshake>();
     why_not = first_failure(&Join::open_in_proc);
     if (why_not.empty()) pass_over_a_socket(why_not);
     for (const auto step : {&Join::sign_in, &Join::meet})
@@ -173,7 +156,7 @@ class Join {
     for (int rank = 0; rank < ranks_; ++rank) plan_.member_of_rank.push_back(rank);
   }
 
-  void say_that_it_is_another() const {
+  void give_notice_of_second_memory() const {
     const bool is_first =
         std::all_of(candidates_.begin(), candidates_.end(), [](const Candidate& o) { return o.files.empty(); });
     if (is_first || rank_ != 0 || !options_.notice) return;

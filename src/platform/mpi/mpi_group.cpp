@@ -3,15 +3,11 @@
 
 #include <array>
 #include <numeric>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "base/origin_process.hpp"
-#include "lockstep/base/cluster_shape.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -105,17 +101,21 @@ std::string mpi_library_version() {
 }
 
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
-  MPI_Group all = MPI_GROUP_NULL;
   MPI_Group some = MPI_GROUP_NULL;
-  LOCKSTEP_MPI(MPI_Comm_group(whole, &all));
   LOCKSTEP_MPI(MPI_Comm_group(part, &some));
+  return ranks_in(whole, some);
+}
+
+std::vector<int> ranks_in(MPI_Comm whole, MPI_Group part) {
+  MPI_Group all = MPI_GROUP_NULL;
+  LOCKSTEP_MPI(MPI_Comm_group(whole, &all));
   int size = 0;
-  LOCKSTEP_MPI(MPI_Group_size(some, &size));
+  LOCKSTEP_MPI(MPI_Group_size(part, &size));
   std::vector<int> here(static_cast<std::size_t>(size));
   std::iota(here.begin(), here.end(), 0);
   std::vector<int> there(here.size());
-  LOCKSTEP_MPI(MPI_Group_translate_ranks(some, size, here.data(), all, there.data()));
-  LOCKSTEP_MPI(MPI_Group_free(&some));
+  LOCKSTEP_MPI(MPI_Group_translate_ranks(part, size, here.data(), all, there.data()));
+  LOCKSTEP_MPI(MPI_Group_free(&part));
   LOCKSTEP_MPI(MPI_Group_free(&all));
   return there;
 }

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <iostream>
-#include <string>
 #include <system_error>
 
 #include "base/nearest.hpp"

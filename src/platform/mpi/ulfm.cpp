@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
 // The extensions of Open MPI need the header above.
+#include "platform/mpi/ulfm.hpp"
+
 #include <mpi-ext.h>
 
-#include <cstddef>
-#include <numeric>
-
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/ulfm.hpp"
 
 namespace lockstep {
 namespace {
@@ -36,19 +33,9 @@ bool is_of_death(int code) {
 }
 
 std::vector<int> dead_ranks(MPI_Comm communicator) {
-  MPI_Group all = MPI_GROUP_NULL;
   MPI_Group dead = MPI_GROUP_NULL;
-  LOCKSTEP_MPI(MPI_Comm_group(communicator, &all));
   LOCKSTEP_MPI(MPIX_Comm_get_failed(communicator, &dead));
-  int size = 0;
-  LOCKSTEP_MPI(MPI_Group_size(dead, &size));
-  std::vector<int> numbers(static_cast<std::size_t>(size));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  std::vector<int> ranks(numbers.size());
-  LOCKSTEP_MPI(MPI_Group_translate_ranks(dead, size, numbers.data(), all, ranks.data()));
-  LOCKSTEP_MPI(MPI_Group_free(&dead));
-  LOCKSTEP_MPI(MPI_Group_free(&all));
-  return ranks;
+  return ranks_in(communicator, dead);
 }
 
 void revoke(MPI_Comm communicator) { MPIX_Comm_revoke(communicator); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -102,29 +103,40 @@ struct Alarm {
 std::string to_text(const Alarm& alarm);
 Alarm alarm_from(const std::string& text);
 
-/// The types of messages between nodes. An AlarmText is the text in the word.
+/// The types of messages between nodes. The first letter of a message is its type, and its fields follow. An AlarmText
+/// is the text in the word.
 struct AlarmText {
   std::string text;
 };
 struct Closing {  ///< sent by the first rank that closes on a node of `ranks` ranks
+  static constexpr char letter = 'C';
   std::uint64_t operations = 0;
   int rank = 0;
   std::size_t ranks = 0;
-  std::vector<ControlChannel::Call> calls;  ///< the sender's last calls, with consecutive numbers
+  std::vector<ControlChannel::Call> calls{};  ///< the sender's last calls, with consecutive numbers
+  auto fields() { return std::tie(operations, rank, ranks, calls); }
 };
 struct Quiet {  ///< the last message of a node of `ranks` ranks
+  static constexpr char letter = 'Q';
   std::size_t ranks = 0;
+  auto fields() { return std::tie(ranks); }
 };
 struct Asking {
-  ControlChannel::Question question;
-  std::vector<ControlChannel::Call> calls;  ///< as in Closing
+  static constexpr char letter = '?';
+  ControlChannel::Question question{};
+  std::vector<ControlChannel::Call> calls{};  ///< as in Closing
+  auto fields() { return std::tie(question.rank, question.call, calls); }
 };
 struct Inquiry {  ///< asks a rank which ranks it waits for
-  int rank = 0;   ///< the asking rank
+  static constexpr char letter = 'W';
+  int rank = 0;  ///< the asking rank
+  auto fields() { return std::tie(rank); }
 };
 struct Answer {
+  static constexpr char letter = 'A';
   int rank = 0;  ///< the answering rank
-  ControlChannel::Standing standing;
+  ControlChannel::Standing standing{};
+  auto fields() { return std::tie(rank, standing.is_busy, standing.awaited); }
 };
 using ControlMessage = std::variant<AlarmText, Closing, Quiet, Asking, Inquiry, Answer>;
 

@@ -3,54 +3,62 @@
 #include <cstddef>
 #include <iterator>
 #include <sstream>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "platform/node_memory/control_board.hpp"
 
 namespace lockstep {
 namespace {
 
-// The first letter of a message is its type.
-constexpr char closing_letter = 'C';
-constexpr char quiet_letter = 'Q';
-constexpr char question_letter = '?';
-constexpr char inquiry_letter = 'W';
-constexpr char answer_letter = 'A';
 constexpr char alarm_letter = '!';
 
-void write_calls(std::ostringstream& out, const std::vector<ControlChannel::Call>& calls) {
-  out << ' ' << calls.size();
-  if (!calls.empty()) out << ' ' << calls.front().number;
-  for (const ControlChannel::Call& call : calls) out << ' ' << call.what << ' ' << call.hash;
+void write(std::ostream& out, const ControlChannel::Call& call) {
+  out << ' ' << call.number << ' ' << call.what << ' ' << call.hash;
 }
-
-std::vector<ControlChannel::Call> read_calls(std::istringstream& in) {
+void read(std::istream& in, ControlChannel::Call& call) { in >> call.number >> call.what >> call.hash; }
+template <typename Field>
+void write(std::ostream& out, const Field& field) {
+  out << ' ' << field;
+}
+template <typename Field>
+void read(std::istream& in, Field& field) {
+  in >> field;
+}
+template <typename Item>
+void write(std::ostream& out, const std::vector<Item>& items) {
+  write(out, items.size());
+  for (const Item& item : items) write(out, item);
+}
+template <typename Item>
+void read(std::istream& in, std::vector<Item>& items) {
   std::size_t left = 0;
-  ControlChannel::Call call;
-  if (in >> left && left > 0) in >> call.number;
-  std::vector<ControlChannel::Call> calls;
-  for (; left > 0 && in >> call.what >> call.hash; --left, ++call.number) calls.push_back(call);
-  return calls;
+  in >> left;
+  for (Item item{}; left > 0; --left) {
+    read(in, item);
+    if (!in) return;
+    items.push_back(item);
+  }
 }
 
-struct Writer {
-  std::ostringstream& out;
-  void operator()(const AlarmText& alarm) { out << alarm_letter << alarm.text; }
-  void operator()(const Closing& m) {
-    out << closing_letter << m.operations << ' ' << m.rank << ' ' << m.ranks;
-    write_calls(out, m.calls);
-  }
-  void operator()(const Quiet& m) { out << quiet_letter << m.ranks; }
-  void operator()(const Asking& m) {
-    const ControlChannel::Call& call = m.question.call;
-    out << question_letter << m.question.rank << ' ' << call.number << ' ' << call.what << ' ' << call.hash;
-    write_calls(out, m.calls);
-  }
-  void operator()(const Inquiry& m) { out << inquiry_letter << m.rank; }
-  void operator()(const Answer& m) {
-    out << answer_letter << m.rank << ' ' << m.standing.is_busy;
-    for (const int rank : m.standing.awaited) out << ' ' << rank;
-  }
-};
+/// Reads a message if its letter is that of this type.
+template <typename Message>
+bool read_message(char letter, std::istream& in, ControlMessage& message) {
+  if (letter != Message::letter) return false;
+  Message found;
+  std::apply([&in](auto&... fields) { (read(in, fields), ...); }, found.fields());
+  message = std::move(found);
+  return true;
+}
+
+template <typename... Messages>
+ControlMessage message_of_any(const std::string& text, std::variant<AlarmText, Messages...>* /*types*/) {
+  ControlMessage message = AlarmText{text.substr(1)};
+  std::istringstream in(text.substr(1));
+  (void)(read_message<Messages>(text.front(), in, message) || ...);
+  return message;
+}
 
 }  // namespace
 
@@ -79,44 +87,22 @@ Alarm alarm_from(const std::string& text) {
 }
 
 std::string to_text(const ControlMessage& message) {
-  std::ostringstream text;
-  std::visit(Writer{text}, message);
-  return text.str();
+  std::ostringstream out;
+  std::visit(
+      [&out](auto one) {
+        if constexpr (std::is_same_v<decltype(one), AlarmText>) {
+          out << alarm_letter << one.text;
+        } else {
+          out << decltype(one)::letter;
+          std::apply([&out](const auto&... fields) { (write(out, fields), ...); }, one.fields());
+        }
+      },
+      message);
+  return out.str();
 }
 
 ControlMessage message_from(const std::string& text) {
-  std::istringstream in(text);
-  const int letter = in.get();
-  if (letter == closing_letter) {
-    Closing message;
-    in >> message.operations >> message.rank >> message.ranks;
-    message.calls = read_calls(in);
-    return message;
-  }
-  if (letter == quiet_letter) {
-    Quiet message;
-    in >> message.ranks;
-    return message;
-  }
-  if (letter == question_letter) {
-    Asking message;
-    ControlChannel::Call& call = message.question.call;
-    in >> message.question.rank >> call.number >> call.what >> call.hash;
-    message.calls = read_calls(in);
-    return message;
-  }
-  if (letter == inquiry_letter) {
-    Inquiry message;
-    in >> message.rank;
-    return message;
-  }
-  if (letter == answer_letter) {
-    Answer message;
-    in >> message.rank >> message.standing.is_busy;
-    for (int rank = 0; in >> rank;) message.standing.awaited.push_back(rank);
-    return message;
-  }
-  return AlarmText{text.substr(1)};
+  return message_of_any(text, static_cast<ControlMessage*>(nullptr));
 }
 
 }  // namespace lockstep

@@ -7,13 +7,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
 #include <new>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 #include "platform/machine/available_memory.hpp"

@@ -11,7 +11,6 @@
 #include <climits>
 #include <ctime>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "lockstep/base/error.hpp"

@@ -2,14 +2,13 @@
 #include "platform/watchdog/rank_report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "platform/watchdog/process.hpp"
 
 namespace lockstep {
@@ -32,11 +31,7 @@ std::string text_of(const FlightRecorder::Operation& operation) {
   return operation.step > 0 ? text + " of step " + std::to_string(operation.step) : text;
 }
 
-std::string tenths_of_seconds(double seconds) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s", seconds);
-  return text.data();
-}
+std::string tenths_of_seconds(double seconds) { return format_text("%.1f s", seconds); }
 
 /// Ranks that are described by the same text.
 struct AlikeRanks {
@@ -110,6 +105,68 @@ std::string other_threads(const RankReport& report) {
   return text;
 }
 
+/// Explains what all ranks of a job do, for `explain_ranks`.
+class Explanation {
+ public:
+  Explanation(const std::vector<std::string>& hosts, const std::vector<RankReport>& reports)
+      : hosts_(hosts), reports_(reports) {}
+
+  /// Names the ranks of which nothing is known.
+  [[nodiscard]] std::string silence() const {
+    std::vector<int> silent;
+    for (int rank = 0; rank < static_cast<int>(hosts_.size()); ++rank) {
+      const bool is_known =
+          std::any_of(reports_.begin(), reports_.end(), [&](const auto& r) { return r.rank == rank; });
+      if (!is_known) silent.push_back(rank);
+    }
+    if (silent.empty()) return {};
+    return names(silent) + ": no answer, neither from the process nor from another one of its node\n";
+  }
+
+  /// A line for the ranks that do the same, and their operations before if these are not the majority.
+  [[nodiscard]] std::string activity_of(const AlikeRanks& alike, std::size_t history) const {
+    const RankReport& one = *alike.reports.front();
+    std::string text = names(ranks_of(alike)) + ": " + alike.text;
+    if (!one.operation.empty())
+      text += one.is_waiting ? ", for " + times_of(alike) : ", submitted " + times_of(alike) + " ago";
+    text += '\n';
+    const bool is_odd = 2 * alike.reports.size() <= hosts_.size();
+    if (!is_odd || history == 0 || one.history.empty()) return text;
+    text += "  before that, on rank " + std::to_string(one.rank) + ":";
+    for (std::size_t i = one.history.size() - std::min(one.history.size(), history); i < one.history.size(); ++i)
+      text += (text.back() == ':' ? " " : ", ") + one.history[i];
+    return text + '\n';
+  }
+
+  /// The stack of the ranks whose first threads are at the same place.
+  [[nodiscard]] std::string place_of_all(const AlikeRanks& alike) const {
+    const bool all_wait =
+        std::all_of(alike.reports.begin(), alike.reports.end(), [](const auto* r) { return r->is_waiting; });
+    const std::vector<int> ranks = ranks_of(alike);
+    std::string text = ranks.size() == 1 ? names(ranks) + (all_wait ? " waits" : " is")
+                                         : std::to_string(ranks.size()) + " of " + std::to_string(hosts_.size()) +
+                                               " ranks (" + names(ranks) + ")" + (all_wait ? " wait" : " are");
+    text += " here:\n" + alike.text;
+    return ranks.size() == 1 && !all_wait ? text + other_threads(*alike.reports.front()) : text;
+  }
+
+ private:
+  [[nodiscard]] std::string names(const std::vector<int>& ranks) const {
+    return rank_names(ranks, [this](int rank) { return hosts_[static_cast<std::size_t>(rank)]; });
+  }
+  [[nodiscard]] static std::string times_of(const AlikeRanks& alike) {
+    const auto [first, last] =
+        std::minmax_element(alike.reports.begin(), alike.reports.end(),
+                            [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
+    const std::string shortest = tenths_of_seconds((*first)->seconds);
+    const std::string longest = tenths_of_seconds((*last)->seconds);
+    return shortest == longest ? longest : shortest + " to " + longest;
+  }
+
+  const std::vector<std::string>& hosts_;
+  const std::vector<RankReport>& reports_;
+};
+
 /// Cuts a list of texts, and makes them fit to print.
 void make_printable(std::vector<std::string>& texts, std::size_t most) {
   if (texts.size() > most) texts.resize(most);
@@ -166,50 +223,11 @@ std::optional<std::vector<RankReport>> reports_from_json(const std::string& text
 
 std::string explain_ranks(const std::vector<std::string>& hosts, const std::vector<RankReport>& reports,
                           std::size_t history) {
-  const auto host_of = [&hosts](int rank) { return hosts[static_cast<std::size_t>(rank)]; };
-  const auto names = [&](const std::vector<int>& ranks) { return rank_names(ranks, host_of); };
-  std::string text;
-  std::vector<int> silent;
-  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
-    const bool is_known = std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.rank == rank; });
-    if (!is_known) silent.push_back(rank);
-  }
-  if (!silent.empty())
-    text += names(silent) + ": no answer, neither from the process nor from another one of its node\n";
-  const std::vector<AlikeRanks> activities = alike_ranks(reports, activity);
-  for (const AlikeRanks& alike : activities) {
-    const auto [first, last] =
-        std::minmax_element(alike.reports.begin(), alike.reports.end(),
-                            [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
-    text += names(ranks_of(alike)) + ": " + alike.text;
-    if (!(*last)->operation.empty()) {
-      const std::string shortest = tenths_of_seconds((*first)->seconds);
-      const std::string longest = tenths_of_seconds((*last)->seconds);
-      text += (alike.reports.front()->is_waiting ? ", for " : ", submitted ") +
-              (shortest == longest ? longest : shortest + " to " + longest);
-      if (!alike.reports.front()->is_waiting) text += " ago";
-    }
-    text += '\n';
-    const bool is_odd = 2 * alike.reports.size() <= hosts.size();
-    const std::vector<std::string>& before = alike.reports.front()->history;
-    if (!is_odd || history == 0 || before.empty()) continue;
-    text += "  before that, on rank " + std::to_string(alike.reports.front()->rank) + ":";
-    for (std::size_t i = before.size() - std::min(before.size(), history); i < before.size(); ++i)
-      text += (text.back() == ':' ? " " : ", ") + before[i];
-    text += '\n';
-  }
-  const std::vector<AlikeRanks> places =
-      alike_ranks(reports, [](const RankReport& r) { return lines_of(place_of(r)); });
-  for (const AlikeRanks& alike : places) {
-    const bool all_wait =
-        std::all_of(alike.reports.begin(), alike.reports.end(), [](auto* r) { return r->is_waiting; });
-    const std::vector<int> ranks = ranks_of(alike);
-    text += ranks.size() == 1 ? names(ranks) + (all_wait ? " waits" : " is")
-                              : std::to_string(ranks.size()) + " of " + std::to_string(hosts.size()) + " ranks (" +
-                                    names(ranks) + ")" + (all_wait ? " wait" : " are");
-    text += " here:\n" + alike.text;
-    if (ranks.size() == 1 && !all_wait) text += other_threads(*alike.reports.front());
-  }
+  const Explanation explanation(hosts, reports);
+  std::string text = explanation.silence();
+  for (const AlikeRanks& alike : alike_ranks(reports, activity)) text += explanation.activity_of(alike, history);
+  for (const AlikeRanks& alike : alike_ranks(reports, [](const RankReport& r) { return lines_of(place_of(r)); }))
+    text += explanation.place_of_all(alike);
   return text;
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/watchdog/side_channel.hpp"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -15,15 +12,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <fstream>
-#include <random>
-#include <sstream>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "platform/machine/launch.hpp"
+#include "platform/watchdog/tcp.hpp"
 
 namespace lockstep {
 namespace {
@@ -38,56 +33,6 @@ constexpr milliseconds time_to_ask{2000};
 constexpr milliseconds time_to_take_an_answer{200};
 constexpr std::size_t most_askers = 256;
 
-struct Address {
-  std::string secret;
-  std::uint16_t tcp = 0;
-  std::uint16_t udp = 0;
-  std::vector<std::string> hosts;
-};
-
-/// "secret tcp-port udp-port address…"
-std::string to_text(const Address& address) {
-  std::string text = address.secret + ' ' + std::to_string(address.tcp) + ' ' + std::to_string(address.udp);
-  for (const std::string& host : address.hosts) text += ' ' + host;
-  return text;
-}
-
-Address address_from(const std::string& text) {
-  Address address;
-  std::istringstream in(text);
-  in >> address.secret >> address.tcp >> address.udp;
-  for (std::string host; in >> host;) address.hosts.push_back(host);
-  return address;
-}
-
-sockaddr_in socket_address(const std::string& host, std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) address.sin_addr.s_addr = htonl(INADDR_ANY);
-  return address;
-}
-
-std::string secret_word() {
-  std::random_device random;
-  std::ostringstream word;
-  word << std::hex << random() << random();
-  return word.str();
-}
-
-/// Opens a socket on any port. @param host  whose address it gets @param port  set to the port
-Descriptor open_socket(int type, const std::string& host, std::uint16_t& port) {
-  Descriptor opened(socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_in address = socket_address(host, 0);
-  socklen_t length = sizeof address;
-  auto* const plain = reinterpret_cast<sockaddr*>(&address);
-  if (!opened.open() || bind(opened.get(), plain, length) != 0 || getsockname(opened.get(), plain, &length) != 0)
-    return {};
-  if (type == SOCK_STREAM && listen(opened.get(), SOMAXCONN) != 0) return {};
-  port = ntohs(address.sin_port);
-  return opened;
-}
-
 /// The name has no file: it ends with its process.
 std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
   sockaddr_un address{};
@@ -100,7 +45,7 @@ std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
 /// Nobody else can take the name before, because it has a random word.
 Descriptor open_unix_socket() {
   Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + secret_word();
+  const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + random_word();
   const auto [address, length] = unix_address(name);
   const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0) return {};
@@ -112,11 +57,6 @@ bool is_of_this_user(int connection) {
   ucred peer{};
   socklen_t length = sizeof peer;
   return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
-}
-
-int milliseconds_until(Clock::time_point end) {
-  const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-  return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
 }
 
 /// @return whether the descriptor was ready before the end
@@ -147,13 +87,6 @@ struct Attempt {
   bool is_asked = false;
   std::string answer;
 };
-
-/// Connects to a process. @return an attempt without connection if that fails at once
-Attempt attempt_to(std::size_t whom, int family, const sockaddr* address, socklen_t length) {
-  Descriptor opened(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool is_begun = opened.open() && (connect(opened.get(), address, length) == 0 || errno == EINPROGRESS);
-  return {whom, is_begun ? std::move(opened) : Descriptor(), false, {}};
-}
 
 /// @return whether the attempt has ended
 bool advance(Attempt& attempt, const std::string& question, std::optional<std::string>& answer, Clock::time_point end) {
@@ -192,26 +125,8 @@ std::vector<std::optional<std::string>> ask(std::vector<Attempt> attempts, const
 
 }  // namespace
 
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> found;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    const bool is_up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!is_up || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    const auto* address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-    if (inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size()) != nullptr) found.emplace_back(text.data());
-  }
-  freeifaddrs(list);
-  constexpr std::size_t most = 4;  // hosts with many containers have many addresses, of which the first are the host's
-  if (found.size() > most) found.resize(most);
-  if (found.empty()) found.emplace_back("127.0.0.1");
-  return found;
-}
-
-SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(secret_word()) {
-  Address address{.secret = secret_};
+SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(random_word()) {
+  TcpAddress address{.secret = secret_};
   const bool is_local = all_on_this_host(read_environment());
   const std::string host = is_local ? "127.0.0.1" : "0.0.0.0";
   tcp_ = open_socket(SOCK_STREAM, host, address.tcp);
@@ -308,7 +223,7 @@ void SideChannel::receive_heartbeats() {
 }
 
 void SideChannel::send_heartbeat(const std::string& to, const std::string& text) const {
-  const Address address = address_from(to);
+  const TcpAddress address = tcp_address_from(to);
   const std::string datagram = address.secret + ' ' + text;
   for (const std::string& host : address.hosts) {
     const sockaddr_in place = socket_address(host, address.udp);
@@ -323,11 +238,10 @@ std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& 
   std::vector<Attempt> attempts;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (addresses[i].empty()) continue;
-    const Address address = address_from(addresses[i]);
+    const TcpAddress address = tcp_address_from(addresses[i]);
     questions[i] = address.secret + ' ' + question + '\n';
     for (const std::string& host : address.hosts) {
-      const sockaddr_in place = socket_address(host, address.tcp);
-      attempts.push_back(attempt_to(i, AF_INET, reinterpret_cast<const sockaddr*>(&place), sizeof place));
+      attempts.push_back({i, begin_connection(host, address.tcp), false, {}});
     }
   }
   std::erase_if(attempts, [](const Attempt& attempt) { return !attempt.connection.open(); });
@@ -347,10 +261,10 @@ std::vector<LocalAnswer> ask_this_host(const std::string& question, milliseconds
     const char* const digits = name.data() + unix_name.size();
     if (std::from_chars(digits, name.data() + name.size(), process).ec != std::errc()) continue;
     const auto [address, length] = unix_address(name);
-    Attempt attempt = attempt_to(processes.size(), AF_UNIX, reinterpret_cast<const sockaddr*>(&address), length);
-    if (!attempt.connection.open() || !is_of_this_user(attempt.connection.get())) continue;
+    Descriptor connection = begin_connection(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), length);
+    if (!connection.open() || !is_of_this_user(connection.get())) continue;
+    attempts.push_back({processes.size(), std::move(connection), false, {}});
     processes.push_back(process);
-    attempts.push_back(std::move(attempt));
   }
   const auto answers = ask(std::move(attempts), std::vector(processes.size(), question + '\n'), end);
   std::vector<LocalAnswer> found;

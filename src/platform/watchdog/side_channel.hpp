@@ -68,9 +68,6 @@ class SideChannel {
   std::map<std::string, Heartbeat> heartbeats_;
 };
 
-/// The first few IPv4 addresses of this host, without that of the loopback if there are others.
-std::vector<std::string> own_addresses();
-
 /// Asks several processes the same question at once.
 /// @param addresses  their `SideChannel::address()`; an empty one is not asked
 /// @return the answers, in this order; nothing from those that did not answer within `time`

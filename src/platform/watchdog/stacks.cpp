@@ -14,13 +14,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <system_error>
 #include <thread>
+
+#include "base/wrapped.hpp"
 
 namespace lockstep {
 namespace {
@@ -65,15 +66,10 @@ std::string readable(const char* symbol) {
 
 std::string frame_name(void* address) {
   Dl_info found{};
-  std::array<char, 32> offset{};
-  if (dladdr(address, &found) == 0 || found.dli_fname == nullptr) {
-    std::snprintf(offset.data(), offset.size(), "%p", address);
-    return offset.data();
-  }
+  if (dladdr(address, &found) == 0 || found.dli_fname == nullptr) return format_text("%p", address);
   if (found.dli_sname != nullptr) return readable(found.dli_sname);
-  std::snprintf(offset.data(), offset.size(), "+0x%zx",
-                reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(found.dli_fbase));
-  return std::filesystem::path(found.dli_fname).filename().string() + offset.data();
+  const auto offset = reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(found.dli_fbase);
+  return std::filesystem::path(found.dli_fname).filename().string() + format_text("+0x%zx", offset);
 }
 
 /// Asks a thread for its stack, in a Request that lives on if the thread does not answer.

@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/watchdog/process.hpp"
 
@@ -43,11 +42,7 @@ std::string this_process() {
   return (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();
 }
 
-std::string whole_seconds(Watchdog::Seconds time) {
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.0f s", time.count());
-  return seconds.data();
-}
+std::string whole_seconds(Watchdog::Seconds time) { return format_text("%.0f s", time.count()); }
 
 /// Adds a report unless its rank, or somebody who is nearer to it, has reported already.
 void add(std::vector<RankReport>& reports, RankReport report) {

@@ -97,7 +97,6 @@ class Watchdog {
   [[nodiscard]] std::vector<RankReport> reports() const;
   [[nodiscard]] std::string complaint(const Call& call) const;
   [[nodiscard]] std::string complaint_of_idle_rank(Seconds idle) const;
-  void report_hang(std::string text);
 
   Seconds suspect_after_;  // the rank has not advanced for so long
   Seconds deadline_;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/options.hpp"
-#include "apps/common/run_app.hpp"
 
 namespace lockstep::comm_bench {
 

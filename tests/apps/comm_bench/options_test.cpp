@@ -46,14 +46,14 @@ TEST(Options, RefuseWhatCannotBeMeasured) {
 }
 
 TEST(Options, CheckIsOffUnlessAskedFor) {
-  EXPECT_FALSE(parse({}).check);
-  EXPECT_TRUE(parse({"--check", "--algorithm", "ring,mpi-native"}).check);
+  EXPECT_FALSE(parse({}).group.check);
+  EXPECT_TRUE(parse({"--check", "--algorithm", "ring,mpi-native"}).group.check);
 }
 
 TEST(Options, TuningIsForTheAlgorithmThatChooses) {
   const Options o = parse({"--tuning", "file"});
   EXPECT_EQ(o.algorithms.front(), "auto");
-  EXPECT_EQ(o.tuning, "file");
+  EXPECT_EQ(o.group.tuning, "file");
   EXPECT_EQ(parse({"--tune", "file"}).tune, "file");
   EXPECT_TRUE(parse({"--explain", "--algorithm", "ring"}).explain);
   expect_complaint({"--tuning", "file", "--algorithm", "ring,mpi"}, "--tuning is for the algorithm 'auto'");
@@ -63,9 +63,9 @@ TEST(Options, TuningIsForTheAlgorithmThatChooses) {
 }
 
 TEST(Options, ACudaDeviceHasNcclsAlgorithmsAndNothingOfTheProcessors) {
-  EXPECT_EQ(parse({}).device, Device::cpu);
+  EXPECT_EQ(parse({}).group.device, Device::cpu);
   const Options o = parse({"--device", "cuda"});
-  EXPECT_EQ(o.device, Device::cuda);
+  EXPECT_EQ(o.group.device, Device::cuda);
   EXPECT_EQ(o.algorithms, std::vector<std::string>{"auto"});
   EXPECT_EQ(parse({"--device", "cuda", "--algorithm", "tree,tree-order"}).algorithms,
             (std::vector<std::string>{"tree", "tree-order"}));

@@ -79,7 +79,7 @@ TEST(PredictionOptions, SayWhatIsMissingOrWrong) {
   expect_complaint(documented({"--overhead", "3us"}), "--overhead 3us: it is a part of --latency");
   expect_complaint(documented({"--nodes", "0"}), "--nodes 0: it must be a whole number from 1 to 2147483647");
   expect_complaint(documented({"--nodes", "2"}), "'--nodes' is given more than once");
-  expect_complaint(documented({"--op", "broadcast"}), "--predict knows all_reduce only");
+  expect_complaint(documented({"--op", "broadcast"}), "--predict supports all_reduce only");
   expect_complaint(documented({"--overlap", "1.5"}), "--overlap 1.5: it must be a number of at least 0 and at most 1");
   expect_complaint(documented({"--compute-seconds", "0"}), "--compute-seconds 0: it must be a number above 0");
   expect_complaint(documented({"--local-latency", "1"}), "'1' is not a duration; write a positive number with ns, us");

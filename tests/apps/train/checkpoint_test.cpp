@@ -91,6 +91,13 @@ TEST_F(Checkpoint, ARunLeavesItsModelItsMetricsAndItsOptions) {
   EXPECT_TRUE(fs::exists(folder() + "-2/checkpoints/last")) << "a run has a folder of its own";
 }
 
+TEST_F(Checkpoint, HasALossScaleThatDoublesAfterEachWindow) {
+  (void)run(2,
+            digits_.arguments() + " --batch 12 --steps 7 --loss-scale 4 --loss-scale-window 3 --save-dir " + folder());
+  const auto state = nlohmann::json::parse(std::ifstream(checkpoints() / "last" / "state.json"));
+  EXPECT_EQ(state.at("sections").at("run").at("loss_scale"), 16) << "after steps 3 and 6";
+}
+
 TEST_F(Checkpoint, TheBestIsThatOfTheChosenMetric) {
   for (const std::string metric : {"accuracy", "loss", "top5_accuracy"}) {
     fs::remove_all(folder());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include "apps/train/checksum.hpp"
 #include "apps/train/metrics_lines.hpp"
+#include "apps/train/run/checksum.hpp"
 #include "apps/train/train_program.hpp"
 
 namespace lockstep::train {

@@ -7,10 +7,10 @@
 #include <sstream>
 #include <variant>
 
-#include "apps/common/run_app.hpp"
-#include "apps/train/option_rows.hpp"
-#include "apps/train/options.hpp"
-#include "apps/train/precision.hpp"
+#include "apps/cli/run_app.hpp"
+#include "apps/train/options/options.hpp"
+#include "apps/train/options/precision.hpp"
+#include "apps/train/options/rows.hpp"
 #include "apps/train/train_program.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -18,6 +18,8 @@
 
 namespace lockstep::train {
 namespace {
+
+using namespace cli;
 
 /// @param run  the file of the run that --resume means
 CommandLine parse(const std::string& arguments, const OptionsOfRun& run = {}) {
@@ -163,6 +165,8 @@ const Mistake mistakes[] = {
     {"NoTime", "--max-time 0s", {"--max-time 0s: it must be a time such as 90s"}},
     {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it must be a number of at least 0 and at most 1e+30, or off"}},
     {"DecayOfOne", "--ema 1", {"--ema 1: it must be a number of at least 0 and below 1, or off"}},
+    {"WindowWithoutALossScale", "--loss-scale-window 5", {"--loss-scale-window has no meaning without a loss scale"}},
+    {"EmptyWindowOfTheLossScale", "--loss-scale-window 0", {"--loss-scale-window 0: it must be a whole number from 1"}},
     {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it must be "}},
     {"EarlyStopWithoutPatience",
      "--early-stop accuracy",
@@ -415,6 +419,8 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
   EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.initial, 65536);
   EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 8").step.loss_scale.initial, 8);
   EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale 0").step.loss_scale.initial, 0);
+  EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.interval, 2000);
+  EXPECT_EQ(trainer("--precision mixed-fp16 --loss-scale-window 100").step.loss_scale.interval, 100);
   EXPECT_EQ(parse("--precision bf16").options.precision.half, DType::bfloat16);
   EXPECT_EQ(parse("--precision mixed-fp16 --ops reference").options.precision.half, DType::float16);
   EXPECT_FALSE(parse("--precision float64").options.precision.half);
@@ -436,11 +442,7 @@ TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem
   EXPECT_EQ(emulation_of(brain, *forced), "in float32 where there are no kernels of it, and else computed by " + by);
 }
 
-Options completed(const std::string& arguments, int ranks) {
-  Options options = parse(arguments).options;
-  complete_for(ranks, options);
-  return options;
-}
+GlobalBatch batch_of(const std::string& arguments, int ranks) { return global_batch(ranks, parse(arguments).options); }
 
 TEST(Configuration, TheScheduleIsTheModelsUnlessAnotherIsChosen) {
   const auto schedule = [](const std::string& arguments) { return parse(arguments).options.trainer.schedule; };
@@ -459,18 +461,18 @@ TEST(Configuration, TheScheduleIsTheModelsUnlessAnotherIsChosen) {
 }
 
 TEST(Configuration, TheBatchOfARankTimesTheRanksIsTheGlobalBatch) {
-  EXPECT_EQ(completed("--batch-per-rank 24", 3).trainer.batch.value, 72);
-  EXPECT_EQ(completed("--batch_size_per_card 24", 1).trainer.batch.value, 24);
-  EXPECT_EQ(completed("--batch 24", 3).trainer.batch.value, 24);
-  EXPECT_NO_THROW((void)completed("--batch-per-rank 2 --shards 6", 3));
-  EXPECT_THROW((void)completed("--batch-per-rank 2 --shards 7", 3), UsageError);
-  EXPECT_THROW((void)completed("--batch-per-rank 2 --accumulate 7", 3), UsageError);
+  EXPECT_EQ(batch_of("--batch-per-rank 24", 3).samples.value, 72);
+  EXPECT_EQ(batch_of("--batch_size_per_card 24", 1).samples.value, 24);
+  EXPECT_EQ(batch_of("--batch 24", 3).samples.value, 24);
+  EXPECT_NO_THROW((void)batch_of("--batch-per-rank 2 --shards 6", 3));
+  EXPECT_THROW((void)batch_of("--batch-per-rank 2 --shards 7", 3), UsageError);
+  EXPECT_THROW((void)batch_of("--batch-per-rank 2 --accumulate 7", 3), UsageError);
 }
 
 /// The usual batch of lenet is 128.
 TEST(Configuration, TheLearningRateIsScaledWithTheBatch) {
   const auto peak = [](const std::string& arguments, int ranks) {
-    return completed("--lr 0.25 " + arguments, ranks).trainer.schedule.peak;
+    return batch_of("--lr 0.25 " + arguments, ranks).peak;
   };
   EXPECT_EQ(peak("--batch 512", 1), 0.25);
   EXPECT_EQ(peak("--batch 512 --lr-scaling linear", 1), 1);

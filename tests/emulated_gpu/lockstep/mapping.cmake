@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # These tests cover the assignment of GPUs to ranks.
 emulated_program(mapped_rank SOURCES mapped_rank.cpp)
-emulated_program(topo SOURCES $<TARGET_OBJECTS:topo> $<TARGET_OBJECTS:lockstep_app_common> LINKS Boost::program_options)
+emulated_program(topo SOURCES $<TARGET_OBJECTS:topo> $<TARGET_OBJECTS:lockstep_cli> LINKS Boost::program_options)
 file(READ ${LOCKSTEP_EMULATED_MACHINE} machine)
 foreach(number RANGE 7)
   string(JSON gpu GET "${machine}" gpus ${number})

@@ -142,6 +142,9 @@ class World {
 
  private:
   class Survivors;
+  /// Becomes the world of these ranks. Collective over them.
+  void become(MpiGroup group);
+
   std::shared_ptr<OpenGroups> open_groups_;
   std::shared_ptr<Watchdog> watchdog_;  // null if nobody would receive its reports
   bool finalizes_ = false;              // whether this process must call MPI_Finalize

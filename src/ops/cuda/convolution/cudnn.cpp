@@ -43,7 +43,8 @@ class CudnnPlan final : public ConvolutionPlan {
 
   void run(const ConvolutionTensors& tensors, Queue queue) const override {
     if (target_->handle == nullptr) {
-      throw Error(ErrorCode::unsupported, "a plan for a GPU that is only described cannot run: use make_convolutions");
+      throw Error(ErrorCode::unsupported,
+                  "a plan for the described properties of a GPU cannot run: use make_convolutions");
     }
     check_cudnn(cudnn().SetStream(target_->handle, static_cast<cudaStream_t>(queue.native())), "use a stream");
     check_cudnn(cudnn().BackendExecute(target_->handle, plan_.native(), addresses_of(tensors).native()),
@@ -114,18 +115,17 @@ class PlanMaker {
                                           " on this GPU: " + why + ". Let the kernels be chosen again"};
     };
     const auto choice = parse_word(word);
-    if (!choice || (choice->is_fused && !has_epilogue(request))) throw refuse("it is no word for an engine");
-    const auto graph = graph_of(request, choice->is_fused, target_);
-    if (!graph) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    const auto engine = engine_of(*choice, *graph, target_);
-    if (!engine) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    const std::string_view fault = fault_of(*engine, request, choice->is_fused);
+    if (!choice || (choice->is_fused && !has_epilogue(request))) throw refuse("it does not name an engine");
+    const auto existing = [&](std::optional<Descriptor> made) {
+      if (!made) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
+      return std::move(*made);
+    };
+    const Descriptor graph = existing(graph_of(request, choice->is_fused, target_));
+    const Descriptor engine = existing(engine_of(*choice, graph, target_));
+    const std::string_view fault = fault_of(engine, request, choice->is_fused);
     if (!fault.empty()) throw refuse(std::string(fault));
-    const auto configuration = configuration_of(*choice, *engine);
-    if (!configuration) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    auto plan = plan_of(*configuration, target_);
-    if (!plan) throw refuse(text_of(CUDNN_STATUS_NOT_SUPPORTED));
-    return std::make_unique<CudnnPlan>(std::move(*plan), request, choice->is_fused, std::move(runs));
+    Descriptor plan = existing(plan_of(existing(configuration_of(*choice, engine)), target_));
+    return std::make_unique<CudnnPlan>(std::move(plan), request, choice->is_fused, std::move(runs));
   }
 
   /// Makes the first plan that cuDNN does not refuse when it compiles its code.
@@ -137,7 +137,7 @@ class PlanMaker {
         if (error.code() != ErrorCode::unsupported) throw;
       }
     }
-    throw Error(ErrorCode::unsupported, version_text() + " has no way to compute " + text(request));
+    throw Error(ErrorCode::unsupported, version_text() + " cannot compute " + text(request));
   }
 
  private:
@@ -282,41 +282,12 @@ class CudnnConvolutions final : public Convolutions {
 
 }  // namespace
 
-std::string why_no_convolutions() {
-  try {
-    (void)cudnn();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return {};
-}
-
 std::unique_ptr<Convolutions> make_convolutions(const std::function<void()>& select_gpu) {
-  const auto make_target = [] {
-    auto target = std::make_shared<PlanTarget>();
-    if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
-      throw Error(
-          ErrorCode::unsupported,
-          "cuDNN " + cudnn().version + " (" + cudnn().file + ") cannot use this GPU: " + text_of(status) +
-              ". Its driver or the GPU may be too old for this cuDNN: install a newer driver, or an older cuDNN");
-    }
-    return target;
-  };
-  return std::make_unique<CudnnConvolutions>(make_target, select_gpu);
+  return std::make_unique<CudnnConvolutions>(PlanTarget::of_selected_gpu, select_gpu);
 }
 
 std::unique_ptr<Convolutions> make_convolutions_for(const std::string& device_properties) {
-  const auto make_target = [device_properties] {
-    auto target = std::make_shared<PlanTarget>();
-    Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
-    properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
-    if (!properties.try_to_finalize()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
-    }
-    return target;
-  };
-  return std::make_unique<CudnnConvolutions>(make_target, nullptr);
+  return std::make_unique<CudnnConvolutions>([=] { return PlanTarget::described(device_properties); }, nullptr);
 }
 
 }  // namespace lockstep::ops::cuda

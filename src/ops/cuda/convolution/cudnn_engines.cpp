@@ -25,6 +25,27 @@ std::optional<std::int64_t> take_number(std::string_view& text, std::string_view
 
 }  // namespace
 
+std::shared_ptr<const PlanTarget> PlanTarget::of_selected_gpu() {
+  auto target = std::make_shared<PlanTarget>();
+  if (const cudnnStatus_t status = cudnn().Create(&target->handle); status != CUDNN_STATUS_SUCCESS) {
+    throw Error(ErrorCode::unsupported,
+                "cuDNN " + cudnn().version + " (" + cudnn().file + ") cannot use this GPU: " + text_of(status) +
+                    ". Its driver or the GPU may be too old for this cuDNN: install a newer driver, or an older cuDNN");
+  }
+  return target;
+}
+
+std::shared_ptr<const PlanTarget> PlanTarget::described(const std::string& device_properties) {
+  auto target = std::make_shared<PlanTarget>();
+  Descriptor& properties = target->properties.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, std::span<const char>(device_properties));
+  if (!properties.try_to_finalize()) {
+    throw Error(ErrorCode::invalid_argument,
+                "cuDNN refuses these properties of a GPU: " + text_of(CUDNN_STATUS_BAD_PARAM));
+  }
+  return target;
+}
+
 std::optional<Descriptor> graph_of(const ConvolutionRequest& request, bool is_fused, const PlanTarget& target) {
   constexpr std::size_t oldest_with_deterministic_sums = 91100;
   if (is_fused && request.statistics && cudnn().number < oldest_with_deterministic_sums) return std::nullopt;

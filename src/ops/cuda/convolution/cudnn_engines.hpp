@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +21,10 @@ struct PlanTarget {
   std::optional<Descriptor> properties;
 
   PlanTarget() = default;
+  /// @throws Error{unsupported} if cuDNN cannot use the selected GPU
+  static std::shared_ptr<const PlanTarget> of_selected_gpu();
+  /// @param device_properties  @see make_convolutions_for. @throws Error{invalid_argument} if cuDNN refuses them
+  static std::shared_ptr<const PlanTarget> described(const std::string& device_properties);
   PlanTarget(const PlanTarget&) = delete;
   PlanTarget& operator=(const PlanTarget&) = delete;
   ~PlanTarget() {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "lockstep/base/error.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
@@ -85,6 +86,15 @@ std::string text_of(cudnnStatus_t status) {
   cudnn().GetLastErrorString(last.data(), last.size());
   const std::string name = cudnn().GetErrorString(status);
   return last.front() == '\0' ? name : name + ": " + last.data();
+}
+
+std::string why_no_convolutions() {
+  try {
+    (void)cudnn();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
 }
 
 }  // namespace lockstep::ops::cuda

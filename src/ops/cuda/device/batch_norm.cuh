@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/cuda/device/channels.cuh"
-#include "ops/cuda/device/functions.hpp"
+#include "ops/functions.hpp"
 
 /// What the kernels of batch norm compute: `sum_packs` makes sums for each channel, `fold_channels` turns them into
 /// statistics, and `for_each_pack` goes over the elements again.

@@ -87,7 +87,7 @@ struct CheckedDeviations {
 
 /// Where the moments of parts are: those of this GPU's positions, or those that ranks have gathered.
 struct PartMoments {
-  using Value = Moments;
+  using Total = Moments;
   PackTiles tiles;
   std::int64_t stride;  ///< number of channels of a part
   const double* partials;

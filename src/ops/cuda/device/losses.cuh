@@ -25,7 +25,7 @@ struct LossTerms {
 };
 
 /// The traits of a loss that reads its inputs again in backward.
-inline Traits loss_traits(std::span<const Format> in, Bytes workspace, Bytes saved = {}) {
+inline Traits loss_traits(Formats in, Bytes workspace, Bytes saved = {}) {
   return {.inputs = {in.begin(), in.end()},
           .output = Format::plain({1, 3, 1, 1}, DType::float64),
           .saved = saved,
@@ -63,8 +63,10 @@ inline void sum_weights(const Arguments& call, std::int64_t count) {
   if (call.inputs.size() < 3) return write_weight(call, static_cast<double>(count));
   const auto* weights = static_cast<const float*>(call.inputs[2]);
   if (weights == nullptr && count > 0)
-    throw Error(ErrorCode::invalid_argument,
-                "what a loss is normalized by cannot come out of the network; give its weights as an input");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the weights of a loss cannot come from the network, because its normalizer is computed first: give them as "
+        "an input");
   auto* to = static_cast<LossSums*>(call.output);
   sum_rows<double>(
       count, 1, [=] __device__(std::int64_t i, std::int64_t /*column*/) { return static_cast<double>(weights[i]); },

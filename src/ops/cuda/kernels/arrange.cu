@@ -81,7 +81,7 @@ void clear_padding(const TensorView& y, void* data, Queue queue) {
 }
 
 template <typename E>
-Implementation concat(std::span<const Format> in, const Format& result, Axis axis) {
+Implementation concat(Formats in, const Format& result, Axis axis) {
   std::vector<Part> parts;
   std::int64_t begin = 0;
   for (const Format& format : in) {
@@ -157,24 +157,24 @@ Order plain_order(const Shape& shape) { return {shape.height * shape.width, shap
 
 }  // namespace
 
-Implementation make(const Concat& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Concat& op, Formats in, const Signature& signature) {
   return with_elements(in[0].dtype,
                        [&](auto e) { return concat<decltype(e)>(in, nhwc(signature.output, in[0].dtype), op.axis); });
 }
 
-Implementation make(const Slice& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Slice& op, Formats in, const Signature& signature) {
   return with_elements(in[0].dtype,
                        [&](auto e) { return slice<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), op); });
 }
 
-Implementation make(const Reshape& /*op*/, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Reshape& /*op*/, Formats in, const Signature& signature) {
   return with_elements(in[0].dtype, [&](auto e) {
     return rearranged<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), plain_order(signature.output),
                                    plain_order(in[0].shape));
   });
 }
 
-Implementation make(const Permute& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Permute& op, Formats in, const Signature& signature) {
   const Order of_input = plain_order(in[0].shape);
   const Order of_output = plain_order(signature.output);
   const std::array<std::int64_t, 3> from{of_input.channel, of_input.row, of_input.column};

@@ -244,7 +244,7 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
 
 }  // namespace
 
-Implementation make(const BatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const BatchNorm& op, Formats in, const Signature& /*signature*/) {
   return with_packs(in[0], [&](auto e, auto size) { return batch_norm<decltype(e), size>(op, in[0]); });
 }
 
@@ -267,7 +267,7 @@ void write_statistics(const Format& y, const void* data, const ChannelSums& sums
   });
 }
 
-Implementation make(const FrozenBatchNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const FrozenBatchNorm& op, Formats in, const Signature& /*signature*/) {
   return with_packs(in[0], [&](auto e, auto size) { return frozen_batch_norm<decltype(e), size>(op, in[0]); });
 }
 

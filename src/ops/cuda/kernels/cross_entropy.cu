@@ -119,7 +119,7 @@ void sum_label_weights(const Labels& labels, const ClassShares& shares, const Fi
 }
 
 template <typename E>
-Implementation cross_entropy(const CrossEntropy& op, std::span<const Format> in) {
+Implementation cross_entropy(const CrossEntropy& op, Formats in) {
   const TensorView view = view_of(in[0]);
   const OwnedShares owned = shares_of(op.label_smoothing, op.class_weights, view.channels);
   const auto labels = [=](const Arguments& call) {
@@ -148,7 +148,7 @@ Implementation cross_entropy(const CrossEntropy& op, std::span<const Format> in)
 
 }  // namespace
 
-Implementation make(const CrossEntropy& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const CrossEntropy& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return cross_entropy<decltype(e)>(op, in); });
 }
 

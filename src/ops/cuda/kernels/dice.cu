@@ -96,7 +96,7 @@ void dice_gradients(const DicePlanes& planes, const Arguments& call) {
 }
 
 template <typename E>
-Implementation dice(const Dice& op, std::span<const Format> in) {
+Implementation dice(const Dice& op, Formats in) {
   const DicePlanes planes(in[0], op.epsilon);
   // An evaluation, which saves nothing, has its ratios in the workspace after the partial sums.
   const std::int64_t after_partials = (planes.partials().value + 15) / 16 * 16;
@@ -113,7 +113,7 @@ Implementation dice(const Dice& op, std::span<const Format> in) {
 
 }  // namespace
 
-Implementation make(const Dice& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const Dice& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return dice<decltype(e)>(op, in); });
 }
 

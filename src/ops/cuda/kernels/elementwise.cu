@@ -1,39 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
 #include "base/split_mix.hpp"
-#include "ops/cuda/device/functions.hpp"
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/functions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
 
-template <typename E>
-Implementation relu(const Format& x) {
+/// Passes the gradient or replaces it by zero, so that a product does not turn an infinite gradient into a NaN.
+struct ReluFunction {
+  static constexpr bool by_output = true;
+  __device__ float value(float x) const { return activated(Activation::relu, x); }
+  __device__ float gradient(float dy, float y) const { return passes(Activation::relu, y) ? dy : 0.0F; }
+};
+
+/// Multiplies the gradient by the derivative.
+template <typename Function>
+struct Differentiated : Function {
+  __device__ float gradient(float dy, float at) const { return dy * this->derivative(at); }
+};
+
+template <typename E, typename Function>
+Implementation elementwise(const Format& x, const Function& function) {
   const std::int64_t count = view_of(x).elements();
-  return {.traits = {.inputs = {x}, .output = x, .backward_reads_inputs = false, .in_place_gradient = 0},
-          .forward =
-              [=](const Arguments& call) {
-                const void* in = call.inputs[0];
-                void* out = call.output;
-                for_each(
-                    count,
-                    [=] __device__(std::int64_t i) { store<E>(out, i, activated(Activation::relu, load<E>(in, i))); },
-                    call.queue);
-              },
-          .backward =
-              [=](const Arguments& call) {
-                const void* y = call.output;
-                const void* dy = call.output_gradient;
-                void* dx = call.input_gradients[0];
-                if (dx == nullptr) return;
-                for_each(
-                    count,
-                    [=] __device__(std::int64_t i) {
-                      store<E>(dx, i, passes(Activation::relu, load<E>(y, i)) ? load<E>(dy, i) : 0.0F);
-                    },
-                    call.queue);
-              }};
+  return {
+      .traits = {.inputs = {x},
+                 .output = x,
+                 .backward_reads_inputs = !Function::by_output,
+                 .backward_reads_output = Function::by_output},
+      .forward =
+          [=](const Arguments& call) {
+            const void* in = call.inputs[0];
+            void* out = call.output;
+            for_each(
+                count, [=] __device__(std::int64_t i) { store<E>(out, i, function.value(load<E>(in, i))); },
+                call.queue);
+          },
+      .backward =
+          [=](const Arguments& call) {
+            const void* at = Function::by_output ? call.output : call.inputs[0];
+            const void* dy = call.output_gradient;
+            void* dx = call.input_gradients[0];
+            if (dx == nullptr) return;
+            for_each(
+                count,
+                [=] __device__(std::int64_t i) { store<E>(dx, i, function.gradient(load<E>(dy, i), load<E>(at, i))); },
+                call.queue);
+          }};
 }
 
 template <typename E>
@@ -69,36 +85,6 @@ Implementation add(const Format& x, Activation activation) {
                       if (activation != Activation::none && !passes(activation, load<E>(y, i))) gradient = 0;
                       if (first != nullptr) store<E>(first, i, gradient);
                       if (second != nullptr) store<E>(second, i, gradient);
-                    },
-                    call.queue);
-              }};
-}
-
-template <typename E, typename Function>
-Implementation pointwise(const Format& x, const Function& function) {
-  const std::int64_t count = view_of(x).elements();
-  return {.traits = {.inputs = {x},
-                     .output = x,
-                     .backward_reads_inputs = !Function::by_output,
-                     .backward_reads_output = Function::by_output},
-          .forward =
-              [=](const Arguments& call) {
-                const void* in = call.inputs[0];
-                void* out = call.output;
-                for_each(
-                    count, [=] __device__(std::int64_t i) { store<E>(out, i, function.value(load<E>(in, i))); },
-                    call.queue);
-              },
-          .backward =
-              [=](const Arguments& call) {
-                const void* at = Function::by_output ? call.output : call.inputs[0];
-                const void* dy = call.output_gradient;
-                void* dx = call.input_gradients[0];
-                if (dx == nullptr) return;
-                for_each(
-                    count,
-                    [=] __device__(std::int64_t i) {
-                      store<E>(dx, i, load<E>(dy, i) * function.derivative(load<E>(at, i)));
                     },
                     call.queue);
               }};
@@ -182,21 +168,26 @@ void sum_each_channel(const TensorView& y, const void* data, float* sums, void* 
 
 }  // namespace
 
-Implementation make(const Relu& /*op*/, std::span<const Format> in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype, [&](auto e) { return relu<decltype(e)>(in[0]); });
+Implementation make(const Relu& /*op*/, Formats in, const Signature& /*signature*/) {
+  Implementation relu =
+      with_elements(in[0].dtype, [&](auto e) { return elementwise<decltype(e)>(in[0], ReluFunction{}); });
+  relu.traits.in_place_gradient = 0;
+  return relu;
 }
 
-Implementation make(const Add& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const Add& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return add<decltype(e)>(in[0], op.activation); });
 }
 
-Implementation make(const Pointwise& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const Pointwise& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) {
-    return with_function(op, [&](const auto& function) { return pointwise<decltype(e)>(in[0], function); });
+    return with_function<float>(op, [&](const auto& function) {
+      return elementwise<decltype(e)>(in[0], Differentiated<std::remove_cvref_t<decltype(function)>>{function});
+    });
   });
 }
 
-Implementation make(const Dropout& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const Dropout& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return dropout<decltype(e)>(in[0], op); });
 }
 

@@ -140,7 +140,7 @@ Implementation embedding(const Embedding& op, const Format& in, const Format& ou
 
 }  // namespace
 
-Implementation make(const Embedding& op, std::span<const Format> in, const Signature& signature, DType reals) {
+Implementation make(const Embedding& op, Formats in, const Signature& signature, DType reals) {
   const Format out = nhwc(signature.output, reals);
   return with_elements(reals, [&](auto e) { return embedding<decltype(e)>(op, in[0], out); });
 }

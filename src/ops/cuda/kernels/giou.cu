@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/boxes.hpp"
 #include "ops/cuda/device/losses.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
@@ -6,70 +7,11 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-/// x1, y1, x2, y2: elements k and k + 2 are the ends along axis k.
-struct Box {
-  double at[4];
-  [[nodiscard]] __device__ double area() const { return (at[2] - at[0]) * (at[3] - at[1]); }
-};
-
 template <typename E>
 __device__ Box load_box(const void* boxes, std::int64_t first) {
   Box box;
   for (int k = 0; k < 4; ++k) box.at[k] = static_cast<double>(load<E>(boxes, first + k));
   return box;
-}
-
-/// The areas that the loss of two boxes consists of.
-struct Areas {
-  double inner[2];  ///< extents of the intersection; negative if there is a gap
-  double outer[2];  ///< extents of the smallest box that contains both
-  bool overlapping;
-  double common;
-  double united;
-  double hull;
-  double united_divisor;
-  double hull_divisor;
-
-  __device__ Areas(const Box& a, const Box& b, double epsilon) {
-    for (int k = 0; k < 2; ++k) {
-      inner[k] = smaller(a.at[k + 2], b.at[k + 2]) - larger(a.at[k], b.at[k]);
-      outer[k] = larger(a.at[k + 2], b.at[k + 2]) - smaller(a.at[k], b.at[k]);
-    }
-    overlapping = inner[0] > 0 && inner[1] > 0;
-    common = overlapping ? inner[0] * inner[1] : 0;
-    united = a.area() + b.area() - common;
-    hull = outer[0] * outer[1];
-    united_divisor = larger(united, 0) + epsilon;
-    hull_divisor = larger(hull, 0) + epsilon;
-  }
-  // A NaN in the first operand stays, so that a diverged loss is visible.
-  static __device__ double smaller(double a, double b) { return b < a ? b : a; }
-  static __device__ double larger(double a, double b) { return a < b ? b : a; }
-  [[nodiscard]] __device__ double loss() const { return 1 - common / united_divisor + (hull - united) / hull_divisor; }
-};
-
-/// The derivative of max(a, b) by a; it is 0.5 for equal values.
-__device__ double is_larger(double a, double b) { return a == b ? 0.5 : static_cast<double>(a > b); }
-
-/// The gradient of the loss with respect to the coordinates of `a`.
-__device__ Box gradient_of(const Areas& areas, const Box& a, const Box& b) {
-  const double by_united =
-      (areas.united > 0 ? areas.common / areas.united_divisor / areas.united_divisor : 0) - 1 / areas.hull_divisor;
-  // The intersection is in both boxes, but counts only once in the union.
-  const double by_common = -1 / areas.united_divisor - by_united;
-  const double by_hull =
-      (areas.hull > 0 ? 1 - (areas.hull - areas.united) / areas.hull_divisor : 1.0) / areas.hull_divisor;
-  Box gradient;
-  for (int k = 0; k < 2; ++k) {
-    const int other = 1 - k;
-    const double common = by_common * (areas.overlapping ? areas.inner[other] : 0);
-    const double united = by_united * (a.at[other + 2] - a.at[other]);
-    const double hull = by_hull * areas.outer[other];
-    gradient.at[k] = -(common * is_larger(a.at[k], b.at[k]) + united + hull * is_larger(b.at[k], a.at[k]));
-    gradient.at[k + 2] =
-        common * is_larger(b.at[k + 2], a.at[k + 2]) + united + hull * is_larger(a.at[k + 2], b.at[k + 2]);
-  }
-  return gradient;
 }
 
 /// The predicted boxes, the targets and the weights of a call.
@@ -132,7 +74,7 @@ void write_gradients(const BoxInputs& in, std::int64_t count, const Arguments& c
 }
 
 template <typename E>
-Implementation giou(const Giou& op, std::span<const Format> in) {
+Implementation giou(const Giou& op, Formats in) {
   const TensorView view = view_of(in[0]);
   const std::int64_t count = view.positions();
   return {
@@ -145,7 +87,7 @@ Implementation giou(const Giou& op, std::span<const Format> in) {
 
 }  // namespace
 
-Implementation make(const Giou& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const Giou& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return giou<decltype(e)>(op, in); });
 }
 

@@ -31,32 +31,33 @@ struct Implementation {
 // The inputs are NHWC, and plain if they are integers. Inputs of losses beside the first are float32 if they are real.
 // The batch may be 0.
 
-Implementation make(const Relu& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Add& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Dropout& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Pointwise& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Multiply& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const MaxPool& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const AveragePool& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const GlobalAveragePool& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const AdaptiveAveragePool& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const BatchNorm& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const FrozenBatchNorm& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const LayerNorm& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const GroupNorm& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Concat& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Slice& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Reshape& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Permute& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Resize& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const CrossEntropy& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const SoftCrossEntropy& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const BinaryCrossEntropy& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const SmoothL1& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Giou& op, std::span<const Format> in, const Signature& signature);
-Implementation make(const Dice& op, std::span<const Format> in, const Signature& signature);
+Implementation make(const Relu& op, Formats in, const Signature& signature);
+Implementation make(const Add& op, Formats in, const Signature& signature);
+Implementation make(const Dropout& op, Formats in, const Signature& signature);
+Implementation make(const Pointwise& op, Formats in, const Signature& signature);
+Implementation make(const Multiply& op, Formats in, const Signature& signature);
+Implementation make(const MaxPool& op, Formats in, const Signature& signature);
+Implementation make(const AveragePool& op, Formats in, const Signature& signature);
+Implementation make(const GlobalAveragePool& op, Formats in, const Signature& signature);
+Implementation make(const AdaptiveAveragePool& op, Formats in, const Signature& signature);
+Implementation make(const ChannelPool& op, Formats in, const Signature& signature);
+Implementation make(const BatchNorm& op, Formats in, const Signature& signature);
+Implementation make(const FrozenBatchNorm& op, Formats in, const Signature& signature);
+Implementation make(const LayerNorm& op, Formats in, const Signature& signature);
+Implementation make(const GroupNorm& op, Formats in, const Signature& signature);
+Implementation make(const Concat& op, Formats in, const Signature& signature);
+Implementation make(const Slice& op, Formats in, const Signature& signature);
+Implementation make(const Reshape& op, Formats in, const Signature& signature);
+Implementation make(const Permute& op, Formats in, const Signature& signature);
+Implementation make(const Resize& op, Formats in, const Signature& signature);
+Implementation make(const CrossEntropy& op, Formats in, const Signature& signature);
+Implementation make(const SoftCrossEntropy& op, Formats in, const Signature& signature);
+Implementation make(const BinaryCrossEntropy& op, Formats in, const Signature& signature);
+Implementation make(const SmoothL1& op, Formats in, const Signature& signature);
+Implementation make(const Giou& op, Formats in, const Signature& signature);
+Implementation make(const Dice& op, Formats in, const Signature& signature);
 /// @param reals  dtype of the result
-Implementation make(const Embedding& op, std::span<const Format> in, const Signature& signature, DType reals);
+Implementation make(const Embedding& op, Formats in, const Signature& signature, DType reals);
 
 /// Converts between plain and NHWC, and between dtypes. Images may become larger, with zeros below and to the right, or
 /// smaller.

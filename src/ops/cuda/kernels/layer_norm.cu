@@ -195,7 +195,7 @@ Implementation make_run_norm(const NormRuns& runs, const Format& x) {
 
 }  // namespace
 
-Implementation make(const LayerNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const LayerNorm& op, Formats in, const Signature& /*signature*/) {
   const TensorView view = view_of(in[0]);
   const bool of_channels = op.axes == LayerNorm::Axes::channels;
   return make_run_norm({.view = view,
@@ -207,7 +207,7 @@ Implementation make(const LayerNorm& op, std::span<const Format> in, const Signa
                        in[0]);
 }
 
-Implementation make(const GroupNorm& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const GroupNorm& op, Formats in, const Signature& /*signature*/) {
   const TensorView view = view_of(in[0]);
   return make_run_norm({.view = view,
                         .blocks = view.samples,

@@ -4,6 +4,7 @@
 #include "ops/cuda/device/losses.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/functions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
@@ -15,51 +16,15 @@ struct LossInputs {
   const float* w;  ///< may be null
   TensorView view;
 
-  LossInputs(std::span<const Format> in, const Arguments& call)
+  LossInputs(Formats in, const Arguments& call)
       : x(call.inputs[0]),
         t(static_cast<const float*>(call.inputs[1])),
         w(call.inputs.size() < 3 ? nullptr : static_cast<const float*>(call.inputs[2])),
         view(view_of(in[0])) {}
 };
 
-struct SmoothL1At {
-  float beta;
-  float slope;  ///< slope of the gradient in the parabola; 0 if beta is 0
-
-  explicit SmoothL1At(const SmoothL1& op)
-      : beta(static_cast<float>(op.beta)), slope(static_cast<float>(op.beta > 0 ? 1 / op.beta : 0)) {}
-  __device__ float loss(float x, float t) const {
-    const float distance = std::abs(x - t);
-    return distance < beta ? 0.5F * slope * distance * distance : distance - 0.5F * beta;
-  }
-  /// Without a parabola the derivative at a difference of 0 is 0, too. A NaN stays a NaN.
-  __device__ float by_prediction(float x, float t) const {
-    const float difference = x - t;
-    if (difference >= beta && difference > 0) return 1;
-    if (difference <= -beta && difference < 0) return -1;
-    return difference * slope;
-  }
-  __device__ float by_target(float x, float t) const { return -by_prediction(x, t); }
-  __device__ bool right(float /*x*/, float /*t*/) const { return false; }
-};
-
-/// The loss is p·t·softplus(−x) + (1 − t)·softplus(x), where softplus(x) = max(x, 0) + log(1 + e^−|x|), in which no
-/// exponential overflows.
-struct BinaryCrossEntropyAt {
-  float positive_weight;
-
-  explicit BinaryCrossEntropyAt(const BinaryCrossEntropy& op)
-      : positive_weight(static_cast<float>(op.positive_weight)) {}
-  __device__ static float softplus(float x) { return (x < 0 ? 0 : x) + std::log1p(std::exp(-std::abs(x))); }
-  __device__ float loss(float x, float t) const { return positive_weight * t * softplus(-x) + (1 - t) * softplus(x); }
-  __device__ float by_prediction(float x, float t) const {
-    const float exponential = std::exp(-std::abs(x));
-    const float larger = 1 / (1 + exponential);
-    const float smaller = exponential * larger;
-    return (1 - t) * (x > 0 ? larger : smaller) - positive_weight * t * (x > 0 ? smaller : larger);
-  }
-  __device__ float by_target(float x, float /*t*/) const { return positive_weight * softplus(-x) - softplus(x); }
-  __device__ bool right(float x, float t) const { return (x > 0) == (t > 0.5F); }
+struct LibraryLog {
+  static __device__ float one_and(float e) { return std::log1p(e); }
 };
 
 /// The terms of an element, given by its index among the channels of all positions.
@@ -71,8 +36,10 @@ struct ElementTerms {
     const std::int64_t row = i / in.view.channels;
     const float x = load<E>(in.x, row * in.view.padded + i % in.view.channels);
     const float weight = in.w == nullptr ? 1 : in.w[i];
+    bool right = false;
+    if constexpr (At::judges) right = at.right(x, in.t[i]);
     return {static_cast<double>(weight), static_cast<double>(scaled(weight, at.loss(x, in.t[i]))),
-            at.right(x, in.t[i]) ? static_cast<double>(weight) : 0, 0};
+            right ? static_cast<double>(weight) : 0, 0};
   }
 };
 
@@ -103,7 +70,7 @@ struct ElementGradients {
 };
 
 template <typename E, typename At>
-Implementation elementwise_loss(const At& at, std::span<const Format> formats) {
+Implementation elementwise_loss(const At& at, Formats formats) {
   const std::vector<Format> in(formats.begin(), formats.end());
   const std::int64_t count = in[0].shape.count();
   return {.traits = loss_traits(in, loss_workspace(count)),
@@ -126,13 +93,13 @@ Implementation elementwise_loss(const At& at, std::span<const Format> formats) {
 
 }  // namespace
 
-Implementation make(const SmoothL1& op, std::span<const Format> in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype, [&](auto e) { return elementwise_loss<decltype(e)>(SmoothL1At(op), in); });
+Implementation make(const SmoothL1& op, Formats in, const Signature& /*signature*/) {
+  return with_elements(in[0].dtype, [&](auto e) { return elementwise_loss<decltype(e)>(SmoothL1At<float>(op), in); });
 }
 
-Implementation make(const BinaryCrossEntropy& op, std::span<const Format> in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype,
-                       [&](auto e) { return elementwise_loss<decltype(e)>(BinaryCrossEntropyAt(op), in); });
+Implementation make(const BinaryCrossEntropy& op, Formats in, const Signature& /*signature*/) {
+  const BinaryCrossEntropyAt<float, LibraryLog> at(op);
+  return with_elements(in[0].dtype, [&](auto e) { return elementwise_loss<decltype(e)>(at, in); });
 }
 
 }  // namespace lockstep::ops::cuda

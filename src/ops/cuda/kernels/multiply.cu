@@ -73,7 +73,7 @@ Bytes workspace_of(const Factor& factor) {
 }
 
 template <typename E>
-Implementation product(std::span<const Format> in, const Format& out) {
+Implementation product(Formats in, const Format& out) {
   const Factor first(in[0], out);
   const Factor second(in[1], out);
   const Factor whole(out, out);
@@ -100,7 +100,7 @@ Implementation product(std::span<const Format> in, const Format& out) {
 
 }  // namespace
 
-Implementation make(const Multiply& /*op*/, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Multiply& /*op*/, Formats in, const Signature& signature) {
   const Format out = nhwc(signature.output, in[0].dtype);
   return with_elements(in[0].dtype, [&](auto e) { return product<decltype(e)>(in, out); });
 }

@@ -3,9 +3,9 @@
 
 #include "lockstep/base/error.hpp"
 #include "ops/cuda/device/channels.cuh"
-#include "ops/cuda/device/functions.hpp"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/functions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
@@ -242,7 +242,7 @@ Windows adaptive(const Shape& in, const Shape& out) { return {{in.height, out.he
 
 }  // namespace
 
-Implementation make(const MaxPool& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const MaxPool& op, Formats in, const Signature& signature) {
   if (op.kernel.area() > 65535) {
     throw Error(ErrorCode::unsupported, "a max pool with windows of " + std::to_string(op.kernel.area()) +
                                             " elements on a GPU; there may be 65535");
@@ -253,17 +253,17 @@ Implementation make(const MaxPool& op, std::span<const Format> in, const Signatu
   });
 }
 
-Implementation make(const AveragePool& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const AveragePool& op, Formats in, const Signature& signature) {
   Windows windows = windows_of(op, in[0].shape, signature.output);
   windows.divisor = op.count_include_pad ? op.kernel.area() : 0;
   return average_of(in[0], signature, windows);
 }
 
-Implementation make(const GlobalAveragePool& /*op*/, std::span<const Format> in, const Signature& signature) {
+Implementation make(const GlobalAveragePool& /*op*/, Formats in, const Signature& signature) {
   return average_of(in[0], signature, adaptive(in[0].shape, signature.output));
 }
 
-Implementation make(const AdaptiveAveragePool& /*op*/, std::span<const Format> in, const Signature& signature) {
+Implementation make(const AdaptiveAveragePool& /*op*/, Formats in, const Signature& signature) {
   return average_of(in[0], signature, adaptive(in[0].shape, signature.output));
 }
 

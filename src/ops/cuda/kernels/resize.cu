@@ -4,63 +4,35 @@
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/resized_axis.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
 
-/// An interpolated value is (1 − share)·in[first] + share·in[second].
-struct Between {
-  std::int64_t first;
-  std::int64_t second;
-  float share;
-  /// The part of element `i` of the input in the value.
-  [[nodiscard]] __device__ float weight(std::int64_t i) const {
-    return (first == i ? 1 - share : 0) + (second == i ? share : 0);
-  }
+/// The part of element `i` of the input in a value.
+__device__ float weight_of(std::int64_t i, const Between<float>& value) {
+  return (value.first == i ? 1 - value.share : 0) + (value.second == i ? value.share : 0);
+}
+
+/// Elements begin … end − 1 of a result.
+struct Uses {
+  std::int64_t begin;
+  std::int64_t end;
 };
 
-/// How elements along one axis of a result are made of those of the input, as the reference has it.
-struct ResizedAxis {
-  std::int64_t in;
-  std::int64_t out;
-  Interpolation mode;
-  bool align_corners;
-
-  [[nodiscard]] __device__ double scale() const {
-    if (!align_corners) return static_cast<double>(in) / static_cast<double>(out);
-    return out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
-  }
-  [[nodiscard]] __device__ Between source(std::int64_t i) const {
-    if (mode == Interpolation::nearest) {
-      const float ratio = static_cast<float>(in) / static_cast<float>(out);
-      const auto nearest = min(static_cast<std::int64_t>(std::floor(static_cast<float>(i) * ratio)), in - 1);
-      return {nearest, nearest, 0};
-    }
-    const auto index = static_cast<double>(i);
-    const double at = align_corners ? scale() * index : fmax(0.0, scale() * (index + 0.5) - 0.5);
-    const std::int64_t first = min(static_cast<std::int64_t>(at), in - 1);
-    const double share = fmin(fmax(at - static_cast<double>(first), 0.0), 1.0);
-    return {first, min(first + 1, in - 1), static_cast<float>(share)};
-  }
-
-  /// Elements begin … end − 1 of the result, among which are all that element `i` of the input is a part of.
-  struct Uses {
-    std::int64_t begin;
-    std::int64_t end;
-  };
-  [[nodiscard]] __device__ Uses uses(std::int64_t i) const {
-    if (scale() == 0) return {0, out};
-    const bool nearest = mode == Interpolation::nearest;
-    const double center = nearest || align_corners ? 0 : 0.5;
-    const double reach = nearest ? 0 : 1;
-    const auto index = static_cast<double>(i);
-    // One more on each side is for what is rounded. What lies outside of the input belongs to its first and last
-    // elements.
-    const auto begin = static_cast<std::int64_t>(std::floor((index - reach + center) / scale() - center)) - 1;
-    const auto end = static_cast<std::int64_t>(std::ceil((index + 1 + center) / scale() - center)) + 1;
-    return {i == 0 || begin < 0 ? 0 : begin, i == in - 1 || end > out ? out : end};
-  }
-};
+/// Returns elements among which are all that element `i` of the input is a part of.
+__device__ Uses uses_of(std::int64_t i, const ResizedAxis& axis) {
+  if (axis.scale() == 0) return {0, axis.out};
+  const bool nearest = axis.mode == Interpolation::nearest;
+  const double center = nearest || axis.align_corners ? 0 : 0.5;
+  const double reach = nearest ? 0 : 1;
+  const auto index = static_cast<double>(i);
+  // One more on each side is for what is rounded. What lies outside of the input belongs to its first and last
+  // elements.
+  const auto begin = static_cast<std::int64_t>(std::floor((index - reach + center) / axis.scale() - center)) - 1;
+  const auto end = static_cast<std::int64_t>(std::ceil((index + 1 + center) / axis.scale() - center)) + 1;
+  return {i == 0 || begin < 0 ? 0 : begin, i == axis.in - 1 || end > axis.out ? axis.out : end};
+}
 
 struct Resizing {
   TensorView in;
@@ -85,8 +57,8 @@ void interpolate(const Resizing& of, const void* x, void* y, Queue queue) {
       of.out.elements(),
       [=] __device__(std::int64_t i) {
         const Position at = of.out.nhwc_position(i);
-        const Between row = of.rows.source(at.row);
-        const Between column = of.columns.source(at.column);
+        const auto row = of.rows.source<float>(at.row);
+        const auto column = of.columns.source<float>(at.column);
         const auto value = [&](std::int64_t r, std::int64_t c) {
           return load<E>(x, of.in.offset({at.sample, at.channel, r, c}));
         };
@@ -104,15 +76,15 @@ void gather_gradients(const Resizing& of, const void* dy, void* dx, Queue queue)
       of.in.elements(),
       [=] __device__(std::int64_t i) {
         const Position at = of.in.nhwc_position(i);
-        const auto rows = of.rows.uses(at.row);
-        const auto columns = of.columns.uses(at.column);
+        const Uses rows = uses_of(at.row, of.rows);
+        const Uses columns = uses_of(at.column, of.columns);
         float sum = 0;
         for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-          const float row_weight = of.rows.source(row).weight(at.row);
+          const float row_weight = weight_of(at.row, of.rows.source<float>(row));
           if (row_weight == 0) continue;
           float of_row = 0;
           for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-            const float weight = of.columns.source(column).weight(at.column);
+            const float weight = weight_of(at.column, of.columns.source<float>(column));
             if (weight != 0) of_row += weight * load<E>(dy, of.out.offset({at.sample, at.channel, row, column}));
           }
           sum += row_weight * of_row;
@@ -135,7 +107,7 @@ Implementation resize(const Resizing& of, const Format& in, const Format& out) {
 
 }  // namespace
 
-Implementation make(const Resize& op, std::span<const Format> in, const Signature& signature) {
+Implementation make(const Resize& op, Formats in, const Signature& signature) {
   const Format out = nhwc(signature.output, in[0].dtype);
   return with_elements(in[0].dtype, [&](auto e) { return resize<decltype(e)>(Resizing(op, in[0], out), in[0], out); });
 }

@@ -76,7 +76,7 @@ struct SoftGradients {
 };
 
 template <typename E>
-Implementation soft_cross_entropy(const SoftCrossEntropy& op, std::span<const Format> in) {
+Implementation soft_cross_entropy(const SoftCrossEntropy& op, Formats in) {
   const TensorView view = view_of(in[0]);
   const TensorView of_targets = view_of(in[1]);
   const OwnedShares owned = shares_of(op.label_smoothing, op.class_weights, view.channels);
@@ -102,7 +102,7 @@ Implementation soft_cross_entropy(const SoftCrossEntropy& op, std::span<const Fo
 
 }  // namespace
 
-Implementation make(const SoftCrossEntropy& op, std::span<const Format> in, const Signature& /*signature*/) {
+Implementation make(const SoftCrossEntropy& op, Formats in, const Signature& /*signature*/) {
   return with_elements(in[0].dtype, [&](auto e) { return soft_cross_entropy<decltype(e)>(op, in); });
 }
 

@@ -3,53 +3,29 @@
 
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/step_stages.hpp"
+#include "ops/update_rules.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
 
-/// The factor by which LARS and LAMB multiply the learning rate of a tensor.
-__device__ double trust_ratio(const UpdateStep& step) {
-  if (step.squares == nullptr) return 1;
-  const double weights = std::sqrt(step.squares[0]);
-  const double other = std::sqrt(step.squares[1]);
-  if (weights == 0 || other == 0) return 1;
-  if (step.rule == UpdateRule::lamb) return weights / other;
-  return step.trust_coefficient * weights / (other * step.scalars->gradient_scale + step.weight_decay * weights);
-}
-
 /// The arrays and numbers of an update.
-struct Update {
+struct Update : UpdateFactors<float> {
   float* weights;
   float* first;
   float* second;
   const float* gradients;
-  float rate, scale, momentum, beta2, decay, epsilon;
-  float of_first, of_second;  // what the first moment, and the root of the second, are multiplied by
 
   explicit __device__ Update(const UpdateStep& step)
-      : weights(static_cast<float*>(step.parameters)),
+      : UpdateFactors(step),
+        weights(static_cast<float*>(step.parameters)),
         first(static_cast<float*>(step.first)),
         second(static_cast<float*>(step.second)),
-        gradients(static_cast<const float*>(step.gradients)),
-        rate(static_cast<float>(step.scalars->learning_rate)),
-        scale(static_cast<float>(step.scalars->gradient_scale)),
-        momentum(static_cast<float>(step.momentum)),
-        beta2(static_cast<float>(step.beta2)),
-        decay(static_cast<float>(step.weight_decay)),
-        epsilon(static_cast<float>(step.epsilon)),
-        of_first(static_cast<float>(1 / step.scalars->first_correction)),
-        of_second(static_cast<float>(1 / std::sqrt(step.scalars->second_correction))) {}
+        gradients(static_cast<const float*>(step.gradients)) {}
 
-  /// Overwrites both moments of an element. @return m̂ ÷ (√v̂ + epsilon)
-  __device__ float moments(std::int64_t i) const {
-    const float g = gradients[i] * scale;
-    first[i] = momentum * first[i] + (1 - momentum) * g;
-    second[i] = beta2 * second[i] + (1 - beta2) * g * g;
-    return direction(i);
-  }
-  __device__ float direction(std::int64_t i) const {
-    return first[i] * of_first / (std::sqrt(second[i]) * of_second + epsilon);
-  }
+  /// Overwrites both moments of an element. @return its direction
+  __device__ float moments(std::int64_t i) const { return UpdateFactors::moments(gradients[i], first[i], second[i]); }
+  __device__ float direction(std::int64_t i) const { return UpdateFactors::direction(first[i], second[i]); }
 };
 
 __device__ void sgd(const Update& u, bool nesterov, std::int64_t i) {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/cluster/cluster.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+
+#include "apps/cli/facts.hpp"
+#include "apps/cli/terminal.hpp"
+#include "base/nearest.hpp"
+#include "ddp/on_gpus.hpp"
+#include "kernels/instruction_set.hpp"
+#include "lockstep/base/error.hpp"
+#include "ops/arithmetic.hpp"
+#include "ops/onednn/library.hpp"
+#include "platform/gpu/gpu.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/phase.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Adds what CUDA says about the GPUs that this process may use. An error of CUDA takes the place of the facts: the
+/// other ranks wait for this one, and later calls report it.
+void add_gpus(std::vector<Term>& facts) {
+  try {
+    std::set<std::string> models;
+    const int gpus = gpu_count();
+    for (int gpu = 0; gpu < gpus; ++gpu) models.insert(gpu_properties(gpu).name);
+    std::string list;
+    for (const std::string& model : models) list += (list.empty() ? "" : ", ") + model;
+    facts.push_back({"GPUs", list.empty() ? "none" : list, true});
+    if (gpus == 0) return;
+    const GpuVersions versions = gpu_versions();
+    facts.push_back({"GPU driver for CUDA", versions.driver, true});
+    facts.push_back({"CUDA runtime", versions.runtime, true});
+  } catch (const Error& error) {
+    facts.push_back({"GPUs", error.message(), true});
+  }
+}
+
+/// Returns the path of the file that rank 0 writes if any rank requests it; empty if none does.
+/// @throws Error{mismatch} on every rank if ranks have different paths
+std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
+  const Phase phase(world.group(), "comparing " + option);
+  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
+  const auto is_given = [](const std::string& path) { return !path.empty(); };
+  const auto first = std::find_if(all.begin(), all.end(), is_given);
+  if (first == all.end()) return {};
+  const auto other =
+      std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
+  if (other == all.end()) return *first;
+  const auto named = [&](auto place) {
+    const Rank rank{static_cast<int>(place - all.begin())};
+    return "rank " + std::to_string(rank.value) + " on " + world.group().host_of(rank) + " has " + option + ' ' +
+           echo(*place, 400);
+  };
+  throw Error(ErrorCode::mismatch, named(other) + ", but " + named(first) + ": rank 0 writes one file for all ranks",
+              {.peers = {static_cast<int>(other - all.begin())}})
+      .on_every_rank();
+}
+
+int threads_of_this_rank(const Options& options, const World& world, const NodeView& node) {
+  if (options.threads > 0) return options.threads;
+  const auto mine = static_cast<std::size_t>(world.place().local_rank);
+  const CpuSet& pus = node.bound_pus[mine];
+  const auto sharing = std::count(node.bound_pus.begin(), node.bound_pus.end(), pus);
+  return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
+}
+
+/// Shows the ranks and their hosts. @return this rank's node
+NodeView show_cluster(const World& world, const Options& options, const DeviceChoice& device, Console& console) {
+  const Phase phase(world.group(), "showing the cluster");
+  const bool on_gpus = device.device == Device::cuda;
+  const Topology topology = on_gpus ? ddp::machine_with_gpus() : discover_topology();
+  NodeView node = gather_node(world, topology, std::max(1, options.threads));
+  if (!on_gpus) node.gpu.reset();
+  // The group refuses a list that does not fit the host.
+  const auto local_rank = static_cast<std::size_t>(world.place().local_rank);
+  if (local_rank < device.gpus.size() && device.gpus[local_rank] < static_cast<int>(topology.gpus.size()))
+    node.gpu = device.gpus[local_rank];
+  node.threads = on_gpus ? 1 : threads_of_this_rank(options, world, node);
+  const auto cluster = gather_cluster(world, topology, node);
+  if (cluster) console.print(format_table(*cluster, cli::table_columns()) + "\n");
+  return node;
+}
+
+}  // namespace
+
+std::vector<Term> facts_to_compare(const Options& options) {
+  const bool wants_gpus = options.device != "cpu" && options.cpu_reason.empty();
+  const cli::RunNature nature{.same_bits = options.trainer.step.shards > 0, .on_gpus = wants_gpus && gpu_count() > 0};
+  std::vector<Term> facts = cli::facts_of_process(nature);
+  // These kernels give the same bits with every instruction set, but not the loops of operators and not oneDNN.
+  facts.push_back({"kernels for", kernels::widest_instruction_set().name, true});
+  facts.push_back({"operators with", ops::instruction_set_of_loops(), !nature.same_bits});
+  if (options.ops == "onednn") {
+    facts.push_back({"compute library", ops::onednn::library_version(), !nature.same_bits});
+    facts.push_back({"oneDNN for", ops::onednn::library_instruction_set(), !nature.same_bits});
+  }
+  if (wants_gpus) add_gpus(facts);
+  return facts;
+}
+
+Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, Console& console) {
+  Cluster cluster{.world = world, .batch = batch};
+  cluster.trace = agreed_path(world, "--trace", options.trace);
+  cluster.metrics = agreed_path(world, "--metrics", options.metrics);
+  cluster.device = choose_device(world, options);
+  cluster.node = show_cluster(world, options, cluster.device, console);
+  cluster.threads = threads_of_this_rank(options, world, cluster.node);
+  return cluster;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/train/cluster/device.hpp"
+#include "apps/train/console/console.hpp"
+#include "apps/train/options/options.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/cluster_view.hpp"
+
+namespace lockstep::train {
+
+/// The first stage of a run: its ranks, and what they have agreed on before they load data.
+struct Cluster {
+  World& world;
+  GlobalBatch batch;
+  DeviceChoice device;  ///< what the options and the GPUs allow
+  NodeView node;        ///< this rank's
+  int threads = 1;      ///< of this rank
+  std::string metrics;  ///< the file that rank 0 writes if any rank gives --metrics; empty: none
+  std::string trace;    ///< the same for --trace
+};
+
+/// Returns what ranks compare before they start beside their options: the facts of any process, the instruction sets
+/// and versions of the compute libraries, and kinds of GPUs if GPUs may be used. With --shards a difference that
+/// changes bits does harm.
+std::vector<Term> facts_to_compare(const Options& options);
+
+/// Chooses the device and shows the ranks and their hosts. Collective.
+/// @throws Error{mismatch} on every rank if ranks name different files for rank 0 to write; as choose_device
+Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, Console& console);
+
+}  // namespace lockstep::train

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "apps/train/cluster/cluster.hpp"
+#include "apps/train/data/data.hpp"
+#include "apps/train/options/options.hpp"
+#include "lockstep/nn/graph.hpp"
+#include "lockstep/nn/models.hpp"
+
+namespace lockstep::train {
+
+/// The third stage of a run: its model, and where it is computed.
+struct ModelOnDevice {
+  nn::Graph graph;
+  DeviceChoice device;  ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
+};
+
+/// Makes the graph of the model that the options name, for the data, and applies `Options::graph_edits`. Collective.
+/// @throws UsageError on every rank if the model cannot take such data, which names both, the reason and the models
+///         that can; or that names an option that cannot be applied to the model. Error on every rank, naming the
+///         operator, if the options ask for GPUs, and it has no kernel for them
+ModelOnDevice make_model(const Cluster& cluster, const Options& options, const Data& data, const nn::Models& models);
+
+}  // namespace lockstep::train

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/options/precision.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/instruction_set.hpp"
+#include "lockstep/ops/cuda.hpp"
+#include "lockstep/ops/onednn.hpp"
+#include "lockstep/ops/reference.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// This is also the initial scale of PyTorch's GradScaler. If it is too large, that shows within a few steps.
+constexpr double first_scale_of_float16 = 0x1p16;
+
+constexpr std::array<Precision, 5> all_precisions = {
+    {{"float32", DType::float32, std::nullopt, 0},
+     {"float64", DType::float64, std::nullopt, 0},
+     {"tf32", DType::float32, std::nullopt, 0, true},
+     {"bf16", DType::float32, DType::bfloat16, 0},
+     {"mixed-fp16", DType::float32, DType::float16, first_scale_of_float16}}};
+
+/// A compute library.
+struct Library {
+  std::string_view name;
+  std::unique_ptr<ops::Ops> (*make)(int threads, bool exact);
+};
+
+constexpr std::array<Library, 2> libraries = {
+    {{"onednn", [](int threads, bool exact) { return ops::make_onednn_ops(threads, exact); }},
+     {"reference", [](int /*threads*/, bool /*exact*/) { return ops::make_reference_ops(); }}}};
+
+/// Returns the object of this name. @pre there is one
+template <typename All>
+const auto& named(const All& all, std::string_view name) {
+  return *std::find_if(all.begin(), all.end(), [name](const auto& one) { return one.name == name; });
+}
+
+template <typename All>
+std::vector<std::string_view> names_of(const All& all) {
+  std::vector<std::string_view> names;
+  for (const auto& one : all) names.push_back(one.name);
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string_view> precision_names() { return names_of(all_precisions); }
+std::vector<std::string_view> library_names() { return names_of(libraries); }
+Precision precision_of(std::string_view name) { return named(all_precisions, name); }
+
+std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact) {
+  std::unique_ptr<ops::Ops> ops = named(libraries, library).make(threads, exact);
+  if (!precision.half) return ops;
+  const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
+  return ops::make_rounded_ops(std::move(ops), *precision.half,
+                               has_instructions ? ops::HalfPrecision::native : ops::HalfPrecision::emulated);
+}
+
+std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision, std::chrono::duration<double> deadline) {
+  return ops::make_cuda_ops(gpu, {.values = precision.half.value_or(DType::float32), .tf32 = precision.tf32}, deadline);
+}
+
+std::string emulation_of(const Precision& precision, const ops::Ops& ops) {
+  if (!precision.half || !ops.device().queue().is_host()) return {};
+  const ops::HalfKernels native = ops.half_kernels(*precision.half);
+  if (native.exist) {
+    return "in float32 where there are no kernels of it, and else computed by " +
+           (native.instructions.empty() ? "conversions" : std::string(native.instructions));
+  }
+  if (precision.half != DType::bfloat16) return "in float32: there are no operators of it yet";
+  return std::string("in float32: ") + (kernels::processor_has_bfloat16()
+                                            ? "these operators do not use this processor's AVX512-BF16 or AMX"
+                                            : "this processor has neither AVX512-BF16 nor AMX");
+}
+
+}  // namespace lockstep::train

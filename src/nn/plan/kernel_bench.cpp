@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/plan/kernel_bench.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "nn/graph/fill.hpp"
+
+namespace lockstep::nn {
+
+KernelBench::KernelBench(const ops::Operator& op, std::span<const ops::KernelPtr> kernels, DType dtype,
+                         const ops::ComputeDevice& device)
+    : dtype_(dtype), device_(device) {
+  const ops::Traits& traits = kernels.front()->traits();
+  Bytes workspace;
+  for (const auto& kernel : kernels) workspace.value = std::max(workspace.value, kernel->workspace().value);
+  std::vector<ops::Shape> shapes;
+  for (const ops::Format& format : traits.inputs) {
+    shapes.push_back(format.shape);
+    inputs_.push_back(drawn(format.bytes));
+    input_gradients_.push_back(drawn(format.bytes));
+  }
+  const ops::Signature signature = ops::signature_of(op, shapes);
+  for (const ops::OwnedTensor& tensor : signature.state) state_.push_back(drawn({tensor.count() * size_of(dtype)}));
+  for (const ops::OwnedTensor& tensor : signature.parameters) {
+    const std::size_t i = parameters_.size();
+    const bool is_packed = i < traits.packed.size() && traits.packed[i].value > 0;
+    parameters_.push_back(drawn(is_packed ? traits.packed[i] : Bytes{tensor.count() * size_of(dtype)}));
+    parameter_gradients_.push_back(drawn({tensor.count() * size_of(dtype)}));
+  }
+  constexpr auto number = static_cast<std::int64_t>(sizeof(double));
+  if (traits.statistics > 0) part_ = static_cast<double*>(drawn({traits.statistics * number}));
+  output_ = drawn(traits.output.bytes);
+  output_gradient_ = drawn(traits.output.bytes);
+  if (workspace.value > 0) workspace_ = drawn(workspace);
+}
+
+void KernelBench::run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients) {
+  std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
+  kernel.run(pass, {.inputs = inputs_,
+                    .parameters = parameters_,
+                    .state = state_,
+                    .output = output_,
+                    .workspace = workspace_,
+                    .part = part_,
+                    .output_gradient = output_gradient_,
+                    .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
+                    .parameter_gradients = parameter_gradients_,
+                    .queue = device_.queue()});
+}
+
+void* KernelBench::drawn(Bytes bytes) {
+  constexpr std::int64_t most_drawn = std::int64_t{8} << 20;  // then the numbers repeat themselves
+  const Allocation& memory = memory_.emplace_back(device_.allocate(bytes));
+  const Allocation staging = device_.allocate_staging({std::min(bytes.value, most_drawn)});
+  fill_uniform(staging.as(dtype_), static_cast<std::uint64_t>(memory_.size()), "drawn", 0, 1);
+  for (std::int64_t at = 0; at < bytes.value; at += most_drawn) {
+    device_.copy(static_cast<std::byte*>(memory.data()) + at, staging.data(), {std::min(bytes.value - at, most_drawn)},
+                 device_.queue());
+  }
+  wait();  // no order needed: freeing memory waits as well
+  return memory.data();
+}
+
+}  // namespace lockstep::nn
