@@ -100,7 +100,7 @@ void require_common(Activation activation) {
               "only batch norm has a ReLU6 of its own; let Pointwise{.kind = Pointwise::Kind::relu6} follow instead");
 }
 
-Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward) {
+OperatorCost with_activation(OperatorCost own, Activation activation, std::int64_t results, bool backward) {
   if (activation == Activation::none) return own;
   return {own.flops + results, own.elements + (backward ? results : 0)};
 }

@@ -57,7 +57,7 @@ std::string text(Activation activation);
 void require_common(Activation activation);
 
 /// Adds the activation's cost. In backward the result is read, because its sign decides where the gradient passes.
-Cost with_activation(Cost own, Activation activation, std::int64_t results, bool backward);
+OperatorCost with_activation(OperatorCost own, Activation activation, std::int64_t results, bool backward);
 
 /// Returns the signature, with parameters and costs, of a product with a matrix of weights, in which each result is a
 /// sum of `each` products.

@@ -28,11 +28,13 @@ struct OwnedTensor {
 
 /// The minimum of work of an operator: floating-point operations, and elements of all tensors, each read or written
 /// once.
-struct Cost {
+struct OperatorCost {
   std::int64_t flops = 0;
   std::int64_t elements = 0;
 
-  friend Cost operator+(const Cost& a, const Cost& b) { return {a.flops + b.flops, a.elements + b.elements}; }
+  friend OperatorCost operator+(const OperatorCost& a, const OperatorCost& b) {
+    return {a.flops + b.flops, a.elements + b.elements};
+  }
 };
 
 /// Everything that follows from an operator and the extents of its inputs.
@@ -40,10 +42,10 @@ struct Signature {
   Shape output;
   std::vector<OwnedTensor> parameters;
   std::vector<OwnedTensor> state;
-  Cost forward;
-  Cost backward;                ///< without input gradients, if these are separate work
-  Cost backward_inputs;         ///< the work for input gradients
-  std::vector<Content> inputs;  ///< required contents of the inputs; empty: all real
+  OperatorCost forward;
+  OperatorCost backward;         ///< without input gradients, if these are separate work
+  OperatorCost backward_inputs;  ///< the work for input gradients
+  std::vector<Content> inputs;   ///< required contents of the inputs; empty: all real
   /// Whether the result is `LossSums`, which is in float64 for inputs of any precision.
   bool is_loss = false;
 };

@@ -107,7 +107,7 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const bool wants_inputs = std::any_of(run.input_gradients.begin(), run.input_gradients.end(),
                                         [](const Operand& operand) { return operand.kind != Operand::Kind::none; });
   if (run.pass == ops::Pass::backward && wants_inputs) report.result = text_of(traits.inputs.front());
-  ops::Cost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
+  ops::OperatorCost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
   if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
   if (run.pass == ops::Pass::normalizer) cost = {};
   if (run.pass == ops::Pass::recompute) cost = {2 * inputs[0].count(), inputs[0].count() + traits.output.shape.count()};

@@ -16,7 +16,7 @@ Signature pooled(std::span<const Shape> inputs, const Windows& windows, Activati
   check(windows);
   check_padding_of_pool(windows);
   const Shape out = windows_of(inputs[0], inputs[0].channels, windows);
-  const Cost cost{out.count() * windows.kernel.area(), inputs[0].count() + out.count()};
+  const OperatorCost cost{out.count() * windows.kernel.area(), inputs[0].count() + out.count()};
   return {.output = out,
           .forward = with_activation(cost, activation, out.count(), false),
           .backward = with_activation(cost, activation, out.count(), true)};
@@ -62,7 +62,7 @@ Signature AdaptiveAveragePool::signature(std::span<const Shape> inputs) const {
   const Shape& in = inputs[0];
   const Shape out{in.batch, in.channels, height, width};
   const std::int64_t read = adaptive_elements(height, in.height) * adaptive_elements(width, in.width);
-  const Cost cost{in.batch * in.channels * read, in.count() + out.count()};
+  const OperatorCost cost{in.batch * in.channels * read, in.count() + out.count()};
   return {.output = out, .forward = cost, .backward = cost};
 }
 
@@ -74,7 +74,7 @@ Signature ChannelPool::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 1, "a channel pool");
   const Shape& in = inputs[0];
   const Shape out{in.batch, 1, in.height, in.width};
-  const Cost cost{in.count(), in.count() + out.count()};
+  const OperatorCost cost{in.count(), in.count() + out.count()};
   return {.output = out, .forward = cost, .backward = cost};
 }
 
