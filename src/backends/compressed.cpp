@@ -77,19 +77,16 @@ class CompressedOperation : public HostOperation {
   }
 
   Work submit_to_inner() {
-    const Collective& c = collective_;
+    Collective c = collective_;
     if (!compressed_) return inner_->start(c);
-    if (c.kind == CollectiveKind::reduce_scatter) {
-      result_ = slice(wire_, inner_->rank().value * c.out.count, c.out.count);
-      return inner_->reduce_scatter(wire_, result_, c.op, c.queue, c.label);
-    }
-    if (c.kind == CollectiveKind::reduce_scatter_v) {
-      result_ = slice(wire_, offset_of_part(c.parts, inner_->rank()), c.out.count);
-      return inner_->reduce_scatter_v(wire_, result_, c.parts, c.op, c.queue, c.label);
-    }
-    result_ = slice(wire_, {0}, c.out.count);  // in a reduce, empty on all ranks but the root
-    if (c.kind == CollectiveKind::reduce) return inner_->reduce(wire_, wire_, c.op, c.root, c.queue, c.label);
-    return inner_->all_reduce(wire_, wire_, c.op, c.queue, c.label);
+    const bool is_scattered = c.kind == CollectiveKind::reduce_scatter || c.kind == CollectiveKind::reduce_scatter_v;
+    Count begin;
+    if (c.kind == CollectiveKind::reduce_scatter) begin = inner_->rank().value * c.out.count;
+    if (c.kind == CollectiveKind::reduce_scatter_v) begin = offset_of_part(c.parts, inner_->rank());
+    result_ = slice(wire_, begin, c.out.count);  // in a reduce, empty on all ranks but the root
+    c.in = wire_;
+    c.out = is_scattered ? result_ : wire_;
+    return inner_->start(c);
   }
 
   std::shared_ptr<Communicator> inner_;

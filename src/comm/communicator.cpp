@@ -47,12 +47,6 @@ void check(const BackEnd& back_end, Collective& collective) {
   }
 }
 
-/// Takes the collective by reference, because a copy of the structure costs as much as all the checks.
-Work submit_checked(BackEnd& back_end, Collective&& collective) {
-  check(back_end, collective);
-  return back_end.submit(collective);
-}
-
 }  // namespace
 
 BackEnd& back_end_of(const Communicator& communicator) { return *communicator.back_end_; }
@@ -79,87 +73,86 @@ void Communicator::close() {
 }
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
+  return start({CollectiveKind::all_reduce, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::all_reduce(ConstBuffer in, Buffer out, ReduceOp op, const Leaves& leaves, Queue queue,
                               std::string_view label) {
-  return submit_checked(*back_end_, {.kind = CollectiveKind::all_reduce,
-                                     .in = in,
-                                     .out = out,
-                                     .op = op,
-                                     .queue = queue,
-                                     .label = label,
-                                     .leaves = leaves});
+  return start({.kind = CollectiveKind::all_reduce,
+                .in = in,
+                .out = out,
+                .op = op,
+                .queue = queue,
+                .label = label,
+                .leaves = leaves});
 }
 
 Work Communicator::broadcast(Buffer buffer, Rank root, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
+  return start({CollectiveKind::broadcast, buffer, buffer, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::all_gather(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
+  return start({CollectiveKind::all_gather, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::reduce_scatter(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
+  return start({CollectiveKind::reduce_scatter, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::reduce(ConstBuffer in, Buffer out, ReduceOp op, Rank root, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::reduce, in, out, op, root, queue, label});
+  return start({CollectiveKind::reduce, in, out, op, root, queue, label});
 }
 
 Work Communicator::all_to_all(ConstBuffer in, Buffer out, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
+  return start({CollectiveKind::all_to_all, in, out, ReduceOp::sum, {0}, queue, label});
 }
 
 Work Communicator::gather(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::gather, in, out, ReduceOp::sum, root, queue, label});
+  return start({CollectiveKind::gather, in, out, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::scatter(ConstBuffer in, Buffer out, Rank root, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::scatter, in, out, ReduceOp::sum, root, queue, label});
+  return start({CollectiveKind::scatter, in, out, ReduceOp::sum, root, queue, label});
 }
 
 Work Communicator::all_gather_v(ConstBuffer in, Buffer out, std::span<const Count> counts, Queue queue,
                                 std::string_view label) {
-  return submit_checked(
-      *back_end_,
+  return start(
       {.kind = CollectiveKind::all_gather_v, .in = in, .out = out, .queue = queue, .label = label, .parts = counts});
 }
 
 Work Communicator::reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const Count> counts, ReduceOp op, Queue queue,
                                     std::string_view label) {
-  return submit_checked(*back_end_, {.kind = CollectiveKind::reduce_scatter_v,
-                                     .in = in,
-                                     .out = out,
-                                     .op = op,
-                                     .queue = queue,
-                                     .label = label,
-                                     .parts = counts});
+  return start({.kind = CollectiveKind::reduce_scatter_v,
+                .in = in,
+                .out = out,
+                .op = op,
+                .queue = queue,
+                .label = label,
+                .parts = counts});
 }
 
 Work Communicator::all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buffer out,
                                 std::span<const Count> received, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {.kind = CollectiveKind::all_to_all_v,
-                                     .in = in,
-                                     .out = out,
-                                     .queue = queue,
-                                     .label = label,
-                                     .parts = sent,
-                                     .received = received});
+  return start({.kind = CollectiveKind::all_to_all_v,
+                .in = in,
+                .out = out,
+                .queue = queue,
+                .label = label,
+                .parts = sent,
+                .received = received});
 }
 
 Work Communicator::barrier(std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
+  return start({CollectiveKind::barrier, {}, {}, ReduceOp::sum, {0}, Queue::host(), label});
 }
 
 Work Communicator::send(ConstBuffer in, Rank to, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::send, in, {}, ReduceOp::sum, to, queue, label});
+  return start({CollectiveKind::send, in, {}, ReduceOp::sum, to, queue, label});
 }
 
 Work Communicator::recv(Buffer out, Rank from, Queue queue, std::string_view label) {
-  return submit_checked(*back_end_, {CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
+  return start({CollectiveKind::recv, {}, out, ReduceOp::sum, from, queue, label});
 }
 
 void Communicator::send_recv(ConstBuffer in, std::optional<Rank> to, Buffer out, std::optional<Rank> from, Queue queue,
