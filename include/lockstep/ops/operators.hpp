@@ -237,7 +237,7 @@ struct AdaptiveAveragePool {
 /// that has it; a NaN is larger than any number.
 /// @source Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018 (its spatial attention)
 struct ChannelPool {
-  enum class Kind { mean, max };
+  enum class Kind { mean, max };  ///< how the channels are combined
   Kind kind = Kind::mean;
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
