@@ -18,9 +18,9 @@ namespace lockstep {
 /// The type of elements: IEEE 754 and two's complement, in the machine's byte order. bfloat16 is the upper half of a
 /// float32.
 enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
-/// How operands are combined. An average is the sum divided by the number of ranks, once, when the sum is complete; so
-/// all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++ divides. The
-/// 16-bit formats are divided in float32 and rounded once.
+/// The operation that combines operands. An average is the sum divided by the number of ranks, once, when the sum is
+/// complete; so all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++
+/// divides. The 16-bit formats are divided in float32 and rounded once.
 enum class ReduceOp { sum, min, max, product, average };
 /// The operator that combines two operands while a reduction is under way.
 constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
@@ -63,7 +63,7 @@ constexpr DType dtype_of() {
 template <typename T>
 requires(!Element<T>) constexpr DType dtype_of() = delete;  // Use a number that has a dtype: see the enum DType.
 
-/// What the elements of a contiguous range are, const if they may not be written.
+/// The type of the elements of a contiguous range, const if they may not be written.
 template <typename R>
 using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>;
 /// Contiguous ranges of elements that outlive the expression they are in: lvalues of std::vector, std::array and C

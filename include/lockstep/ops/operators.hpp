@@ -237,7 +237,8 @@ struct AdaptiveAveragePool {
 /// that has it; a NaN is larger than any number.
 /// @source Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018 (its spatial attention)
 struct ChannelPool {
-  enum class Kind { mean, max };  ///< how the channels are combined
+  /// What becomes of the channels of a position.
+  enum class Kind { mean, max };
   Kind kind = Kind::mean;
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
