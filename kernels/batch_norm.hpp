@@ -51,7 +51,7 @@ struct BackwardCoefficients {
   const float* slope;  ///< factor of x − mean
   const float* intercept;
 };
-/// How a ReLU or ReLU6 masks its gradient, which passes where the output is above 0 and, for a ReLU6, below 6.
+/// The mask of a ReLU's or ReLU6's gradient, which passes where the output is above 0 and, for a ReLU6, below 6.
 template <typename T>
 struct Mask {
   const T* output = nullptr;         ///< the result; if null, `direction` decides

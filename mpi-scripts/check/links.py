@@ -10,6 +10,7 @@
                              has each of these pages, except for single design decisions
 Prints each fault that it finds, and then fails.
 """
+import fnmatch
 import functools
 import pathlib
 import re
@@ -18,7 +19,7 @@ import sys
 import urllib.parse
 
 EXTERNAL = re.compile(r"[a-z]+:")
-SOURCE = re.compile(r"[\w./-]+\.(?:cpp|hpp|cu|cuh|sh|py|sbatch|def|cmake|conf|pl)\b")
+SOURCE = re.compile(r"[\w*./-]+\.(?:cpp|hpp|cu|cuh|sh|py|sbatch|def|cmake|conf|pl)\b")
 # Files of other programs, of runs and of examples.
 FOREIGN = {"train.py", "tools/train.py", "val.py", "dnnl.hpp", "dnnl-config.cmake", "options.conf", "src/nn/models/some-model.cpp"}
 
@@ -46,7 +47,7 @@ def repository():
 def unknown_files(text):
     for code in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)):
         for name in (found.removeprefix("./") for found in SOURCE.findall(code)):
-            if name not in FOREIGN and not any(file == name or file.endswith("/" + name) for file in repository()):
+            if name not in FOREIGN and not any(fnmatch.fnmatch("/" + file, "*/" + name) for file in repository()):
                 yield f"there is no file {name}"
 
 

@@ -5,8 +5,8 @@
 
 #include "kernels/finite.hpp"
 #include "lockstep/base/error.hpp"
+#include "ops/formulas/step_stages.hpp"
 #include "ops/shapes.hpp"
-#include "ops/step_stages.hpp"
 
 namespace lockstep::ops {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -16,8 +15,7 @@
 namespace lockstep::architecture {
 namespace {
 
-/// Folders whose namespaces are still to be changed, and names that still have two meanings.
-const std::vector<std::string> to_be_changed = {"src/comm/"};
+/// Names that still have two meanings.
 const std::set<std::string> ambiguous = {"Replica"};
 
 /// Nested types that are always written behind their owner's name, and mean the same in each.
@@ -63,13 +61,10 @@ TEST(Names, TheTopFolderIsTheNamespace) {
   std::set<std::string> folders;
   for (const SourceFile& file : product_files()) folders.insert(top_folder(file.path));
   EXPECT_GT(folders.size(), 15U);
-  for (const SourceFile& file : product_files()) {
-    const auto holds = [&](const std::string& folder) { return file.path.starts_with(folder); };
-    if (std::any_of(to_be_changed.begin(), to_be_changed.end(), holds)) continue;
+  for (const SourceFile& file : product_files())
     for (const std::string& name : namespaces(file.text))
       if (!may_open(file.path, name, {folders.begin(), folders.end()}))
         ADD_FAILURE() << file.path << " is in " << name << " instead of lockstep::" << top_folder(file.path);
-  }
 }
 
 TEST(NameRules, FindTypesWithTheirSections) {

@@ -21,6 +21,10 @@ double all_reduce_price(Algorithm algorithm, int ranks, std::int64_t count) {
   return simulated({.count = {count}, .in_place = true}, ranks, algorithm);
 }
 
+double operation_seconds(CollectiveKind kind, int ranks, Bytes bytes, const Rates& on) {
+  return seconds(row_of(kind).cost(ranks), bytes, on);
+}
+
 double tolerance(double seconds) { return 1e-12 * seconds; }
 
 TEST(Price, OfDividingAllReducesIsTheFormula) {
@@ -111,23 +115,24 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Count count{1009};
     const Bytes bytes{count.value * element_bytes};
-    const double broadcast = binomial_broadcast_seconds(ranks, bytes, rates);
+    const double broadcast = operation_seconds(CollectiveKind::broadcast, ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::broadcast, .count = count}, ranks), broadcast, tolerance(broadcast));
-    const double gather = ring_all_gather_seconds(ranks, bytes, rates);
+    const double gather = operation_seconds(CollectiveKind::all_gather, ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::all_gather, .count = count}, ranks), gather, tolerance(gather));
-    const double scatter = ring_reduce_scatter_seconds(ranks, bytes, rates);
+    const double scatter = operation_seconds(CollectiveKind::reduce_scatter, ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::reduce_scatter, .count = count}, ranks), scatter,
                 tolerance(scatter));
-    const double reduce = binomial_reduce_seconds(ranks, bytes, rates);
+    const double reduce = operation_seconds(CollectiveKind::reduce, ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::reduce, .count = count, .root = {ranks / 3}}, ranks), reduce,
                 tolerance(reduce));
-    const double exchange = pairwise_all_to_all_seconds(ranks, bytes, rates);
+    const double exchange = operation_seconds(CollectiveKind::all_to_all, ranks, bytes, rates);
     EXPECT_NEAR(simulated({.kind = CollectiveKind::all_to_all, .count = count}, ranks), exchange, tolerance(exchange));
     for (const CollectiveKind kind : {CollectiveKind::gather, CollectiveKind::scatter}) {
-      const double rooted = binomial_gather_seconds(ranks, bytes, rates);
+      const double rooted = operation_seconds(kind, ranks, bytes, rates);
       EXPECT_NEAR(simulated({.kind = kind, .count = count, .root = {ranks / 3}}, ranks), rooted, tolerance(rooted));
     }
-    EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks), dissemination_barrier_seconds(ranks, {0}, rates));
+    EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks),
+              operation_seconds(CollectiveKind::barrier, ranks, {0}, rates));
   }
 }
 
@@ -137,7 +142,7 @@ TEST(Price, OfAnAllToAllWaitsForTheWireOnce) {
   constexpr CostModel links{.local = {5, 0.25, 4}, .remote = {5, 0.25, 4}};
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Trial trial{.kind = CollectiveKind::all_to_all, .count = {100}};
-    const double formula = pairwise_all_to_all_seconds(ranks, {100 * element_bytes}, waiting);
+    const double formula = operation_seconds(CollectiveKind::all_to_all, ranks, {100 * element_bytes}, waiting);
     EXPECT_NEAR(run(plans_of(trial, ranks), element_bytes, links).seconds, formula, tolerance(formula)) << ranks;
   }
 }

@@ -237,5 +237,15 @@ TEST(DataParallelOnAGpu, RefusesWhatNeedsGradientsInHostMemory) {
   group.close();
 }
 
+TEST(CompressedOnAGpu, IsRefusedBecauseCompressionConvertsInHostMemory) {
+  Calls calls;
+  Progress progress;
+  auto on_device = std::make_unique<Communicator>(std::make_unique<Untouchable>(calls, progress));
+  EXPECT_NE(refusal([&] {
+              (void)backends::make_compressed(std::move(on_device), backends::WireFormat::bfloat16, progress);
+            }).find("in host memory"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep::ddp

@@ -23,7 +23,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "nn/graph/fill.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 #include "ops/onednn/windowed.hpp"
 
 namespace lockstep::nn {

@@ -13,7 +13,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/ops/step.hpp"
 #include "lockstep/trainer/trainer.hpp"
-#include "ops/step_stages.hpp"
+#include "ops/formulas/step_stages.hpp"
 #include "support/errors.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"

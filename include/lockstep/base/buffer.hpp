@@ -18,9 +18,9 @@ namespace lockstep {
 /// The type of elements: IEEE 754 and two's complement, in the machine's byte order. bfloat16 is the upper half of a
 /// float32.
 enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
-/// How operands are combined. An average is the sum divided by the number of ranks, once, when the sum is complete; so
-/// all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++ divides. The
-/// 16-bit formats are divided in float32 and rounded once.
+/// The operation that combines operands. An average is the sum divided by the number of ranks, once, when the sum is
+/// complete; so all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++
+/// divides. The 16-bit formats are divided in float32 and rounded once.
 enum class ReduceOp { sum, min, max, product, average };
 /// The operator that combines two operands while a reduction is under way.
 constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
@@ -60,8 +60,10 @@ constexpr DType dtype_of() {
   if constexpr (std::same_as<T, std::uint8_t>) return DType::uint8;
   return std::same_as<T, float16> || is_std_float16<T> ? DType::float16 : DType::bfloat16;
 }
+template <typename T>
+requires(!Element<T>) constexpr DType dtype_of() = delete;  // Use a number that has a dtype: see the enum DType.
 
-/// What the elements of a contiguous range are, const if they may not be written.
+/// The type of the elements of a contiguous range, const if they may not be written.
 template <typename R>
 using ElementOf = std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>;
 /// Contiguous ranges of elements that outlive the expression they are in: lvalues of std::vector, std::array and C
@@ -70,6 +72,46 @@ template <typename R>
 concept ElementRange = Element<std::remove_const_t<ElementOf<R>>> && requires(R& range) {
   std::size(range);
 } &&(std::is_lvalue_reference_v<R> || std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>);
+
+/// What cannot become a buffer, by the reason. The deleted constructors below have one of these, and compilers show
+/// their line, which says what to do.
+namespace no_buffer {
+
+template <typename R>
+concept Scalar = std::is_arithmetic_v<std::remove_cvref_t<R>> || is_half<std::remove_cvref_t<R>>;
+template <typename R>
+concept Contiguous = requires(R& range) {
+  std::data(range);
+  std::size(range);
+};
+/// What a scalar or a contiguous range consists of, const if it may not be written.
+template <typename R>
+struct Held {};
+template <Scalar R>
+struct Held<R> : std::type_identity<std::remove_reference_t<R>> {};
+template <Contiguous R>
+struct Held<R> : std::type_identity<ElementOf<R>> {};
+template <typename R>
+using HeldBy = typename Held<R>::type;
+template <typename R>
+concept OfElements = Element<std::remove_const_t<HeldBy<R>>>;
+
+template <typename R>
+concept Scattered = !Contiguous<R> && requires(R & range) {
+  std::begin(range);
+  std::end(range);
+};
+template <typename R>
+concept WithoutDType = (Scalar<R> || Contiguous<R>)&&!OfElements<R>;
+template <typename R>
+concept Temporary =
+    OfElements<R> && !std::is_lvalue_reference_v<R> && !std::ranges::enable_borrowed_range<std::remove_cvref_t<R>>;
+template <typename R>
+concept ReadOnly = OfElements<R> && !Temporary<R> && std::is_const_v<HeldBy<R>>;
+template <typename R>
+concept Pointer = std::is_pointer_v<std::remove_cvref_t<R>>;
+
+}  // namespace no_buffer
 
 std::string_view name(DType dtype);
 std::string_view name(ReduceOp op);
@@ -99,6 +141,18 @@ struct Buffer {
   template <Element T>
   // NOLINTNEXTLINE(google-explicit-constructor): one element is a range of one
   constexpr Buffer(T& element) : Buffer(&element, {1}, dtype_of<T>()) {}
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload): compilers show these lines
+  template <no_buffer::Scattered R>
+  Buffer(R&&) = delete;  // Copy it into a std::vector, of std::uint8_t for bool: elements must be side by side.
+  template <no_buffer::WithoutDType R>
+  Buffer(R&&) = delete;  // Use elements that have a dtype, such as float or std::int32_t: see the enum DType.
+  template <no_buffer::Temporary R>
+  Buffer(R&&) = delete;  // Keep it in a variable first: a buffer does not own its elements.
+  template <no_buffer::Pointer R>
+  Buffer(R&&) = delete;  // Say how many elements there are: Buffer{pointer, {count}, dtype}.
+  template <no_buffer::ReadOnly R>
+  Buffer(R&&) = delete;  // Pass elements that may be written: these are const.
+  // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   [[nodiscard]] Bytes bytes() const { return bytes_of(count, dtype); }
 };
@@ -128,6 +182,16 @@ struct ConstBuffer {
   requires Element<std::remove_const_t<T>>
   // NOLINTNEXTLINE(google-explicit-constructor): as Buffer's
   ConstBuffer(T& element) : ConstBuffer(&element, {1}, dtype_of<std::remove_const_t<T>>()) {}
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload): compilers show these lines
+  template <no_buffer::Scattered R>
+  ConstBuffer(R&&) = delete;  // Copy it into a std::vector, of std::uint8_t for bool: elements must be side by side.
+  template <no_buffer::WithoutDType R>
+  ConstBuffer(R&&) = delete;  // Use elements that have a dtype, such as float or std::int32_t: see the enum DType.
+  template <no_buffer::Temporary R>
+  ConstBuffer(R&&) = delete;  // Keep it in a variable first: a buffer does not own its elements.
+  template <no_buffer::Pointer R>
+  ConstBuffer(R&&) = delete;  // Say how many elements there are: ConstBuffer{pointer, {count}, dtype}.
+  // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   [[nodiscard]] Bytes bytes() const { return bytes_of(count, dtype); }
 };
@@ -135,6 +199,11 @@ struct ConstBuffer {
 /// A view of `count` elements from element `offset` on. @pre the range lies inside `whole`
 Buffer slice(const Buffer& whole, Count offset, Count count);
 ConstBuffer slice(const ConstBuffer& whole, Count offset, Count count);
+/// The same of a range, which may be written if its elements may.
+template <ElementRange R>
+auto slice(R&& whole, Count offset, Count count) {
+  return slice(std::conditional_t<std::is_const_v<ElementOf<R>>, ConstBuffer, Buffer>(whole), offset, count);
+}
 
 /// Memory that this object owns and releases at its end. Move-only.
 class Allocation {

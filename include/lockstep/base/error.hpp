@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-/// What std::source_location is, for compilers whose standard library lacks it (clang 14 with libstdc++ 12).
+/// A substitute for std::source_location for compilers whose standard library lacks it (clang 14 with libstdc++ 12).
 class SourceLocation {
  public:
   /// Returns the place of the call, also where the call is the default argument of another function.
@@ -49,10 +49,10 @@ enum class ErrorCode {
 
 std::string_view name(ErrorCode code);
 
-/// How long lockstep waits for another rank or a device that does not advance, unless a program sets another deadline.
+/// The time that lockstep waits for another rank or a device without progress, unless a program sets another deadline.
 inline constexpr std::chrono::seconds usual_deadline{120};
 
-/// What is known about the place and the circumstances of an error. Unknown fields are empty.
+/// The known circumstances of an error. Unknown fields are empty.
 struct ErrorContext {
   std::string operation;               ///< e.g. "all_reduce"
   std::string label;                   ///< the caller's name for the operation, such as that of a tensor or bucket

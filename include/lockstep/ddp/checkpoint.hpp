@@ -36,6 +36,8 @@ class Checkpoint {
   /// @throws Error{invalid_argument} on every rank if `keep` is less than 1; Error{io} on every rank if rank 0 cannot
   ///         write there, or another run does
   Checkpoint(ProcessGroup& group, const std::filesystem::path& folder, int keep = 3);
+  Checkpoint(ProcessGroup&& /*Keep the group in a variable: it outlives this.*/, const std::filesystem::path&,
+             int = 3) = delete;
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
   ~Checkpoint();

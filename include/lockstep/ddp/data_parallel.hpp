@@ -97,7 +97,11 @@ class DataParallel {
   DataParallel(ProcessGroup& group, std::vector<Parameter> parameters, const DataParallelOptions& options = {});
   DataParallel(DataParallel&&) noexcept;
   DataParallel& operator=(DataParallel&&) noexcept;
-  DataParallel(const DataParallel&) = delete;
+  DataParallel(const DataParallel&) = delete;  // Pass it by reference, or move it.
+  DataParallel(ProcessGroup&& /*Keep the group in a variable: it outlives this.*/, Layout, DType,
+               const DataParallelOptions& = {}) = delete;
+  DataParallel(ProcessGroup&& /*Keep the group in a variable: it outlives this.*/, std::vector<Parameter>,
+               const DataParallelOptions& = {}) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
   ~DataParallel();
 

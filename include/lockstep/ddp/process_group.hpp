@@ -120,7 +120,9 @@ class ProcessGroup {
 
   ProcessGroup(ProcessGroup&&) noexcept;
   ProcessGroup& operator=(ProcessGroup&&) noexcept;
-  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup(const ProcessGroup&) = delete;  // Pass it by reference, or move it.
+  explicit ProcessGroup(World&& /*Keep the World in a variable: it outlives the group.*/,
+                        const GroupOptions& = {}) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
   ~ProcessGroup();
 
@@ -138,6 +140,7 @@ class ProcessGroup {
   /// How long an operation may go without any progress before it fails: `GroupOptions::deadline`.
   [[nodiscard]] std::chrono::duration<double> deadline() const;
 
+  bool sum(bool) = delete;  // Ask agree(), or count by sum(value ? 1 : 0).
   /// Returns the sum of all ranks' values, the same bits on all: a loss, a count of hits. Collective and blocking, as
   /// all functions up to `broadcast` are. They use `control()`, and so may be called at any time, also between
   /// `DataParallel::ready` and `finish`. Integers are added in 64 bits, and all else in double; the sum is converted to

@@ -7,7 +7,7 @@
 
 namespace lockstep::nn {
 
-/// How the learning rate falls after the warm-up.
+/// The decay of the learning rate after the warm-up.
 enum class Decay {
   constant,    ///< the peak throughout
   step,        ///< multiplied by `gamma` at each of the `milestones`

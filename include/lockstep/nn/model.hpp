@@ -92,7 +92,7 @@ class Model {
   /// The graph as given, before any pass.
   [[nodiscard]] const Graph& graph() const { return graph_; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
-  /// Where the model computes.
+  /// The device that computes the model.
   [[nodiscard]] const ops::ComputeDevice& device() const { return ops_.device(); }
   /// The dtype of stored activations.
   [[nodiscard]] DType values() const { return ops_.values(dtype()); }

@@ -39,7 +39,7 @@ class ExecutableGraph {
   virtual void launch(Queue queue) const = 0;
 };
 
-/// Where a compute library computes: memory, and a queue that orders the work.
+/// The device of a compute library: memory, and a queue that orders the work.
 class ComputeDevice {
  public:
   /// @param deadline  how long `wait` blocks at most

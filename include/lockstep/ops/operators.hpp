@@ -237,6 +237,7 @@ struct AdaptiveAveragePool {
 /// that has it; a NaN is larger than any number.
 /// @source Woo et al., "CBAM: Convolutional Block Attention Module", ECCV 2018 (its spatial attention)
 struct ChannelPool {
+  /// What becomes of the channels of a position.
   enum class Kind { mean, max };
   Kind kind = Kind::mean;
 

@@ -251,7 +251,7 @@ class Ops {
                                 Queue queue);
   /// Computes scalars of a step. @see compute
   virtual void compute_scalars(StepStage stage, const StepBlock& block, Queue queue);
-  /// Where the kernels compute.
+  /// The device on which the kernels run.
   [[nodiscard]] virtual const ComputeDevice& device() const { return host_device(); }
 
   /// Measures the peak rates of the processors that operators use, in a few hundredths of a second.
@@ -267,7 +267,7 @@ class Ops {
   }
 };
 
-/// How half precision is computed.
+/// The way in which half precision is computed.
 enum class HalfPrecision {
   emulated,  ///< float32 kernels, after which values are rounded; memory holds float32
   native,    ///< kernels that store 16 bits (`Ops::make_half`), and emulation without such a kernel

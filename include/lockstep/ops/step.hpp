@@ -27,7 +27,7 @@ struct LossScaleOptions {
   std::int64_t interval = 2000;
 };
 
-/// How a training step is computed. The options must be the same on all ranks, except `lanes`.
+/// Options of a training step. They must be the same on all ranks, except `lanes`.
 struct StepOptions {
   /// Number of shards of about equal size into which the global batch is cut. Gradients are added in the canonical
   /// order over the shards, so that the bits do not depend on the assignment of shards to ranks. With 0 each rank's
@@ -70,7 +70,7 @@ struct StepState {
   std::int64_t halted = 0;
 };
 
-/// What is wrong with a value of the data.
+/// The fault of a value of the data.
 enum class FaultCode : std::int32_t {
   none,
   label,    ///< it is no class; the limit is the number of classes
@@ -112,7 +112,8 @@ struct UpdateScalars {
   bool go = true;                ///< false: nothing is changed
 };
 
-/// How an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale, the buffers m
+/// The rule by which an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale,
+/// the buffers m
 /// (`UpdateStep::first`) and v (`UpdateStep::second`), and the norms ‖·‖ of the whole tensor:
 ///
 ///   sgd    g += weight_decay·w;  m = momentum·m + g;  w −= rate·(nesterov ? g + momentum·m : m)
@@ -161,7 +162,7 @@ struct AverageStep {
   Queue queue = Queue::host();
 };
 
-/// How a loss term counts in the objective.
+/// The weighting of a loss term in the objective.
 struct LossWeighting {
   double coefficient = 1;
   bool by_weight = false;  ///< whether its sum is divided by the weight of its targets; else by the samples
@@ -209,7 +210,7 @@ struct StepBlock {
   [[nodiscard]] LOCKSTEP_HOST_DEVICE int found_count() const { return 1 + parameters; }
 };
 
-/// What is computed between the items of a step that run operators and exchange numbers.
+/// The computations between the items of a step that run operators and exchange numbers.
 enum class StepStage {
   begin,        ///< clears `faults`
   sum_weights,  ///< from `own` to `shard_weights`, before these are summed over ranks

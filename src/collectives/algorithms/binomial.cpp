@@ -111,11 +111,6 @@ Plan binomial_broadcast(Rank me, const CollectiveDescription& d) {
   return plan.take();
 }
 
-double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  const double rounds = ceil_log2(ranks);
-  return price(rates, buffer, rounds, rounds, 0);
-}
-
 Plan binomial_reduce(Rank me, const CollectiveDescription& d) {
   const TreeNode node(me, d.ranks, d.root);
   const Range sum{node.is_root() ? Memory::output : Memory::scratch, 0, d.count.value};
@@ -133,11 +128,6 @@ Plan binomial_reduce(Rank me, const CollectiveDescription& d) {
   if (node.is_root() && result.memory == Memory::input) plan.copy(sum, result);
   if (result.memory == Memory::scratch) plan.scratch(d.count);
   return plan.take();
-}
-
-double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  const double rounds = ceil_log2(ranks);
-  return price(rates, buffer, rounds, rounds, rounds);
 }
 
 Expression binomial_reduce_order(Expressions& expressions, std::span<const Expression> contributions, Rank root) {
@@ -183,10 +173,6 @@ Plan binomial_scatter(Rank me, const CollectiveDescription& d) {
   if (!node.is_root()) plan.copy(own, tree.held(0, 1));
   if (node.is_root() && !d.own.in_place) plan.copy(own, tree.parts().of(me.value, Memory::input));
   return plan.take();
-}
-
-double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, ceil_log2(ranks), ranks - 1, 0);
 }
 
 }  // namespace lockstep::collectives

@@ -40,6 +40,19 @@ inline double price(const Rates& rates, Bytes n, double messages, double moved, 
          added * bytes * rates.gamma_seconds_per_byte;
 }
 
+/// What an operation costs: messages one after the other, buffers moved and added, and how many of the messages are on
+/// the wire at the same time as another one.
+struct Cost {
+  double messages = 0;
+  double moved = 0;
+  double added = 0;
+  double hidden = 0;
+};
+
+inline double seconds(const Cost& cost, Bytes n, const Rates& rates) {
+  return price(rates, n, cost.messages, cost.moved, cost.added) - cost.hidden * rates.wire_seconds;
+}
+
 /// Returns how long messages of `share` of the buffer to `others` ranks occupy the port, including the additions if
 /// `adds`.
 inline double port_seconds(const Rates& rates, Bytes n, double others, double share, bool adds) {

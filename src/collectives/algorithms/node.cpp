@@ -94,10 +94,6 @@ Plan node_reduce_scatter(Rank me, const CollectiveDescription& d) {
   return plan.take();
 }
 
-double node_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, 2, ranks - 1, ranks - 1);
-}
-
 Plan node_all_gather(Rank me, const CollectiveDescription& d) {
   const Parts parts = parts_of(d);
   const Range own = parts.alone(me.value, Memory::input);
@@ -116,10 +112,6 @@ Plan node_all_gather(Rank me, const CollectiveDescription& d) {
   return plan.take();
 }
 
-double node_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, 2, ranks - 1, 0);
-}
-
 Plan node_broadcast(Rank me, const CollectiveDescription& d) {
   const Range whole{Memory::output, 0, d.count.value};
   if (me != d.root) return move_part(d.root, {self, whole}, {d.root.value, whole});
@@ -132,8 +124,6 @@ Plan node_broadcast(Rank me, const CollectiveDescription& d) {
   if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
   return plan.take();
 }
-
-double node_broadcast_seconds(int /*ranks*/, Bytes buffer, const Rates& rates) { return price(rates, buffer, 2, 1, 0); }
 
 Plan node_reduce(Rank me, const CollectiveDescription& d) {
   const std::vector<int> peers = others(me, d.ranks);
@@ -154,10 +144,6 @@ Plan node_reduce(Rank me, const CollectiveDescription& d) {
   if (me == d.root && staged)
     for (const int peer : peers) plan.copy(slice(peer), in(Memory::staging, slice(peer)));
   return plan.take();
-}
-
-double node_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  return price(rates, buffer, 2, 1, (ranks - 1.0) / ranks);
 }
 
 Plan node_gather(Rank me, const CollectiveDescription& d) {
@@ -212,7 +198,5 @@ Plan node_barrier(Rank me, const CollectiveDescription& d) {
   plan.await(others(me, d.ranks), 0);
   return plan.take();
 }
-
-double node_barrier_seconds(int /*ranks*/, Bytes /*nothing*/, const Rates& rates) { return rates.alpha_seconds; }
 
 }  // namespace lockstep::collectives

@@ -41,24 +41,20 @@ double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 /// part of its own input.
 /// @cost   2α (staged: α) + (p−1)·nβ + (p−1)·nγ, with n of the longest part
 Plan node_reduce_scatter(Rank me, const CollectiveDescription& d);
-double node_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// All-gather: each rank copies every other rank's part out of its memory. In place, the rank's own part is in the
 /// output already.
 /// @cost   2α (staged: α) + (p−1)·nβ; if parts differ, with the sum of all but the shortest instead of (p−1)·n
 Plan node_all_gather(Rank me, const CollectiveDescription& d);
-double node_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// Broadcast: all other ranks copy from the root at the same time; the root waits until they have, unless it is staged.
 /// @cost   2α (staged, for the root: α) + nβ
 Plan node_broadcast(Rank me, const CollectiveDescription& d);
-double node_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// Reduce: each rank reduces a slice straight out of the others' inputs, in the order of ranks, and writes it into the
 /// root's output; no other output is touched.
 /// @cost   2α + nβ + (p−1)/p·nγ
 Plan node_reduce(Rank me, const CollectiveDescription& d);
-double node_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// Gather: all other ranks write their parts into the root's output, or its staging area, at the same time. Only the
 /// reach of the root's output matters.
@@ -78,7 +74,6 @@ Plan node_all_to_all(Rank me, const CollectiveDescription& d);
 /// Barrier: each rank publishes its arrival and awaits all others.
 /// @cost   α
 Plan node_barrier(Rank me, const CollectiveDescription& d);
-double node_barrier_seconds(int ranks, Bytes nothing, const Rates& rates);
 
 /// Hierarchical all-reduce, one plan over both media. The ranks of a node reduce the buffer in slices, straight out of
 /// each other's memory. Each slice is all-reduced between nodes with messages, in a lane of its own, so that several

@@ -5,34 +5,46 @@
 #include <array>
 
 #include "collectives/algorithms/node.hpp"
+#include "collectives/plan/partition.hpp"
 
 namespace lockstep::collectives {
 namespace {
 
+constexpr double tree_rounds(int ranks) { return ceil_log2(ranks); }
+constexpr double other_ranks(int ranks) { return ranks - 1.0; }
+
+constexpr Cost signals(int ranks) { return {tree_rounds(ranks)}; }
+constexpr Cost tree(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks)}; }
+constexpr Cost tree_of_sums(int ranks) { return {tree_rounds(ranks), tree_rounds(ranks), tree_rounds(ranks)}; }
+constexpr Cost tree_of_parts(int ranks) { return {tree_rounds(ranks), other_ranks(ranks)}; }
+constexpr Cost ring_of_parts(int ranks) { return {other_ranks(ranks), other_ranks(ranks)}; }
+constexpr Cost ring_of_sums(int ranks) { return {other_ranks(ranks), other_ranks(ranks), other_ranks(ranks)}; }
+/// All messages are on the wire at the same time.
+constexpr Cost pairs(int ranks) {
+  return {other_ranks(ranks), other_ranks(ranks), 0, std::max(other_ranks(ranks) - 1, 0.0)};
+}
+constexpr Cost node_signal(int /*ranks*/) { return {1}; }
+constexpr Cost node_copy(int /*ranks*/) { return {2, 1}; }
+constexpr Cost node_slices(int ranks) { return {2, 1, other_ranks(ranks) / ranks}; }
+constexpr Cost node_parts(int ranks) { return {2, other_ranks(ranks)}; }
+constexpr Cost node_sums(int ranks) { return {2, other_ranks(ranks), other_ranks(ranks)}; }
+
 constexpr auto operation_rows = [] {
   using enum CollectiveKind;
   return std::array{
-      OperationRow{broadcast, "binomial", binomial_broadcast, binomial_broadcast_seconds, node_broadcast,
-                   node_broadcast_seconds},
-      OperationRow{all_gather, "ring", ring_all_gather, ring_all_gather_seconds, node_all_gather,
-                   node_all_gather_seconds},
-      OperationRow{reduce_scatter, "ring", ring_reduce_scatter, ring_reduce_scatter_seconds, node_reduce_scatter,
-                   node_reduce_scatter_seconds},
-      OperationRow{reduce, "binomial", binomial_reduce, binomial_reduce_seconds, node_reduce, node_reduce_seconds},
-      OperationRow{all_to_all, "pairwise", pairwise_all_to_all, pairwise_all_to_all_seconds, node_all_to_all,
-                   node_all_gather_seconds},
-      OperationRow{barrier, "dissemination", dissemination_barrier, dissemination_barrier_seconds, node_barrier,
-                   node_barrier_seconds},
-      OperationRow{gather, "binomial", binomial_gather, binomial_gather_seconds, node_gather, node_broadcast_seconds},
-      OperationRow{scatter, "binomial", binomial_scatter, binomial_gather_seconds, node_scatter,
-                   node_broadcast_seconds},
-      OperationRow{all_gather_v, "ring", ring_all_gather, ring_all_gather_seconds, node_all_gather,
-                   node_all_gather_seconds},
-      OperationRow{reduce_scatter_v, "ring", ring_reduce_scatter, ring_reduce_scatter_seconds, node_reduce_scatter,
-                   node_reduce_scatter_seconds},
+      OperationRow{broadcast, "binomial", binomial_broadcast, tree, node_broadcast, node_copy},
+      OperationRow{all_gather, "ring", ring_all_gather, ring_of_parts, node_all_gather, node_parts},
+      OperationRow{reduce_scatter, "ring", ring_reduce_scatter, ring_of_sums, node_reduce_scatter, node_sums},
+      OperationRow{reduce, "binomial", binomial_reduce, tree_of_sums, node_reduce, node_slices},
+      OperationRow{all_to_all, "pairwise", pairwise_all_to_all, pairs, node_all_to_all, node_parts},
+      OperationRow{barrier, "dissemination", dissemination_barrier, signals, node_barrier, node_signal},
+      OperationRow{gather, "binomial", binomial_gather, tree_of_parts, node_gather, node_copy},
+      OperationRow{scatter, "binomial", binomial_scatter, tree_of_parts, node_scatter, node_copy},
+      OperationRow{all_gather_v, "ring", ring_all_gather, ring_of_parts, node_all_gather, node_parts},
+      OperationRow{reduce_scatter_v, "ring", ring_reduce_scatter, ring_of_sums, node_reduce_scatter, node_sums},
       // A rank knows only its own counts, so the ranks of a node cannot divide the parts of all pairs into the same
       // blocks.
-      OperationRow{all_to_all_v, "pairwise", pairwise_all_to_all_v, pairwise_all_to_all_seconds, nullptr, nullptr}};
+      OperationRow{all_to_all_v, "pairwise", pairwise_all_to_all_v, pairs, nullptr, nullptr}};
 }();
 
 }  // namespace

@@ -15,18 +15,18 @@ namespace lockstep::collectives {
 
 /// Returns one rank's plan for a block. @throws std::bad_alloc only; nothing is communicated
 using OperationPlan = Plan (*)(Rank me, const CollectiveDescription& d);
-/// Returns the closed formula for the seconds of one block alone.
-/// @param bytes  of the buffer, or of one part if each rank has one
-using OperationSeconds = double (*)(int ranks, Bytes bytes, const Rates& rates);
+/// Returns the cost of one block alone, in buffers, or in parts if each rank has one. It is exact if each rank
+/// contributes one leaf.
+using OperationCost = Cost (*)(int ranks);
 
 /// How an operation runs.
 struct OperationRow {
   CollectiveKind kind = CollectiveKind::barrier;
   std::string_view name;  ///< of the algorithm for messages
   OperationPlan plan = nullptr;
-  OperationSeconds seconds = nullptr;
+  OperationCost cost = nullptr;
   OperationPlan shared_plan = nullptr;  ///< in shared memory; null: the operation always uses messages
-  OperationSeconds shared_seconds = nullptr;
+  OperationCost shared_cost = nullptr;
 };
 
 /// Returns the row of an operation. @pre it is neither all_reduce nor a message
@@ -40,15 +40,11 @@ std::span<const CollectiveKind> planned_kinds();
 /// @cost   ⌈log₂p⌉(α + nβ)
 /// @source Johnsson & Ho, IEEE Trans. Computers 38(9), 1989
 Plan binomial_broadcast(Rank me, const CollectiveDescription& d);
-/// The cost is exact.
-double binomial_broadcast_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// Ring all-gather in the output: each part with elements goes once around the ring.
 /// @cost   (p−1)α + (p−1)·nβ   (n in bytes per rank; if the parts differ, an upper bound with n of the longest)
 /// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
 Plan ring_all_gather(Rank me, const CollectiveDescription& d);
-/// The cost is exact.
-double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// Ring reduce-scatter from the input (all parts, not written) to the output (the rank's own part). Each of the rank's
 /// leaves is an input with all parts. Partial sums use up to twice the longest part of scratch. The output is written
@@ -57,8 +53,6 @@ double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates);
 ///         bound with n of the longest)
 /// @source Chan, Heimlich, Purkayastha & van de Geijn, Concurrency Computat. Pract. Exper. 19(13), 2007
 Plan ring_reduce_scatter(Rank me, const CollectiveDescription& d);
-/// The cost is exact if each rank contributes one leaf.
-double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// Returns its order of addition: the sum of part c starts on rank c+1, goes around the ring and ends on rank c; each
 /// rank adds its leaves one after the other.
@@ -72,8 +66,6 @@ Expression ring_reduce_scatter_order(Expressions& expressions, std::span<const s
 /// @cost   ⌈log₂p⌉(α + nβ + nγ)   (one leaf on each rank)
 /// @source Thakur, Rabenseifner & Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005
 Plan binomial_reduce(Rank me, const CollectiveDescription& d);
-/// The cost is exact if each rank contributes one leaf.
-double binomial_reduce_seconds(int ranks, Bytes buffer, const Rates& rates);
 
 /// Returns its order of addition, the same for all elements. It needs a commutative operator, because the ranks are
 /// labeled (rank − root) mod p: a label adds to its contribution the sums of label+1, label+2, label+4, … below it. For
@@ -90,8 +82,6 @@ Plan binomial_gather(Rank me, const CollectiveDescription& d);
 /// Scatter from the root's input, which is not written, along the same tree downwards, the largest subtree first.
 /// @cost  as binomial_gather
 Plan binomial_scatter(Rank me, const CollectiveDescription& d);
-/// The cost is exact, also for a scatter.
-double binomial_gather_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// Pairwise exchange from the input (`ranks` parts of `count` elements, not written) to the output (the same number):
 /// in round k each rank sends to the rank k above and receives from the rank k below. No round waits for the previous
@@ -103,15 +93,11 @@ Plan pairwise_all_to_all(Rank me, const CollectiveDescription& d);
 /// The same exchange with parts of different lengths. A message without elements is sent and received, so that both
 /// ranks detect different counts; a count of −1 means that there is no message.
 Plan pairwise_all_to_all_v(Rank me, const CollectiveDescription& d);
-/// The cost minus all but one of the messages' wire_seconds, because they are under way together. It is exact.
-double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates);
 
 /// Dissemination barrier: in round k each rank signals the rank 2ᵏ above it. After ⌈log₂p⌉ rounds each rank has heard
 /// from all others, directly or indirectly. The messages are signals: they have no elements.
 /// @cost   ⌈log₂p⌉·α
 /// @source Hensgen, Finkel & Manber, Int. J. Parallel Programming 17(1), 1988
 Plan dissemination_barrier(Rank me, const CollectiveDescription& d);
-/// The cost is exact.
-double dissemination_barrier_seconds(int ranks, Bytes nothing, const Rates& rates);
 
 }  // namespace lockstep::collectives

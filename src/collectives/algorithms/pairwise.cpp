@@ -41,10 +41,6 @@ Plan pairwise_all_to_all_v(Rank me, const CollectiveDescription& d) {
   return plan;
 }
 
-double pairwise_all_to_all_seconds(int ranks, Bytes part, const Rates& rates) {
-  return ranks == 1 ? 0 : port_seconds(rates, part, ranks - 1, 1, false) + rates.wire_seconds;
-}
-
 Plan dissemination_barrier(Rank me, const CollectiveDescription& d) {
   const Range nothing{Memory::output, 0, 0};
   Plan plan;
@@ -53,10 +49,6 @@ Plan dissemination_barrier(Rank me, const CollectiveDescription& d) {
     plan.steps.emplace_back(Receive{wrap(me.value - distance, d.ranks), nothing});
   }
   return plan;
-}
-
-double dissemination_barrier_seconds(int ranks, Bytes /*nothing*/, const Rates& rates) {
-  return price(rates, {0}, ceil_log2(ranks), 0, 0);
 }
 
 }  // namespace lockstep::collectives

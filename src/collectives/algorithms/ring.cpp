@@ -110,10 +110,6 @@ Plan ring_all_gather(Rank me, const CollectiveDescription& d) {
   return contribute(plan.take(), d.own, part(me.value));
 }
 
-double ring_all_gather_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, ranks - 1, ranks - 1, 0);
-}
-
 Plan ring_reduce_scatter(Rank me, const CollectiveDescription& d) {
   const Parts parts = parts_of(d);
   if (d.ranks == 1) return contribute({}, d.own, parts.alone(0, Memory::output));
@@ -127,10 +123,6 @@ Plan ring_reduce_scatter(Rank me, const CollectiveDescription& d) {
     sums.receive(wrap(me.value - 1, d.ranks), sum, index);
   }
   return plan.take();
-}
-
-double ring_reduce_scatter_seconds(int ranks, Bytes part, const Rates& rates) {
-  return price(rates, part, ranks - 1, ranks - 1, ranks - 1);
 }
 
 Expression ring_reduce_scatter_order(Expressions& expressions, std::span<const std::vector<Expression>> leaves,

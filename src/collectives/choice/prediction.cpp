@@ -80,7 +80,8 @@ Network occupied(Network network) {
 
 double by_messages(CollectiveKind kind, const Choice& choice, Bytes block, const Network& network) {
   if (kind != CollectiveKind::all_reduce)
-    return row_of(kind).seconds(network.ranks, block, is_all_to_all(kind) ? network.all_at_once : network.passing);
+    return seconds(row_of(kind).cost(network.ranks), block,
+                   is_all_to_all(kind) ? network.all_at_once : network.passing);
   const AllReduceRow& row = row_of(choice.algorithm);
   return row.seconds(network.ranks, block, row.to_neighbors ? alike(network.passing) : network.exchange, choice.radix);
 }
@@ -99,7 +100,7 @@ BlockPrice message_block(CollectiveKind kind, const Choice& choice, Bytes block,
 /// Evaluates the formulas of node.hpp. An all-reduce uses the faster of its two algorithms.
 double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates& rates) {
   if (ranks == 1) return 0;
-  if (kind != CollectiveKind::all_reduce) return row_of(kind).shared_seconds(ranks, bytes, rates);
+  if (kind != CollectiveKind::all_reduce) return seconds(row_of(kind).shared_cost(ranks), bytes, rates);
   return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates), pull_all_reduce_seconds(ranks, bytes, rates));
 }
 

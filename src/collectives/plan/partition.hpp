@@ -37,13 +37,13 @@ inline Range half(Range whole, bool is_upper) {
 inline int wrap(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
 
 /// Returns the largest power of two that does not exceed `ranks` (≥ 1).
-inline int floor_power_of_two(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
+constexpr int floor_power_of_two(int ranks) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))); }
 
 /// Returns ⌊log₂ ranks⌋ for ranks ≥ 1.
-inline int floor_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks)) - 1; }
+constexpr int floor_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks)) - 1; }
 
 /// Returns ⌈log₂ ranks⌉ for ranks ≥ 1.
-inline int ceil_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
+constexpr int ceil_log2(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
 /// Returns nearly equal powers of two, at most `radix` (≥ 2), whose product is `participants`, a power of two. The
 /// larger ones come first.

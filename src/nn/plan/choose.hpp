@@ -13,7 +13,7 @@
 
 namespace lockstep::nn {
 
-/// How the fastest of several entrants is determined.
+/// The rules by which the fastest of several entrants is determined.
 struct ContestRules {
   int rounds = 15;       ///< number of rounds; every entrant has one turn in each
   int least_rounds = 3;  ///< with fewer rounds there is no result

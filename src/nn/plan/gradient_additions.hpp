@@ -15,7 +15,7 @@ struct GradientAddition {
   friend bool operator==(const GradientAddition&, const GradientAddition&) = default;
 };
 
-/// How the gradients of a rank's shards are added up in the canonical order over the shards of all ranks. Each is added
+/// The order in which a rank adds the gradients of its shards: the canonical order over all shards. Each is added
 /// as soon as its neighbor in the tree is complete. At the end the gradient buffers 0, 1, … hold the sums `tree_nodes`
 /// of the rank's shards.
 struct GradientAdditions {

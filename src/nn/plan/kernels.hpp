@@ -23,7 +23,7 @@ struct Kernels {
     ops::KernelPtr kernel;
     std::vector<Conversion> inputs;
   };
-  /// Where the elements of an output of the graph are, row-major in the model's dtype.
+  /// The source of an output of the graph, whose elements are row-major in the model's dtype.
   struct OfOutput {
     int reader = -1;         ///< a node that has converted its input so; −1: none
     std::size_t input = 0;   ///< the input of that node

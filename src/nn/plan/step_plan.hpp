@@ -36,7 +36,7 @@ struct Leaf {
   int lane = 0;
 };
 
-/// How a step is split into leaves, and how many parts exchange statistics.
+/// The division of a step into leaves, and the number of parts that exchange statistics.
 struct Cut {
   GradientAdditions additions;
   int micro_batches = 1;  ///< number of micro-batches of each shard

@@ -57,7 +57,7 @@ PlacedSteps& PreparedGraph::training() {
     if (passes_.reuse_memory) plan = share_gradients(std::move(plan));
     return training_.emplace(graph_, std::move(plan), passes_, dtype_, samples_);
   };
-  // On a CPU less memory means more hits of its caches. A GPU computes again only where its memory would not suffice.
+  // On a CPU, less memory means more cache hits. A GPU recomputes only if its memory would not suffice otherwise.
   const std::optional<ops::DeviceMemory> memory = lanes_.ops(0).device().memory();
   if (passes_.recompute && memory && placed(false).plan().total.value <= memory->free.value / 10 * 9) return *training_;
   return placed(passes_.recompute);

@@ -13,7 +13,7 @@
 
 namespace lockstep::nn {
 
-/// How a step is split.
+/// The division of a step.
 struct StepShape {
   int shards = 1;          ///< number of shards of a step, over all ranks
   Share own_shards{0, 1};  ///< this rank's shards

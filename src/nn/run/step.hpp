@@ -43,11 +43,11 @@ class StepNumbers {
   // The host reads these afterwards.
   [[nodiscard]] const StepResult& result(int slot) const { return *host(slot).result; }
   [[nodiscard]] std::span<const ops::LossSums> rank(int slot) const { return {host(slot).rank, terms()}; }
-  /// By leaf.
+  /// Returns the first bad value of each leaf.
   [[nodiscard]] std::span<const ops::Fault> faults(int slot) const { return {host(slot).faults, leaves()}; }
   /// The sums of the first leaf.
   [[nodiscard]] std::span<const ops::LossSums> first_leaf(int slot) const { return {host(slot).own, terms()}; }
-  /// By parameter, not 0 if this rank's gradient was not finite, and if the sum over ranks was not.
+  /// Returns a number for each parameter: not 0 if this rank's gradient, or the sum over ranks, was not finite.
   [[nodiscard]] std::span<const double> not_finite(int slot) const {
     return {host(slot).not_finite, static_cast<std::size_t>(block_.parameters)};
   }
@@ -69,7 +69,7 @@ class StepNumbers {
   Allocation staging_;
 };
 
-/// How the loss terms count in the objective.
+/// Returns the weightings of the loss terms in the objective.
 std::vector<ops::LossWeighting> weightings_of(const Graph& graph);
 
 /// One pass of an operator. The runs of a lane keep their order; lanes are independent up to the next `Join`.

@@ -140,7 +140,7 @@ class CudaOps final : public Ops {
     if (const auto layer = cuda::convolution_layer(op, inputs[0], arithmetic_.values, arithmetic_.tf32)) {
       const std::string key = key_of(op, inputs);
       const KernelAlgorithms* chosen = choices_.find(key, inputs[0].shape.batch);
-      // What was chosen for another batch size need not exist for this one.
+      // A choice for another batch size need not exist for this one.
       const bool is_for_another = chosen != choices_.at(key, inputs[0].shape.batch);
       return cuda::make_convolution(*layer, *convolutions_, chosen,
                                     is_for_another ? cuda::IfMissing::take_the_rule : cuda::IfMissing::fail);

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "ops/onednn/batch_norm_channels.hpp"
-#include "ops/onednn/context.hpp"
-#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
+#include "ops/onednn/primitives/context.hpp"
+#include "ops/onednn/primitives/format.hpp"
 namespace lockstep::ops::onednn {
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "kernels/batch_norm.hpp"
 #include "lockstep/ops/ops.hpp"
-#include "ops/moments.hpp"
+#include "ops/formulas/moments.hpp"
 
 namespace lockstep::ops::onednn {
 

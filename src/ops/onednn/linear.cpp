@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/descriptors.hpp"
-#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
+#include "ops/onednn/primitives/format.hpp"
 #include "ops/onednn/weighted.hpp"
 #include "ops/shapes.hpp"
 

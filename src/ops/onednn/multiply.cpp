@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "lockstep/ops/reference.hpp"
-#include "ops/onednn/descriptors.hpp"
-#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
+#include "ops/onednn/primitives/format.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 #include "ops/reference/sums.hpp"
 #include "ops/shapes.hpp"
 

@@ -11,12 +11,12 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/host_ops.hpp"
-#include "ops/onednn/context.hpp"
-#include "ops/onednn/format.hpp"
+#include "ops/host/host_ops.hpp"
 #include "ops/onednn/library.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/context.hpp"
+#include "ops/onednn/primitives/format.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 
 // This function is libgomp's; its header works with one compiler only.
 extern "C" void omp_set_num_threads(int threads);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/onednn/context.hpp"
+#include "ops/onednn/primitives/context.hpp"
 
 /// There is one file per family of operators. Kinds without an overload use the reference's kernel. Batches are not
 /// empty here; `onednn_ops.cpp` handles those. Inputs and the result are either all float32 or all bfloat16;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "ops/onednn/descriptors.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 #include "ops/shapes.hpp"
 namespace lockstep::ops::onednn {
 namespace {

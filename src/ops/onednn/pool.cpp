@@ -4,11 +4,11 @@
 
 #include "kernels/max_pool.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/onednn/context.hpp"
-#include "ops/onednn/descriptors.hpp"
-#include "ops/onednn/format.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/context.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
+#include "ops/onednn/primitives/format.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {

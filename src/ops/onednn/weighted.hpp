@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 
 namespace lockstep::ops::onednn {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/onednn/descriptors.hpp"
-#include "ops/onednn/format.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
+#include "ops/onednn/primitives/format.hpp"
 #include "ops/onednn/weighted.hpp"
 
 namespace lockstep::ops::onednn {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/functions.hpp"
+#include "ops/formulas/functions.hpp"
 
 namespace lockstep::ops::reference {
 

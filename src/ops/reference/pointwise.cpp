@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "ops/functions.hpp"
+#include "ops/formulas/functions.hpp"
 #include "ops/reference/activation.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/shapes.hpp"

@@ -6,7 +6,7 @@
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/arithmetic.hpp"
-#include "ops/host_ops.hpp"
+#include "ops/host/host_ops.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "ops/formulas/resized_axis.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/resized_axis.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {

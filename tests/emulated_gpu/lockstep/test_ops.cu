@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
-#include "ops/step_stages.hpp"
+#include "ops/formulas/step_stages.hpp"
 #include "test_ops.hpp"
 
 namespace lockstep::on_emulated_gpus {

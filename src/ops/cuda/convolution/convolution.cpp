@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t alignment = 256;  // of the parts of a workspace
 
-/// In front of a word, it says that a weight gradient of 16-bit activations is written in float32.
+/// The prefix of a word whose weight gradient is written in float32 although activations have 16 bits.
 constexpr std::string_view float32_prefix = "float32,";
 
 std::int64_t aligned(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }

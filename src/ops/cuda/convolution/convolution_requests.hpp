@@ -9,7 +9,7 @@
 
 namespace lockstep::ops::cuda {
 
-/// What an operator's passes ask of a library of convolutions. All three requests have the same geometry.
+/// The requests of an operator's passes to a library of convolutions. All three have the same geometry.
 ///
 /// Shapes have padded channels. `groups` is the operator's, except that it is the number of padded channels for a
 /// depthwise convolution in 16 bits, and 1 if the channels of a group are no multiple of 8 in 16 bits: the packed

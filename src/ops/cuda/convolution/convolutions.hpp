@@ -99,7 +99,7 @@ class PendingPlan {
   std::shared_future<Planned> made_;
 };
 
-/// What to do where a GPU or a version lacks what a word stands for.
+/// The action if a GPU or a version of the library lacks the engine that a word names.
 enum class IfMissing { fail, take_the_rule };
 
 /// The library that computes convolutions on a GPU. One thread uses it.

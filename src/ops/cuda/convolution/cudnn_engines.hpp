@@ -15,7 +15,7 @@
 // From a request to a plan of cuDNN: a graph, the engines that the heuristics name for it, and their configurations.
 namespace lockstep::ops::cuda {
 
-/// Where plans are made for: the selected GPU, by a handle, or one that is described by its properties.
+/// The GPU that plans are made for: the selected one, by a handle, or one that is described by its properties.
 struct PlanTarget {
   cudnnHandle_t handle = nullptr;
   std::optional<Descriptor> properties;

@@ -58,7 +58,7 @@ Descriptor convolution_descriptor(const ConvolutionRequest& request) {
   return std::move(descriptor).finalize("describe a convolution");
 }
 
-/// What the graph API calls a pass and its attributes.
+/// The names of a pass and its attributes in the graph API.
 struct PassNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;

@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "ops/cuda/device/channels.cuh"
-#include "ops/functions.hpp"
+#include "ops/formulas/functions.hpp"
 
-/// What the kernels of batch norm compute: `sum_packs` makes sums for each channel, `fold_channels` turns them into
-/// statistics, and `for_each_pack` goes over the elements again.
+/// The functions that the kernels of batch norm compute: `sum_packs` makes sums for each channel, `fold_channels` turns
+/// them into statistics, and `for_each_pack` goes over the elements again.
 namespace lockstep::ops::cuda {
 
 /// The line that is applied to a channel's values: (x − mean)·scale + beta. In the padding all are zero.

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/cuda/device/channels.cuh"
-#include "ops/moments.hpp"
+#include "ops/formulas/moments.hpp"
 
 /// The statistics of batch norm: `sum_packs` makes those of parts in one pass over x, and `fold_channels` merges them.
 namespace lockstep::ops::cuda {
@@ -85,7 +85,7 @@ struct CheckedDeviations {
   }
 };
 
-/// Where the moments of parts are: those of this GPU's positions, or those that ranks have gathered.
+/// The moments of parts: those of this GPU's positions, or those that ranks have gathered.
 struct PartMoments {
   using Total = Moments;
   PackTiles tiles;

@@ -47,7 +47,7 @@ auto with_packs(const Format& format, const F& f) {
   return f(Float32{}, std::integral_constant<int, 1>{});
 }
 
-/// How positions and packs are spread over blocks, which depends on the extents only.
+/// The distribution of positions and packs over blocks, which depends on the extents only.
 struct PackTiles {
   std::int64_t rows = 0;   ///< number of positions
   std::int64_t packs = 0;  ///< number of packs of a position
@@ -74,7 +74,7 @@ struct PackTiles {
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t begin(std::int64_t part) const { return rows * part / parts; }
 };
 
-/// What a thread of a block does.
+/// The work of a thread of a block.
 struct PackThread {
   int y;  ///< index of its first position in the part
   int depth;

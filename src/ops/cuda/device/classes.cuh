@@ -10,7 +10,7 @@
 #include "ops/cuda/device/runs.cuh"
 #include "platform/gpu/gpu.hpp"
 
-/// What losses over classes share: the weights of classes, and the softmax over the scores of a position.
+/// Helpers of losses over classes: the weights of classes, and the softmax over the scores of a position.
 namespace lockstep::ops::cuda {
 
 /// Number of threads that share the classes of a position.

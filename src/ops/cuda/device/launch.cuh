@@ -10,7 +10,7 @@
 #include "lockstep/base/buffer.hpp"
 #include "platform/gpu/cuda.hpp"
 
-/// What kernels of operators are made of. Each computes a fixed function of its index, or sums in an order that depends
+/// Building blocks of kernels. Each computes a fixed function of its index, or sums in an order that depends
 /// on the numbers of elements only, so that results have the same bits on every GPU.
 namespace lockstep::ops::cuda {
 
@@ -58,7 +58,7 @@ void for_each(std::int64_t count, const Body& body, Queue queue) {
   check_launch();
 }
 
-/// How a sum over rows is cut into parts, which depends on the extents only.
+/// The division of a sum over rows into parts, which depends on the extents only.
 struct RowParts {
   std::int64_t rows = 0;
   std::int64_t columns = 0;

@@ -7,7 +7,7 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/cuda/device/launch.cuh"
 
-/// What losses share.
+/// Helpers that several losses use.
 namespace lockstep::ops::cuda {
 
 /// The sums of a loss as kernels add them, and where the first bad value is.

@@ -4,7 +4,7 @@
 #include "ops/cuda/device/runs.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 
-/// Where the elements of the runs are that layer norm and group norm normalize.
+/// Indices of the elements of the runs that layer norm and group norm normalize.
 namespace lockstep::ops::cuda {
 
 /// The elements that are normalized together: some neighboring channels of the positions of a block. A block is a

@@ -60,7 +60,7 @@ void for_each_run(std::int64_t runs, const Body& body, Queue queue) {
   check_launch();
 }
 
-/// How many blocks share the runs of a sum, which depends on their number only.
+/// Returns the number of blocks that share the runs of a sum; it depends on the number of runs only.
 template <int size>
 std::int64_t parts_of_runs(std::int64_t runs) {
   return std::clamp<std::int64_t>(runs / (4 * Team<size>::count), 1, 512);

@@ -42,7 +42,7 @@ struct Position {
   std::int64_t column;
 };
 
-/// Where the elements of a tensor are, NHWC or plain (NCHW). Strides are in elements.
+/// The extents and strides of a tensor, NHWC or plain (NCHW). Strides are in elements.
 struct TensorView {
   std::int64_t samples = 0;
   std::int64_t channels = 0;

@@ -5,7 +5,7 @@
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
-#include "ops/functions.hpp"
+#include "ops/formulas/functions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/boxes.hpp"
 #include "ops/cuda/device/losses.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
+#include "ops/formulas/boxes.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

@@ -103,7 +103,7 @@ Bytes sum_channels_workspace(const Format& y);
 /// Overwrites `sums` with the sum of each channel in float32.
 void sum_channels(const Format& y, const void* data, void* sums, void* workspace, Queue queue);
 
-/// What a convolution with statistics gives for each channel of y: the sum of y − shift over the positions, and that of
+/// The statistics of a convolution for each channel of y: the sum of y − shift over the positions, and that of
 /// its squares.
 struct ChannelSums {
   float* deviations = nullptr;

@@ -4,7 +4,7 @@
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
-#include "ops/resized_axis.hpp"
+#include "ops/formulas/resized_axis.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

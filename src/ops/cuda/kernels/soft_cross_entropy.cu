@@ -6,7 +6,7 @@
 namespace lockstep::ops::cuda {
 namespace {
 
-/// What a target gives each class.
+/// The weight that a target gives each class.
 struct SoftTargets {
   const void* data;
   TensorView view;

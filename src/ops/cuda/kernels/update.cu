@@ -3,8 +3,8 @@
 
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/kernels/implementation.hpp"
-#include "ops/step_stages.hpp"
-#include "ops/update_rules.hpp"
+#include "ops/formulas/step_stages.hpp"
+#include "ops/formulas/update_rules.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
@@ -50,7 +50,7 @@ __device__ void lamb(const Update& u, float trust, std::int64_t i) {
   u.weights[i] -= u.rate * trust * (u.direction(i) + u.decay * u.weights[i]);
 }
 
-/// Where the tensors of one launch end; its arguments have at most 4 KiB.
+/// The ends of the tensors of one launch, whose arguments have at most 4 KiB.
 constexpr std::size_t tensors_of_check = 256;
 struct TensorEnds {
   std::int64_t of[tensors_of_check];

@@ -16,7 +16,7 @@ struct Tensors {
 };
 static_assert(sizeof(Tensors) <= 3584);
 
-/// Where an element of the copy comes from, in the plain tensor; −1: it is zero.
+/// Returns the index in the plain tensor of an element of the copy; −1: the element is zero.
 __device__ std::int64_t source_of(const Packing& p, std::int64_t i) {
   const std::int64_t in = i % p.packed_in;
   const std::int64_t window = i / p.packed_in % p.window;

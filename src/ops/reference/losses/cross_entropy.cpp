@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/reference/losses.hpp"
+#include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/reference/norms/run_norm.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/run_norm.hpp"
 #include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/format.hpp"
+#include "ops/onednn/primitives/format.hpp"
 
 #include <dnnl.hpp>
 #include <memory>
 
 #include "lockstep/base/error.hpp"
-#include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
 namespace lockstep::ops::onednn {
 
 Desc describe(const Dims& dims, Tag tag, DType dtype) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/primitive.hpp"
+#include "ops/onednn/primitives/primitive.hpp"
 
 #include <string>
 #include <utility>
 
 #include "lockstep/base/error.hpp"
-#include "ops/onednn/descriptors.hpp"
+#include "ops/onednn/primitives/descriptors.hpp"
 namespace lockstep::ops::onednn {
 namespace {
 

@@ -17,7 +17,7 @@ struct Between {
   T share;
 };
 
-/// How elements along one axis of a result are made of those of the input, the same source on every device.
+/// The mapping of elements along one axis of a resized tensor to those of the input, the same source on every device.
 struct ResizedAxis {
   std::int64_t in;
   std::int64_t out;

@@ -7,7 +7,7 @@
 
 #include "kernels/peak.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/host_ops.hpp"
+#include "ops/host/host_ops.hpp"
 
 namespace lockstep::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/functions.hpp"
-#include "ops/reference/losses.hpp"
+#include "ops/formulas/functions.hpp"
+#include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 namespace lockstep::ops::reference {
 

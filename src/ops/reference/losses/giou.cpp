@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/boxes.hpp"
-#include "ops/reference/losses.hpp"
+#include "ops/formulas/boxes.hpp"
+#include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

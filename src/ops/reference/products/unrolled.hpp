@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/reference/gemm.hpp"
+#include "ops/reference/products/gemm.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {

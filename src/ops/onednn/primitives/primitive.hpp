@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/onednn/context.hpp"
-#include "ops/onednn/format.hpp"
+#include "ops/onednn/primitives/context.hpp"
+#include "ops/onednn/primitives/format.hpp"
 namespace lockstep::ops::onednn {
 
 /// Returns the attributes of every primitive. The caller provides the scratchpads, so that a call does not allocate.

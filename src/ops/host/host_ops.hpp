@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/block_sums.hpp"
+#include "ops/host/block_sums.hpp"
 
 namespace lockstep::ops {
 
@@ -34,7 +34,7 @@ void check_average(const AverageStep& step);
 /// Updates part `part` of `parts`. @pre `check_average` was called
 void average_part(const AverageStep& step, int part, int parts);
 
-/// What the compute libraries of processors share: the optimizer's kernels, on the library's team of threads.
+/// The common part of the compute libraries for CPUs: the optimizer's kernels, on the library's team of threads.
 class HostOps : public Ops {
  public:
   void update(const UpdateStep& step) override {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ops/moments.hpp"
+#include "ops/formulas/moments.hpp"
 #include "ops/reference/activation.hpp"
 #include "ops/reference/operators.hpp"
 

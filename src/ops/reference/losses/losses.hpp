@@ -11,7 +11,7 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/reference/sums.hpp"
 
-/// What the kernels of losses share.
+/// Helpers that several losses use.
 namespace lockstep::ops::reference {
 
 /// Returns the traits of a loss that reads its inputs again in backward.

@@ -4,7 +4,7 @@
 #include <dnnl.hpp>
 #include <string_view>
 
-#include "ops/onednn/format.hpp"
+#include "ops/onednn/primitives/format.hpp"
 
 /// Wraps all differences between the interfaces of oneDNN 2 and 3: how the descriptor of a primitive is made, and three
 /// smaller ones. The other files pass a primitive's options in version 3's order and do not depend on the version. All

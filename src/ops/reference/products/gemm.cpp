@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/reference/gemm.hpp"
+#include "ops/reference/products/gemm.hpp"
 
 #include "kernels/vectorized.hpp"
 

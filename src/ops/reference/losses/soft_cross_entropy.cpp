@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "ops/reference/losses.hpp"
+#include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

@@ -3,7 +3,7 @@
 
 #include "kernels/vectorized.hpp"
 #include "lockstep/base/error.hpp"
-#include "ops/host_ops.hpp"
+#include "ops/host/host_ops.hpp"
 
 namespace lockstep::ops {
 namespace {

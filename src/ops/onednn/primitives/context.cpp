@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/onednn/context.hpp"
+#include "ops/onednn/primitives/context.hpp"
 
 #include <cstddef>
 #include <cstdint>

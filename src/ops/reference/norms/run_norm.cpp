@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/reference/run_norm.hpp"
+#include "ops/reference/norms/run_norm.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 #include <type_traits>
 
 #include "ops/reference/activation.hpp"
-#include "ops/reference/gemm.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/unrolled.hpp"
+#include "ops/reference/products/gemm.hpp"
+#include "ops/reference/products/unrolled.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/reference/losses.hpp"
+#include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

@@ -5,8 +5,8 @@
 #include <type_traits>
 
 #include "lockstep/base/error.hpp"
-#include "ops/host_ops.hpp"
-#include "ops/update_rules.hpp"
+#include "ops/formulas/update_rules.hpp"
+#include "ops/host/host_ops.hpp"
 
 namespace lockstep::ops {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "ops/reference/activation.hpp"
-#include "ops/reference/gemm.hpp"
 #include "ops/reference/operators.hpp"
+#include "ops/reference/products/gemm.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/reference/gemm.hpp"
-#include "ops/reference/lstm_cell.hpp"
 #include "ops/reference/operators.hpp"
+#include "ops/reference/products/gemm.hpp"
+#include "ops/reference/products/lstm_cell.hpp"
 
 namespace lockstep::ops::reference {
 namespace {
