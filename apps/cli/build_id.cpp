@@ -4,8 +4,6 @@
 #include <elf.h>
 #include <link.h>
 
-#include <array>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -13,24 +11,21 @@
 
 #include "apps/cli/version.hpp"
 #include "base/hash.hpp"
+#include "base/wrapped.hpp"
 
 namespace lockstep::cli {
 namespace {
 
 std::string hexadecimal(std::span<const std::byte> bytes) {
   std::string digits;
-  for (const std::byte byte : bytes) {
-    std::array<char, 3> two{};
-    std::snprintf(two.data(), two.size(), "%02x", std::to_integer<unsigned>(byte));
-    digits += two.data();
-  }
+  for (const std::byte byte : bytes) digits += format_text("%02x", std::to_integer<unsigned>(byte));
   return digits;
 }
 
 constexpr std::string_view gnu{"GNU\0", 4};  // names of notes have a zero at their end
 
 /// Notes are padded to words of four bytes.
-std::size_t padded(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
+std::size_t whole_words(std::size_t bytes) { return (bytes + 3) / 4 * 4; }
 
 std::string build_id_of(const dl_phdr_info& object) {
   for (const ElfW(Phdr) & segment : std::span(object.dlpi_phdr, object.dlpi_phnum)) {
@@ -82,11 +77,11 @@ std::string build_id_of_notes(std::span<const std::byte> notes) {
   while (notes.size() >= sizeof header) {
     std::memcpy(&header, notes.data(), sizeof header);
     notes = notes.subspan(sizeof header);
-    const std::size_t name_bytes = padded(header.n_namesz);
+    const std::size_t name_bytes = whole_words(header.n_namesz);
     if (name_bytes > notes.size() || header.n_descsz > notes.size() - name_bytes) return {};
     const std::string_view name(reinterpret_cast<const char*>(notes.data()), header.n_namesz);
     if (header.n_type == NT_GNU_BUILD_ID && name == gnu) return hexadecimal(notes.subspan(name_bytes, header.n_descsz));
-    const std::size_t all_bytes = name_bytes + padded(header.n_descsz);
+    const std::size_t all_bytes = name_bytes + whole_words(header.n_descsz);
     if (all_bytes > notes.size()) return {};
     notes = notes.subspan(all_bytes);
   }

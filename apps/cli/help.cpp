@@ -51,7 +51,7 @@ std::string option_text(const Option& option, std::size_t columns) {
   const std::size_t indent = columns < 90 ? 22 : 26;
   const std::string line = "  " + head(option);
   const bool fits = columns_of(line) + 2 <= indent;
-  return fits ? wrapped(lockstep::padded(line, indent) + meaning(option), columns, indent)
+  return fits ? wrapped(padded(line, indent) + meaning(option), columns, indent)
               : line + '\n' + wrapped(std::string(indent, ' ') + meaning(option), columns, indent);
 }
 

@@ -2,15 +2,14 @@
 #include "apps/train/console/console.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <vector>
 
 #include "apps/cli/terminal.hpp"
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "platform/mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
 
@@ -57,11 +56,9 @@ void Console::recovered(const observe::RecoveryEvent& event, const observe::RunL
     return std::find_if(event.ranks.begin(), event.ranks.end(), [&](const auto& rank) { return rank.rank == number; })
         ->host;
   };
-  std::array<char, 32> seconds{};
-  std::snprintf(seconds.data(), seconds.size(), "%.2f s", event.seconds);
   const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
   print(rank_names(dead, host_of) + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
-        std::to_string(event.step) + ", " + seconds.data() + " later\n");
+        std::to_string(event.step) + format_text(", %.2f s later\n", event.seconds));
   write(event);
   show([&](observe::ProgressDisplay& display) { display.start(run); });
 }

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <functional>
 #include <vector>
 
 #include "apps/cli/same_options.hpp"
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "data/fingerprint.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/mpi/agreement.hpp"
@@ -29,9 +29,7 @@ std::string name_of_data(const World& world, const Options& options) {
 }
 
 std::string hexadecimal(std::uint64_t number) {
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
-  return digits;
+  return format_text("%016llx", static_cast<unsigned long long>(number));
 }
 
 std::int64_t bytes_of_sample(const data::Dataset& part) {

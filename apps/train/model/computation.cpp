@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <exception>
 #include <optional>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "apps/cli/same_options.hpp"
 #include "apps/train/options/precision.hpp"
 #include "base/text_file.hpp"
+#include "base/wrapped.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
@@ -39,12 +39,12 @@ Phase::Seconds time_limit(const ops::Ops& ops) {
 }
 
 std::string line_about(const std::string& path, const nn::MeasuredChoices& chosen) {
-  char text[160];
-  std::snprintf(
-      text, sizeof text, ": %zu operators (%d known, %d measured in %.1f s%s), hash ", chosen.choices.size(),
-      chosen.known, chosen.measured, chosen.seconds,
-      chosen.left > 0 ? (", " + std::to_string(chosen.left) + " left to the rule: time was over").c_str() : "");
-  return "kernels by " + path + text + chosen.choices.hash() + '\n';
+  const std::string left =
+      chosen.left > 0 ? ", " + std::to_string(chosen.left) + " left to the rule: time was over" : "";
+  return "kernels by " + path +
+         format_text(": %zu operators (%d known, %d measured in %.1f s%s), hash ", chosen.choices.size(), chosen.known,
+                     chosen.measured, chosen.seconds, left.c_str()) +
+         chosen.choices.hash() + '\n';
 }
 
 nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads,

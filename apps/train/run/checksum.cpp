@@ -6,8 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <string_view>
 
+#include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::train {
@@ -29,12 +29,8 @@ std::string sha256(const Layout& layout, const Buffer& flat) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned length = 0;
   require_success(EVP_DigestFinal_ex(digest.get(), bytes.data(), &length));
-  constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  for (std::size_t i = 0; i < length; ++i) {
-    text += digits[bytes[i] >> 4U];
-    text += digits[bytes[i] & 0xfU];
-  }
+  for (std::size_t i = 0; i < length; ++i) text += format_text("%02x", bytes[i]);
   return text;
 }
 

@@ -2,9 +2,7 @@
 #include "apps/train/run/texts.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <variant>
 
 #include "apps/train/console/stop_signals.hpp"
@@ -15,13 +13,6 @@
 
 namespace lockstep::train {
 namespace {
-
-template <typename... Arguments>
-std::string format(const char* pattern, Arguments... arguments) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), pattern, arguments...);
-  return text.data();
-}
 
 std::string count_of(long long number, const char* thing) {
   return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
@@ -53,7 +44,7 @@ std::string scaling_text(const Options& options, const Data& data) {
   if (options.lr_scaling == "none") return "";
   const bool by_batch = options.lr_scaling == "linear" || options.lr_scaling == "sqrt";
   const double peak = options.trainer.schedule.peak;
-  return format("the peak is --lr %g times %g, as --lr-scaling ", peak, data.schedule.peak / peak) +
+  return format_text("the peak is --lr %g times %g, as --lr-scaling ", peak, data.schedule.peak / peak) +
          options.lr_scaling + " asks" +
          (by_batch ? " for a batch of " + std::to_string(data.batch.value) + " instead of " +
                          std::to_string(options.base_batch)
@@ -76,9 +67,9 @@ std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
 std::string ema_text(double decay, std::int64_t steps) {
   const double initial = decay > 0 ? std::pow(decay, static_cast<double>(steps)) : 0;
   if (initial < 0.05) return "";
-  return format("--ema %g is too slow for a run of %s: ", decay, count_of(steps, "step").c_str()) +
-         format("at its end, the initial weights still make up %.0f %% of the average that is evaluated; ",
-                100 * initial) +
+  return format_text("--ema %g is too slow for a run of %s: ", decay, count_of(steps, "step").c_str()) +
+         format_text("at its end, the initial weights still make up %.0f %% of the average that is evaluated; ",
+                     100 * initial) +
          "lower --ema, or train for longer";
 }
 
@@ -166,17 +157,17 @@ std::string summary_text(const RunContext& context, const trainer::Trainer& trai
             count_of(options.epochs, "epoch") + ": " + stop.metric + " has not become better in " +
             count_of(stop.patience, "evaluation") + '\n';
   }
-  text += format("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(effort.steps, "step").c_str(),
-                 effort.seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / effort.seconds);
+  text += format_text("%s in %.1f s, %.1f %% of it waiting for gradients", count_of(effort.steps, "step").c_str(),
+                      effort.seconds, 100 * trainer.replica().data_parallel().exposed_seconds() / effort.seconds);
   if (effort.steps != run.global_step)
     text += ", after " + count_of(run.global_step - effort.steps, "step") + " before";
-  if (run.global_step > 0) text += format("; last loss %.4f", run.last_loss);
-  if (run.skipped > 0) text += format("; %lld updates skipped", static_cast<long long>(run.skipped));
+  if (run.global_step > 0) text += format_text("; last loss %.4f", run.last_loss);
+  if (run.skipped > 0) text += format_text("; %lld updates skipped", static_cast<long long>(run.skipped));
   if (effort.recoveries > 0) text += "; went on without ranks that had died " + count_of(effort.recoveries, "time");
   text += '\n';
   text += results_text(trainer);
-  text += format("%.1f MiB of optimizer state on each rank\n",
-                 static_cast<double>(trainer.replica().store().optimizer_bytes().value) / (1 << 20));
+  text += format_text("%.1f MiB of optimizer state on each rank\n",
+                      static_cast<double>(trainer.replica().store().optimizer_bytes().value) / (1 << 20));
   const std::string& metrics = context.folder.metrics;
   if (metrics.empty()) return text;
   return text + "metrics: " + metrics + (effort.lost_metrics ? " (incomplete)\n" : "\n");
