@@ -75,7 +75,19 @@ inline DType stored_dtype_of(const std::string& name, ::at::ScalarType type) {
   }
 }
 
-/// What an optimizer of libtorch keeps for a parameter: how it begins, as the first step would make it, and its parts.
+/// Receives the parts of what an optimizer keeps for a parameter.
+class StateParts {
+ public:
+  virtual ~StateParts() = default;
+  /// Takes the number of steps.
+  virtual void steps(std::int64_t& number) = 0;
+  /// Takes a tensor. @param begins  whether it is there, with zeros, before the first step
+  virtual void tensor(const char* name, ::at::Tensor& part, bool begins) = 0;
+  /// Whether the optimizer has taken no step with the parameter.
+  [[nodiscard]] virtual bool is_new() const = 0;
+};
+
+/// What an optimizer of libtorch keeps for a parameter: its types, and `visit`, which names the parts.
 template <typename Optimizer>
 struct OptimizerState;
 
@@ -84,20 +96,11 @@ template <typename OptionsType, typename StateType>
 struct AdamState {
   using Options = OptionsType;
   using State = StateType;
-  /// Begins the state.
-  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
-    state.step(0);
-    state.exp_avg(::torch::zeros_like(parameter));
-    state.exp_avg_sq(::torch::zeros_like(parameter));
-    if (options.amsgrad()) state.max_exp_avg_sq(::torch::zeros_like(parameter));
-  }
-  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
-  template <typename Tensors, typename Steps>
-  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
-    steps(state.step());
-    tensor("exp_avg", state.exp_avg());
-    tensor("exp_avg_sq", state.exp_avg_sq());
-    tensor("max_exp_avg_sq", state.max_exp_avg_sq());
+  static void visit(State& state, const Options& options, StateParts& parts) {
+    parts.steps(state.step());
+    parts.tensor("exp_avg", state.exp_avg(), true);
+    parts.tensor("exp_avg_sq", state.exp_avg_sq(), true);
+    parts.tensor("max_exp_avg_sq", state.max_exp_avg_sq(), options.amsgrad());
   }
 };
 template <>
@@ -111,20 +114,13 @@ template <>
 struct OptimizerState<::torch::optim::SGD> {
   using Options = ::torch::optim::SGDOptions;
   using State = ::torch::optim::SGDParamState;
-  /// Begins the state.
-  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
-    if (options.momentum() == 0) return;
-    if (options.dampening() != 0)
+  static void visit(State& state, const Options& options, StateParts& parts) {
+    if (parts.is_new() && options.momentum() != 0 && options.dampening() != 0)
       throw Error(
           ErrorCode::unsupported,
           "with dampening, the momentum of SGD has no value before the first step: take a step first, or add it "
           "without dampening");
-    state.momentum_buffer(::torch::zeros_like(parameter));
-  }
-  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
-  template <typename Tensors, typename Steps>
-  static void visit(State& state, const Tensors& tensor, const Steps& /*steps*/) {
-    tensor("momentum_buffer", state.momentum_buffer());
+    parts.tensor("momentum_buffer", state.momentum_buffer(), options.momentum() != 0);
   }
 };
 
@@ -133,20 +129,11 @@ template <>
 struct OptimizerState<::torch::optim::RMSprop> {
   using Options = ::torch::optim::RMSpropOptions;
   using State = ::torch::optim::RMSpropParamState;
-  /// Begins the state.
-  static void begin(State& state, const Options& options, const ::at::Tensor& parameter) {
-    state.step(0);
-    state.square_avg(::torch::zeros_like(parameter));
-    if (options.momentum() > 0) state.momentum_buffer(::torch::zeros_like(parameter));
-    if (options.centered()) state.grad_avg(::torch::zeros_like(parameter));
-  }
-  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
-  template <typename Tensors, typename Steps>
-  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
-    steps(state.step());
-    tensor("square_avg", state.square_avg());
-    tensor("momentum_buffer", state.momentum_buffer());
-    tensor("grad_avg", state.grad_avg());
+  static void visit(State& state, const Options& options, StateParts& parts) {
+    parts.steps(state.step());
+    parts.tensor("square_avg", state.square_avg(), true);
+    parts.tensor("momentum_buffer", state.momentum_buffer(), options.momentum() > 0);
+    parts.tensor("grad_avg", state.grad_avg(), options.centered());
   }
 };
 
@@ -155,13 +142,9 @@ template <>
 struct OptimizerState<::torch::optim::Adagrad> {
   using Options = ::torch::optim::AdagradOptions;
   using State = ::torch::optim::AdagradParamState;
-  /// Begins the state.
-  static void begin(State& /*state*/, const Options& /*options*/, const ::at::Tensor& /*parameter*/) {}
-  /// Calls `tensor` with the name of each part, and `steps` with the number of steps.
-  template <typename Tensors, typename Steps>
-  static void visit(State& state, const Tensors& tensor, const Steps& steps) {
-    steps(state.step());
-    tensor("sum", state.sum());
+  static void visit(State& state, const Options& /*options*/, StateParts& parts) {
+    parts.steps(state.step());
+    parts.tensor("sum", state.sum(), false);
   }
 };
 
@@ -178,10 +161,10 @@ struct NamedTensor {
 };
 
 /// One rank's copy of a module. It contains everything that does not depend on the module's type.
-class Replica {
+class ReplicatedModule {
  public:
   /// @throws as DistributedDataParallel
-  Replica(ProcessGroup& group, const ::torch::nn::Module& module, const DistributedOptions& options)
+  ReplicatedModule(ProcessGroup& group, const ::torch::nn::Module& module, const DistributedOptions& options)
       : group_(&group), options_(options) {
     const ::at::NoGradGuard no_grad;
     std::set<const void*> known;  // a tensor may be registered under several names
@@ -211,9 +194,9 @@ class Replica {
       slots_[i].hook = slots_[i].accumulator->add_post_hook(std::make_unique<Hook>(*this, i));
     }
   }
-  Replica(const Replica&) = delete;
-  Replica& operator=(const Replica&) = delete;
-  ~Replica() {
+  ReplicatedModule(const ReplicatedModule&) = delete;
+  ReplicatedModule& operator=(const ReplicatedModule&) = delete;
+  ~ReplicatedModule() {
     for (const Slot& slot : slots_)
       if (slot.accumulator) slot.accumulator->del_post_hook(slot.hook);
   }
@@ -223,10 +206,7 @@ class Replica {
     const ::at::NoGradGuard no_grad;
     require_frozen();
     keep_values_home();
-    if (scopes_ > 0) {
-      const auto guard = parallel_->no_sync();
-      return parallel_->finish(weight.value_or(1), sums);
-    }
+    if (parallel_->is_in_no_sync()) return parallel_->finish(weight.value_or(1), sums);
     for (std::size_t i = slots_.size(); i > 0; --i) {
       const Slot& slot = slots_[i - 1];
       if (slot.has_accumulated && !slot.is_ready && slot.parameter.grad().defined()) publish(i - 1);
@@ -248,12 +228,9 @@ class Replica {
 
   /// Does what DistributedDataParallel::add_to does.
   void add_to(Checkpoint& checkpoint) {
-    const auto add = [&](const std::string& name, const ::at::Tensor& tensor) {
+    for_each_tensor([&](const std::string& name, const ::at::Tensor& tensor, const char* /*kind*/) {
       checkpoint.add_to_model(name, buffer_of(name, tensor), tensor.sizes().vec());
-    };
-    for (const Slot& slot : slots_) add(slot.name, slot.home);
-    for (const NamedTensor& item : frozen_) add(item.name, item.tensor);
-    for (const NamedTensor& item : buffers_) add(item.name, item.tensor);
+    });
   }
 
   /// Does the same with an optimizer.
@@ -268,51 +245,48 @@ class Replica {
       for (const ::at::Tensor& parameter : group.params()) {
         const std::string prefix = "optimizer." + name_of(parameter, index++) + '.';
         auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
-        if (!state) {
-          auto fresh = std::make_unique<typename Known::State>();
-          Known::begin(*fresh, options, parameter.detach());
-          state = std::move(fresh);
-        }
-        Known::visit(
-            static_cast<typename Known::State&>(*state),
-            [&](const char* what, const ::at::Tensor& tensor) {
-              if (tensor.defined())
-                checkpoint.add(prefix + what, buffer_of(prefix + what, tensor), tensor.sizes().vec());
-            },
-            [&](std::int64_t& steps) { checkpoint.add(prefix + "step", steps); });
+        AddedParts parts(*this, checkpoint, prefix, state ? ::at::Tensor() : parameter.detach());
+        if (!state) state = std::make_unique<typename Known::State>();
+        Known::visit(static_cast<typename Known::State&>(*state), options, parts);
       }
     }
   }
 
-  /// While a NoSync exists, gradients are accumulated locally and not reduced.
-  class [[nodiscard]] NoSync {
-   public:
-    /// Enters the scopes if `on` is true.
-    NoSync(int& scopes, bool on) : scopes_(&scopes), count_(on ? 1 : 0) { scopes += count_; }
-    NoSync(const NoSync&) = delete;
-    NoSync& operator=(const NoSync&) = delete;
-    ~NoSync() { *scopes_ -= count_; }
-
-   private:
-    int* scopes_;
-    int count_;
-  };
   /// Does what DistributedDataParallel::no_sync does.
-  NoSync no_sync(bool on) { return {scopes_, on}; }
+  auto no_sync(bool on) { return parallel_->no_sync(on); }
   /// The object that reduces the gradients.
   [[nodiscard]] DataParallel& parallel() { return *parallel_; }
 
  private:
   /// Called by autograd when a gradient has been accumulated.
   struct Hook final : ::torch::autograd::FunctionPostHook {
-    Hook(Replica& replica_in, std::size_t index_in) : replica(replica_in), index(index_in) {}
+    Hook(ReplicatedModule& replica_in, std::size_t index_in) : replica(replica_in), index(index_in) {}
     ::torch::autograd::variable_list operator()(const ::torch::autograd::variable_list& outputs,
                                                 const ::torch::autograd::variable_list& /*inputs*/) override {
       replica.accumulated(index);
       return outputs;
     }
-    Replica& replica;
+    ReplicatedModule& replica;
     std::size_t index;
+  };
+  /// Adds what an optimizer keeps for a parameter to a checkpoint.
+  class AddedParts final : public StateParts {
+   public:
+    /// @param fresh  the parameter, if its state is new
+    AddedParts(const ReplicatedModule& module, Checkpoint& checkpoint, std::string prefix, ::at::Tensor fresh)
+        : module_(module), checkpoint_(checkpoint), prefix_(std::move(prefix)), fresh_(std::move(fresh)) {}
+    void steps(std::int64_t& number) override { checkpoint_.add(prefix_ + "step", number); }
+    void tensor(const char* name, ::at::Tensor& part, bool begins) override {
+      if (is_new() && begins) part = ::torch::zeros_like(fresh_);
+      if (part.defined()) checkpoint_.add(prefix_ + name, module_.buffer_of(prefix_ + name, part), part.sizes().vec());
+    }
+    [[nodiscard]] bool is_new() const override { return fresh_.defined(); }
+
+   private:
+    const ReplicatedModule& module_;
+    Checkpoint& checkpoint_;
+    std::string prefix_;
+    ::at::Tensor fresh_;
   };
   using Accumulator = decltype(::torch::autograd::impl::grad_accumulator(std::declval<::at::Tensor>()));
 
@@ -334,6 +308,14 @@ class Replica {
     context.rank = group_->rank().value;
     context.host = group_->host();
     return {code, why, context};
+  }
+
+  /// Calls `action` with name, tensor and kind of each parameter and buffer.
+  template <typename Action>
+  void for_each_tensor(const Action& action) const {
+    for (const Slot& slot : slots_) action(slot.name, slot.home, "parameter");
+    for (const NamedTensor& item : frozen_) action(item.name, item.tensor, "frozen");
+    for (const NamedTensor& item : buffers_) action(item.name, item.tensor, "buffer");
   }
 
   /// Returns the memory of a tensor for a checkpoint.
@@ -363,14 +345,11 @@ class Replica {
   /// Compares the modules of all ranks. It runs before anything whose size depends on the module is exchanged.
   void require_equal_modules() {
     Layout layout;
-    const auto add = [&](const std::string& name, const ::at::Tensor& tensor, const char* kind) {
+    for_each_tensor([&](const std::string& name, const ::at::Tensor& tensor, const char* kind) {
       std::ostringstream text;
       text << kind << ' ' << name << ' ' << tensor.scalar_type() << ' ' << tensor.sizes() << ' ' << tensor.strides();
       layout.add(text.str(), {1});
-    };
-    for (const Slot& slot : slots_) add(slot.name, slot.parameter, "parameter");
-    for (const NamedTensor& item : frozen_) add(item.name, item.tensor, "frozen");
-    for (const NamedTensor& item : buffers_) add(item.name, item.tensor, "buffer");
+    });
     const std::vector<int> others = ranks_unlike_zero(group_->control(), layout.hash(), "module");
     if (others.empty()) return;
     throw refusal(ErrorCode::mismatch,
@@ -421,7 +400,9 @@ class Replica {
   }
 
   /// Runs on an autograd thread.
-  void accumulated(std::size_t index) { scopes_ > 0 ? void(slots_[index].has_accumulated = true) : publish(index); }
+  void accumulated(std::size_t index) {
+    parallel_->is_in_no_sync() ? void(slots_[index].has_accumulated = true) : publish(index);
+  }
 
   /// Copies the parameter's current gradient to the memory where it is reduced, and makes that memory the gradient. If
   /// zero_grad() has dropped the previous gradient, autograd has allocated a new one.
@@ -497,7 +478,6 @@ class Replica {
   std::vector<std::uint8_t> packed_;
   std::shared_ptr<DataParallel> parallel_;
   ::at::Tensor mean_factor_;
-  int scopes_ = 0;  // number of no_sync() scopes in force
 };
 
 }  // namespace detail
@@ -533,7 +513,7 @@ class DistributedDataParallel {
   ///         not dense or not on the CPU; Error{invalid_argument} if parameters have several types, or none requires a
   ///         gradient
   DistributedDataParallel(ProcessGroup& group, Module module, const DistributedOptions& options = {})
-      : module_(std::move(module)), replica_(std::make_unique<detail::Replica>(group, *module_, options)) {}
+      : module_(std::move(module)), replica_(std::make_unique<detail::ReplicatedModule>(group, *module_, options)) {}
 
   /// Calls the module's forward. Not collective.
   template <typename... Inputs>
@@ -586,7 +566,7 @@ class DistributedDataParallel {
 
  private:
   Module module_;
-  std::unique_ptr<detail::Replica> replica_;
+  std::unique_ptr<detail::ReplicatedModule> replica_;
 };
 
 }  // namespace lockstep::torch

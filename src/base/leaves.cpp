@@ -85,6 +85,15 @@ std::vector<int> LeafShares::counts(int ranks) const {
   return counts;
 }
 
+void LeafShares::require_replaceable_by(const LeafShares& others, int ranks) const {
+  const int of_ranks = others.ranks() == 0 ? ranks : others.ranks();
+  if (others.total() != 0 && others.total() == total() && of_ranks == ranks) return;
+  throw Error(ErrorCode::invalid_argument, std::to_string(others.total()) + " shards of " + std::to_string(of_ranks) +
+                                               " ranks cannot replace " + std::to_string(total()) + " shards of " +
+                                               std::to_string(ranks) +
+                                               " ranks: moving shards does not change their number");
+}
+
 std::strong_ordering operator<=>(const LeafShares& a, const LeafShares& b) {
   if (const auto totals = a.total_ <=> b.total_; totals != 0) return totals;
   if (a.ends_ == b.ends_) return std::strong_ordering::equal;

@@ -27,7 +27,7 @@ struct Placement {
 /// Everything is drawn for every sample, so that flips are the same with and without crops.
 Placement placement_of(const SampleKey& key, const Augmentation& augmentation) {
   const auto epoch = static_cast<std::uint64_t>(key.epoch);
-  Random random(key.seed, Stream::augment, split_mix::mix(epoch) + static_cast<std::uint64_t>(key.index));
+  Random random(key.seed, RandomStream::augment, split_mix::mix(epoch) + static_cast<std::uint64_t>(key.index));
   const auto draw = [&] { return static_cast<std::int64_t>(random.below(2 * border_pixels + 1)) - border_pixels; };
   const std::int64_t down = draw();
   const std::int64_t right = draw();

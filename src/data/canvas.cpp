@@ -153,7 +153,7 @@ void add_noise(std::span<double> elements, double amplitude, Random& random) {
   }
 }
 
-Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw) {
+Images draw_images(const Images& form, Count count, std::uint64_t seed, RandomStream stream, const Draw& draw) {
   if (count.value < 1)
     throw Error(ErrorCode::invalid_argument,
                 "the data set \"" + form.name + "\" cannot be drawn with " + std::to_string(count.value) + " images");

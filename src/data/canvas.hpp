@@ -53,7 +53,7 @@ using Draw = std::function<void(std::int32_t label, Random& random, std::span<do
 
 /// Draws `count` images with random labels, each image from its own random numbers.
 /// @throws Error{invalid_argument} if `count` is not positive
-Images draw_images(const Images& form, Count count, std::uint64_t seed, Stream stream, const Draw& draw);
+Images draw_images(const Images& form, Count count, std::uint64_t seed, RandomStream stream, const Draw& draw);
 
 /// Red, green and blue, from 0 to 255.
 using Color = std::array<double, 3>;

@@ -8,7 +8,7 @@
 namespace lockstep::data {
 
 /// The purpose of random numbers. Each purpose has its own stream of a seed, and streams do not overlap.
-enum class Stream : std::uint64_t {
+enum class RandomStream : std::uint64_t {
   shuffle = 1,
   digits_train,
   digits_test,
@@ -26,7 +26,7 @@ enum class Stream : std::uint64_t {
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.
 class Random {
  public:
-  Random(std::uint64_t seed, Stream stream, std::uint64_t index)
+  Random(std::uint64_t seed, RandomStream stream, std::uint64_t index)
       : state_(split_mix::mix(split_mix::mix(split_mix::mix(seed) + static_cast<std::uint64_t>(stream)) + index)) {}
 
   std::uint64_t next() { return split_mix::mix(state_ += split_mix::golden_ratio); }

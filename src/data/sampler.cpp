@@ -43,12 +43,7 @@ DistributedSampler::DistributedSampler(const SamplerOptions& options)
 }
 
 void DistributedSampler::move_shards(const LeafShares& shards) {
-  if (shards.total() != shards_.total() || (shards.ranks() != 0 && shards.ranks() != options_.ranks)) {
-    throw Error(ErrorCode::invalid_argument, std::to_string(shards.total()) + " shards of " +
-                                                 std::to_string(shards.ranks() == 0 ? options_.ranks : shards.ranks()) +
-                                                 " ranks are not the " + std::to_string(shards_.total()) +
-                                                 " shards of " + std::to_string(options_.ranks) + " ranks");
-  }
+  shards_.require_replaceable_by(shards, options_.ranks);
   shards_ = shards;
 }
 
@@ -56,7 +51,7 @@ void DistributedSampler::start_epoch(std::int64_t epoch) {
   epoch_ = epoch;
   std::iota(order_.begin(), order_.end(), 0);
   if (!options_.shuffle) return;
-  Random random(options_.seed, Stream::shuffle, static_cast<std::uint64_t>(epoch));
+  Random random(options_.seed, RandomStream::shuffle, static_cast<std::uint64_t>(epoch));
   for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.below(i)]);
 }
 

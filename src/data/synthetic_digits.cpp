@@ -75,8 +75,8 @@ void draw_digit(std::int32_t label, Random& random, std::span<double> elements) 
 
 ImagesPair synthetic_digits(const SyntheticOptions& options) {
   const Images form{.name = "synthetic-digits", .shape = {1, digit_side, digit_side}, .classes = 10};
-  return {draw_images(form, options.train, options.seed, Stream::digits_train, draw_digit),
-          draw_images(form, options.test, options.seed, Stream::digits_test, draw_digit)};
+  return {draw_images(form, options.train, options.seed, RandomStream::digits_train, draw_digit),
+          draw_images(form, options.test, options.seed, RandomStream::digits_test, draw_digit)};
 }
 
 }  // namespace lockstep::data

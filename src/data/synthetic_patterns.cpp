@@ -106,8 +106,8 @@ ImagesPair synthetic_cifar(const SyntheticOptions& options) {
   const auto draw = [](std::int32_t label, Random& random, std::span<double> elements) {
     draw_pattern({.pattern = label}, side, random, elements);
   };
-  return {draw_images(form, options.train, options.seed, Stream::cifar_train, draw),
-          draw_images(form, options.test, options.seed, Stream::cifar_test, draw)};
+  return {draw_images(form, options.train, options.seed, RandomStream::cifar_train, draw),
+          draw_images(form, options.test, options.seed, RandomStream::cifar_test, draw)};
 }
 
 ImagesPair synthetic_imagenet(const SyntheticOptions& options) {
@@ -117,8 +117,8 @@ ImagesPair synthetic_imagenet(const SyntheticOptions& options) {
     const std::int32_t rest = label / pattern_count;
     draw_pattern({label % pattern_count, rest % tenths, rest / tenths}, side, random, elements);
   };
-  return {draw_images(form, options.train, options.seed, Stream::imagenet_train, draw),
-          draw_images(form, options.test, options.seed, Stream::imagenet_test, draw)};
+  return {draw_images(form, options.train, options.seed, RandomStream::imagenet_train, draw),
+          draw_images(form, options.test, options.seed, RandomStream::imagenet_test, draw)};
 }
 
 }  // namespace lockstep::data

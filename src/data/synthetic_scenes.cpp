@@ -102,7 +102,7 @@ Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements)
   return scene;
 }
 
-Drawn<Scene> draw_scenes(const char* name, Count count, std::uint64_t seed, Stream stream) {
+Drawn<Scene> draw_scenes(const char* name, Count count, std::uint64_t seed, RandomStream stream) {
   const Images form{.name = name, .shape = {3, scene_side, scene_side}, .classes = scene_classes};
   std::vector<Scene> scenes;
   const auto draw = [&scenes](std::int32_t label, Random& random, std::span<double> elements) {
@@ -246,13 +246,14 @@ class MaskDataset final : public DrawnDataset {
 }  // namespace
 
 DatasetPair synthetic_boxes(const SyntheticOptions& options) {
-  return drawn_pair<BoxDataset>(draw_scenes("synthetic-boxes", options.train, options.seed, Stream::scenes_train),
-                                draw_scenes("synthetic-boxes", options.test, options.seed, Stream::scenes_test));
+  return drawn_pair<BoxDataset>(draw_scenes("synthetic-boxes", options.train, options.seed, RandomStream::scenes_train),
+                                draw_scenes("synthetic-boxes", options.test, options.seed, RandomStream::scenes_test));
 }
 
 DatasetPair synthetic_masks(const SyntheticOptions& options) {
-  return drawn_pair<MaskDataset>(draw_scenes("synthetic-masks", options.train, options.seed, Stream::scenes_train),
-                                 draw_scenes("synthetic-masks", options.test, options.seed, Stream::scenes_test));
+  return drawn_pair<MaskDataset>(
+      draw_scenes("synthetic-masks", options.train, options.seed, RandomStream::scenes_train),
+      draw_scenes("synthetic-masks", options.test, options.seed, RandomStream::scenes_test));
 }
 
 }  // namespace lockstep::data

@@ -54,7 +54,7 @@ Word draw_word(std::int32_t first, Random& random, std::span<double> elements) {
   return word;
 }
 
-Drawn<Word> draw_words(Count count, std::uint64_t seed, Stream stream) {
+Drawn<Word> draw_words(Count count, std::uint64_t seed, RandomStream stream) {
   const Images form{.name = "synthetic-words", .shape = {1, word_height, word_width}, .classes = 10};
   std::vector<Word> words;
   const auto draw = [&words](std::int32_t label, Random& random, std::span<double> elements) {
@@ -92,8 +92,8 @@ class WordDataset final : public DrawnDataset {
 }  // namespace
 
 DatasetPair synthetic_words(const SyntheticOptions& options) {
-  return drawn_pair<WordDataset>(draw_words(options.train, options.seed, Stream::words_train),
-                                 draw_words(options.test, options.seed, Stream::words_test));
+  return drawn_pair<WordDataset>(draw_words(options.train, options.seed, RandomStream::words_train),
+                                 draw_words(options.test, options.seed, RandomStream::words_test));
 }
 
 }  // namespace lockstep::data

@@ -122,16 +122,16 @@ void DataParallel::gather(const Buffer& flat) {
 }
 
 DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on}; }
+bool DataParallel::is_in_no_sync() const { return state_->scopes > 0; }
 void DataParallel::number_steps_from(std::int64_t next) { state_->step = next; }
 
 void DataParallel::move_shards(const LeafShares& shards, int places) {
   const auto turn = state_->group->take_turn();
   if (state_->within_a_step()) throw state_->refusal("shards are moved between steps: call finish() first");
-  const int ranks = shards.ranks() == 0 ? state_->group->size() : shards.ranks();
-  if (shards.total() == 0 || shards.total() != state_->options.shards || ranks != state_->group->size()) {
-    throw state_->refusal(std::to_string(shards.total()) + " shards of " + std::to_string(ranks) +
-                          " ranks cannot replace " + std::to_string(state_->options.shards) + " shards of " +
-                          std::to_string(state_->group->size()) + " ranks: moving shards does not change their number");
+  try {
+    state_->shards.require_replaceable_by(shards, state_->group->size());
+  } catch (const Error& error) {
+    throw error.reported_by(state_->group->rank().value, state_->group->host());
   }
   state_->shards = shards;
   state_->options.places = places;

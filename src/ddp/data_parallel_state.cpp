@@ -2,66 +2,12 @@
 #include "ddp/data_parallel_state.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <utility>
 
 #include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 #include "ddp/value_check.hpp"
-
-namespace lockstep::ddp {
-namespace {
-
-/// What a rank without a weight adds to the count of the ranks that made a parameter ready. It lies above all counts of
-/// ranks with a weight, and sums of both are exact in float64.
-constexpr double without_weight = 1 << 24;
-
-}  // namespace
-
-void Tally::add(double weight, std::span<const double> sums) {
-  weight_ += weight;
-  if (sums_.size() < sums.size()) sums_.resize(sums.size());
-  for (std::size_t i = 0; i < sums.size(); ++i) sums_[i] += sums[i];
-}
-
-Work Tally::send(Communicator& communicator, double not_finite, const ValueCheck::Digest& digest) {
-  const bool has_weight = weight_ > 0;
-  all_ranks_.assign({weight_, has_weight ? 1.0 : 0.0, not_finite});
-  all_ranks_.insert(all_ranks_.end(), digest.begin(), digest.end());
-  all_ranks_.insert(all_ranks_.end(), sums_.begin(), sums_.end());
-  for (const char used : used_) all_ranks_.push_back(used == 0 ? 0.0 : has_weight ? 1.0 : without_weight);
-  const Buffer all{all_ranks_.data(), {static_cast<std::int64_t>(all_ranks_.size())}, DType::float64};
-  return communicator.all_reduce(all, all, ReduceOp::sum, Queue::host(), "weights and used parameters");
-}
-
-DataParallel::Step Tally::take(std::span<double> sums) {
-  DataParallel::Step step{.weight = all_ranks_.front()};
-  const double* numbers = digest().data() + digest().size();
-  std::copy_n(numbers, sums.size(), sums.begin());
-  const std::span<const double> used = used_by_all();
-  for (std::size_t i = 0; i < used_.size(); ++i) {
-    if (used[i] == 0) step.unused.push_back(static_cast<int>(i));
-    missing_[i] = weight_ > 0 && used_[i] == 0 ? 1 : 0;
-  }
-  begin_anew();
-  return step;
-}
-
-bool Tally::is_uneven() const {
-  const double ranks = all_ranks_[1];
-  const std::span<const double> used = used_by_all();
-  return ranks > 0 && std::any_of(used.begin(), used.end(),
-                                  [&](double by) { return by > 0 && std::fmod(by, without_weight) < ranks; });
-}
-
-void Tally::begin_anew() {
-  weight_ = 0;
-  std::fill(sums_.begin(), sums_.end(), 0.0);
-  std::fill(used_.begin(), used_.end(), char{0});
-}
-
-}  // namespace lockstep::ddp
 
 namespace lockstep {
 namespace {
@@ -93,8 +39,7 @@ void DataParallel::State::join(ProcessGroup& other) {
                   " steps: give a positive number, or 0 for never");
   }
   if (options.check_finite && tensors.flat_gradients().kind == MemoryKind::device) {
-    throw Error(ErrorCode::unsupported, "gradients in memory of a GPU are not checked: leave check_finite false",
-                {.rank = group->rank().value, .host = group->host()});
+    throw unsupported("gradients in memory of a GPU are not checked: leave check_finite false");
   }
   if (options.shard_optimizer) check_sharing();
   if (shards.total() != 0) check_sharding();
@@ -112,14 +57,17 @@ Error DataParallel::State::refusal(const std::string& why, const std::string& la
   return {ErrorCode::invalid_argument, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
 }
 
+Error DataParallel::State::unsupported(const std::string& why) const {
+  return {ErrorCode::unsupported, why, {.rank = group->rank().value, .host = group->host()}};
+}
+
 void DataParallel::State::check_sharing() const {
-  const bool on_gpu = tensors.flat_gradients().kind == MemoryKind::device;
-  if (!on_gpu && !tensors.are_the_programs()) return;
-  throw Error(ErrorCode::unsupported,
-              std::string(on_gpu ? "gradients in memory of a GPU" : "gradients of the program's own tensors") +
-                  ": their update is not shared, leave shard_optimizer false" +
-                  (on_gpu ? "" : ", or let DataParallel have memory of its own"),
-              {.rank = group->rank().value, .host = group->host()});
+  if (tensors.flat_gradients().kind == MemoryKind::device)
+    throw unsupported("shard_optimizer is not supported in GPU memory: leave it false");
+  if (tensors.are_the_programs())
+    throw unsupported(
+        "shard_optimizer is not supported with the program's own tensors: leave it false, or let DataParallel allocate "
+        "the memory");
 }
 
 int DataParallel::State::sums() const {
@@ -132,22 +80,20 @@ void DataParallel::State::check_sharding() const {
                   " ranks: each needs one at least, so use no more ranks than shards");
   }
   if (options.places < sums()) {
-    throw refusal(std::to_string(options.places) + " places for gradients, of which this rank brings " +
-                  std::to_string(sums()) + " sums");
+    throw refusal("too few gradient buffers: this rank needs " + std::to_string(sums()) + ", and places is " +
+                  std::to_string(options.places));
   }
-  const std::string_view why = tensors.are_the_programs() ? "let DataParallel have memory of its own"
-                               : tensors.flat_gradients().kind == MemoryKind::device ? "not in memory of a GPU"
-                               : !group->communicator().capabilities().no_leaves.empty()
-                                   ? group->communicator().capabilities().no_leaves
-                                   : "";
-  if (why.empty()) return;
-  throw Error(ErrorCode::unsupported, "gradients of shards are not added up here: " + std::string(why),
-              {.rank = group->rank().value, .host = group->host()});
+  if (tensors.are_the_programs())
+    throw unsupported("shards are not supported with the program's own tensors: let DataParallel allocate the memory");
+  if (tensors.flat_gradients().kind == MemoryKind::device)
+    throw unsupported("shards are not supported in GPU memory: leave them out");
+  if (const std::string_view why = group->communicator().capabilities().no_leaves; !why.empty())
+    throw unsupported("shards are not supported here: " + std::string(why));
 }
 
 void DataParallel::State::check_synchronized() const {
   if (synchronized) return;
-  throw refusal("the ranks' values may differ: after they have been written, synchronize() is called once");
+  throw refusal("the ranks' values may differ: call synchronize() once after they have been written");
 }
 
 bool DataParallel::State::within_a_step() const {
@@ -266,7 +212,7 @@ void DataParallel::State::require_gradients(const Step& result) const {
   if (!result.unused.empty()) {
     throw_on_every_rank(
         group->control(),
-        refusal("no rank made the gradient of " + names_of(result.unused) + " ready in step " +
+        refusal("no rank made the gradient of " + ddp::names_text(tensors.layout(), result.unused) + " ready in step " +
                     std::to_string(step - 1) +
                     ": call ready() for each parameter before finish() (with libtorch, let the loss depend on it, or "
                     "freeze it first), or set allow_unused in the options if the model leaves parameters unused",
@@ -285,21 +231,13 @@ void DataParallel::State::throw_uneven_gradients() const {
   if (peers.size() > 1) who += " (and " + std::to_string(peers.size() - 1) + " more, named here)";
   throw_on_every_rank(
       group->control(),
-      refusal(who + " left out the gradient of " + names_of(first.parameters) + " in step " + std::to_string(step - 1) +
+      refusal(who + " left out the gradient of " + ddp::names_text(tensors.layout(), first.parameters) + " in step " +
+                  std::to_string(step - 1) +
                   ", which other ranks have made ready: call ready() for each parameter on each rank whose weight is "
                   "above 0 (with libtorch, let the loss depend on it), or set allow_unused in the options if the "
                   "model leaves parameters unused on some ranks",
               tensors.layout().at(first.parameters.front()).name)
           .naming_also(peers));
-}
-
-std::string DataParallel::State::names_of(const std::vector<int>& parameters) const {
-  constexpr std::size_t shown = 8;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(shown, parameters.size()); ++i)
-    names += (i == 0 ? "'" : ", '") + tensors.layout().at(parameters[i]).name + "'";
-  if (parameters.size() > shown) names += " and " + std::to_string(parameters.size() - shown) + " more";
-  return names;
 }
 
 }  // namespace lockstep

@@ -10,7 +10,24 @@ namespace {
 
 constexpr std::size_t longest_host = 256;  // bytes; POSIX allows names of 255
 
+/// Lists the first texts of a list.
+template <typename TextOf>
+std::string listed(const std::vector<int>& items, const TextOf& text_of) {
+  constexpr std::size_t shown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(shown, items.size()); ++i) text += (i == 0 ? "" : ", ") + text_of(items[i]);
+  return items.size() > shown ? text + " and " + std::to_string(items.size() - shown) + " more" : text;
+}
+
 }  // namespace
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + listed(ranks, [](int rank) { return std::to_string(rank); });
+}
+
+std::string names_text(const Layout& layout, const std::vector<int>& parameters) {
+  return listed(parameters, [&](int parameter) { return "'" + layout.at(parameter).name + "'"; });
+}
 
 std::vector<int> marked(std::span<const std::uint8_t> flags) {
   std::vector<int> indices;

@@ -18,6 +18,11 @@ struct MarkedParameters {
   std::vector<int> parameters;  ///< indices, ascending
 };
 
+/// Names ranks for a message, "rank 1" or "ranks 1, 2", of many only the first.
+std::string ranks_text(const std::vector<int>& ranks);
+/// Names parameters for a message, "'a', 'b'", of many only the first.
+std::string names_text(const Layout& layout, const std::vector<int>& parameters);
+
 /// Returns the indices of the flags that are set.
 std::vector<int> marked(std::span<const std::uint8_t> flags);
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -18,6 +23,17 @@ std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root
 /// which would then report nothing.
 /// @throws Error  always, marked by Error::on_every_rank
 [[noreturn]] void throw_on_every_rank(Communicator& communicator, const Error& error);
+
+/// Gathers a value of each rank, of a type without pointers. Collective. @return by rank
+template <typename T>
+std::vector<T> gather_values(ProcessGroup& group, T own, std::string_view label) {
+  std::vector<T> all(static_cast<std::size_t>(group.size()));
+  const auto bytes = [](std::span<T> values) {
+    return std::span(reinterpret_cast<std::uint8_t*>(values.data()), values.size_bytes());
+  };
+  group.control().all_gather(bytes({&own, 1}), bytes(all), Queue::host(), label).wait();
+  return all;
+}
 
 /// Runs `work` on rank 0 only. Collective. @throws on every rank the Error that rank 0 throws
 void on_rank_zero(ProcessGroup& group, const std::function<void()>& work);

@@ -7,6 +7,7 @@
 
 #include "base/hash.hpp"
 #include "comm/operation.hpp"
+#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -116,14 +117,6 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
   check_agreement(all.value());
 }
 
-/// Drops the operations that have ended. The program has waited for the queue, but the host need not have polled since.
-Reducer::~Reducer() {
-  try {
-    while (!behind_.empty() && behind_.front().wait(std::chrono::seconds(0))) behind_.pop_front();
-  } catch (const Error&) {  // the operation has failed, and so have all later ones
-  }
-}
-
 void Reducer::check_agreement(std::uint64_t own_hash) {
   const std::vector<int> others = ranks_unlike_zero(*communicator_, own_hash, "bucket plan");
   if (others.empty()) return;
@@ -131,8 +124,9 @@ void Reducer::check_agreement(std::uint64_t own_hash) {
       *communicator_,
       Error(
           ErrorCode::mismatch,
-          "the gradients of the ranks named here are not cut like rank 0's: do all ranks build the same model with the "
-          "same size of buckets, dtype, shards, compare_every, allow_unused and way to share the update? Rank " +
+          ranks_text(others) + (others.size() == 1 ? " has" : " have") +
+              " another bucket plan than rank 0: build the same model on all ranks, with the same bucket size, dtype, "
+              "shards, compare_every, allow_unused and shard_optimizer. Rank " +
               std::to_string(communicator_->rank().value) + " has " + std::to_string(layout_->tensors().size()) +
               " tensors with " + std::to_string(layout_->count().value) + " elements",
           {.operation = "bucket plan",
@@ -164,7 +158,7 @@ Work Reducer::reduce(std::size_t bucket, Queue queue) {
 
 void Reducer::finish(Queue queue) {
   launch_full_buckets(queue);
-  while (!behind_.empty()) wait_for_first_behind();
+  stream_work_.wait();
   wait_for_all("wait for gradients");
   begin_anew();
 }
@@ -174,11 +168,11 @@ void Reducer::finish(Queue queue) {
 void Reducer::order_before(Queue queue) {
   if (queue.is_host()) return finish(queue);
   launch_full_buckets(queue);
-  while (!behind_.empty() && behind_.front().test()) wait_for_first_behind();
+  stream_work_.drop_ended();
   for (Pending& pending : pending_) {
     if (!pending.work) continue;
     pending.work->order_before(queue);
-    if (state_of(*pending.work) == Operation::State::pending) behind_.push_back(std::move(*pending.work));
+    if (state_of(*pending.work) == Operation::State::pending) stream_work_.add(std::move(*pending.work));
     pending.work.reset();
   }
   begin_anew();
@@ -188,21 +182,6 @@ void Reducer::begin_anew() {
   for (std::size_t b = 0; b < buckets_.size(); ++b)
     pending_[b].tensors_missing = static_cast<int>(buckets_[b].tensors.size());
   launched_ = 0;
-}
-
-void Reducer::wait_for_first_behind() {
-  Work first = std::move(behind_.front());
-  behind_.pop_front();
-  first.wait();
-}
-
-void Reducer::settle() noexcept {
-  while (!behind_.empty()) {
-    try {
-      wait_for_first_behind();
-    } catch (const Error&) {  // its sums are not needed any more, and the communicator keeps throwing the error
-    }
-  }
 }
 
 void Reducer::gather(const Buffer& flat) {

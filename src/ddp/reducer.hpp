@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ddp/stream_ordered_work.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/layout.hpp"
 #include "lockstep/base/observer.hpp"
@@ -60,8 +60,7 @@ class Reducer {
           const Leaves& leaves = {}, Observer* observer = nullptr, const std::vector<std::int64_t>& settings = {});
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-  /// Does not wait for other ranks.
-  ~Reducer();
+  ~Reducer() = default;
 
   /// Marks the tensor's gradient as complete. Launches its bucket if that is full and all earlier buckets have been
   /// launched.
@@ -75,7 +74,7 @@ class Reducer {
   /// operations run on the host. The next call, or the communicator, throws later failures.
   void order_before(Queue queue);
   /// Waits for the operations that `order_before` has left pending, and ignores their failures.
-  void settle() noexcept;
+  void settle() noexcept { stream_work_.settle(); }
   /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks.
   /// Collective.
   /// @pre buckets are divided into parts, and none is pending. @throws Error{transport | timeout | mismatch}
@@ -104,7 +103,6 @@ class Reducer {
   Work reduce(std::size_t bucket, Queue queue);
   void wait_for_all(const char* what);
   void begin_anew();
-  void wait_for_first_behind();
 
   Communicator* communicator_;
   const Layout* layout_;
@@ -115,7 +113,7 @@ class Reducer {
   std::vector<std::string> labels_;  // by bucket
   std::vector<int> bucket_of_;       // by tensor
   std::vector<Pending> pending_;     // by bucket
-  std::deque<Work> behind_;          // pending operations of earlier steps, for which only a queue has waited
+  StreamOrderedWork stream_work_;    // operations of earlier steps
   std::vector<LayoutPart> owned_;
   std::vector<LayoutPart> whole_;
   std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are in flight

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/hash.hpp"
+#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 #include "ddp/tensors.hpp"
 #include "lockstep/base/error.hpp"
@@ -74,14 +75,6 @@ std::vector<int> odd_ranks(std::span<const std::uint64_t> hash_of_rank) {
   return odd;
 }
 
-std::string text_of(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  constexpr std::size_t shown = 8;
-  for (std::size_t i = 0; i < std::min(shown, ranks.size()); ++i)
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  return ranks.size() > shown ? text + " and " + std::to_string(ranks.size() - shown) + " more" : text;
-}
-
 void broadcast(Communicator& communicator, const std::vector<Buffer>& values) {
   std::vector<Work> under_way;
   under_way.reserve(values.size());
@@ -144,7 +137,7 @@ void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::s
   }
   const std::string message =
       "the ranks' values have drifted apart: '" + layout.at(first).name + "' is the first tensor that differs, on " +
-      text_of(odd) + " from " + (2 * odd.size() < ranks ? "the others" : "rank 0") + ". Before step " +
+      ranks_text(odd) + " from " + (2 * odd.size() < ranks ? "the others" : "rank 0") + ". Before step " +
       std::to_string(step) +
       " a rank made another update than the others, or none. Look for a parameter or gradient that was replaced or "
       "moved, as a std::vector is that is resized or assigned (a gradient may move if ready() is told), for an update "

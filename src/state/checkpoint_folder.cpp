@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
@@ -225,6 +226,13 @@ std::vector<fs::path> CheckpointFolder::continue_from(std::int64_t step) {
   }
   sync_folder(path_);
   return unused;
+}
+
+StateFile::Record record_of(const SafetensorsHeader& header, std::vector<WrittenPart> parts) {
+  const std::vector<Checksum> sums = tensor_checksums(header, std::move(parts));
+  StateFile::Record record{.whole = file_checksum(header, sums), .tensors = {}};
+  for (std::size_t i = 0; i < sums.size(); ++i) record.tensors[header.tensors()[i].name] = sums[i].crc;
+  return record;
 }
 
 NewCheckpoint::NewCheckpoint(CheckpointFolder& folder, std::int64_t step)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text_file.hpp"
+#include "state/safetensors_file.hpp"
 #include "state/state_file.hpp"
 
 namespace lockstep::state {
@@ -85,6 +86,10 @@ class CheckpointFolder {
   std::filesystem::path path_;
   Descriptor lock_;
 };
+
+/// Returns the record of a file of tensors, from the parts that all processes have written, in any order.
+/// @throws as tensor_checksums
+StateFile::Record record_of(const SafetensorsHeader& header, std::vector<WrittenPart> parts);
 
 /// A checkpoint while it is written, in a temporary folder. All ranks may write files into `path()`; then one process
 /// calls `commit`. Without that, the destructor removes the folder, and older checkpoints are untouched.

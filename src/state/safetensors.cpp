@@ -89,6 +89,12 @@ bool size_is_valid(const std::vector<std::int64_t>& extents, DType dtype) {
   return is_empty || !is_too_large;
 }
 
+std::string extents_text(const std::vector<std::int64_t>& extents) {
+  std::string text;
+  for (const std::int64_t extent : extents) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  return '[' + text + ']';
+}
+
 Count StoredTensor::count() const {
   // An empty tensor's other extents may have any product.
   if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return {0};

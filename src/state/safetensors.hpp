@@ -38,6 +38,9 @@ inline constexpr std::int64_t length_bytes = 8;  // in front of the header
 /// Returns whether a tensor can be this large: false if there are negative extents or more than 2⁶³ − 1 bytes
 bool size_is_valid(const std::vector<std::int64_t>& extents, DType dtype);
 
+/// Returns "[2, 3]".
+std::string extents_text(const std::vector<std::int64_t>& extents);
+
 /// A tensor in a file.
 struct StoredTensor {
   std::string name;

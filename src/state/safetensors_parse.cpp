@@ -84,10 +84,7 @@ class HeaderVisitor : public JsonVisitor {
   }
   /// Takes a tensor of a foreign dtype for its bytes, because the size of an element is not known.
   void describe_foreign() {
-    std::string extents;
-    for (const std::int64_t extent : *fields_.extents)
-      extents += (extents.empty() ? "" : ", ") + std::to_string(extent);
-    fields_.foreign = echo(fields_.foreign) + " [" + extents + ']';
+    fields_.foreign = echo(fields_.foreign) + ' ' + extents_text(*fields_.extents);
     fields_.extents = {(*fields_.range)[1] - (*fields_.range)[0]};
   }
   void add(const std::string& name) {

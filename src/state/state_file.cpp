@@ -224,14 +224,19 @@ std::int64_t StateFile::integer(const std::string& section, const std::string& k
   return std::get<std::int64_t>(value);
 }
 
-double StateFile::real(const std::string& section, const std::string& key) const {
-  const Value& value = value_of(*this, section, key);
+std::optional<double> StateFile::real_of(const Value& value) {
   if (const auto* number = std::get_if<double>(&value)) return *number;
   if (const auto* number = std::get_if<std::int64_t>(&value)) return static_cast<double>(*number);
   const auto& text = std::get<std::string>(value);
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+double StateFile::real(const std::string& section, const std::string& key) const {
+  const Value& value = value_of(*this, section, key);
+  if (const auto number = real_of(value)) return *number;
   refuse_kind(section, key, value, "a number");
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -54,6 +55,9 @@ class StateFile {
   [[nodiscard]] double real(const std::string& section, const std::string& key) const;
   /// As `integer`, for texts.
   [[nodiscard]] const std::string& words(const std::string& section, const std::string& key) const;
+
+  /// Returns a value as a real number, as `real` does; nothing if it is none.
+  [[nodiscard]] static std::optional<double> real_of(const Value& value);
 
   friend bool operator==(const StateFile&, const StateFile&) = default;
 };

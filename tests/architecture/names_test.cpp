@@ -15,9 +15,6 @@
 namespace lockstep::architecture {
 namespace {
 
-/// Names that still have two meanings.
-const std::set<std::string> ambiguous = {"Replica"};
-
 /// Nested types that are always written behind their owner's name, and mean the same in each.
 const std::set<std::string> qualified = {"Kind", "NoSync"};
 
@@ -40,7 +37,7 @@ TEST(Names, APublicTypeIsDefinedOnce) {
   for (const SourceFile& file : product_files()) {
     if (!file.path.starts_with("include/")) continue;
     for (const TypeDefinition& type : type_definitions(file.text)) {
-      if (type.is_private || qualified.contains(type.name) || ambiguous.contains(type.name)) continue;
+      if (type.is_private || qualified.contains(type.name)) continue;
       const auto [other, is_new] = of_headers.emplace(type.name, place_of(file, type));
       if (!is_new) ADD_FAILURE() << place_of(file, type) << " and " << other->second << " both define " << type.name;
       if (!type.is_nested) of_namespace.emplace(type.name, place_of(file, type));

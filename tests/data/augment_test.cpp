@@ -31,7 +31,7 @@ constexpr Augmentation both{.crop = true, .flip = true};
 /// Images of random bytes, none of which is 0, so that each image can be told from its changes.
 std::shared_ptr<const ImageDataset> random_images(std::int64_t samples, ImageShape of = shape) {
   Images images{.name = "random", .shape = of, .classes = 10};
-  Random random(5, Stream::cifar_train, 0);
+  Random random(5, RandomStream::cifar_train, 0);
   for (std::int64_t i = 0; i < samples; ++i) {
     images.labels.push_back(static_cast<std::int32_t>(i % 10));
     for (std::int64_t element = 0; element < of.elements(); ++element)

@@ -247,8 +247,8 @@ TEST(DataParallel, GoesOnWithAnotherGroupAfterAFailedStep) {
 TEST(DataParallel, NamesWhatIsOutOfOrder) {
   on_every_rank([](ProcessGroup& group) {
     DataParallel model(group, layout(), DType::float32, small_buckets);
-    EXPECT_NE(message_of([&] { model.ready(0); }).find("synchronize() is called once"), std::string::npos);
-    EXPECT_NE(message_of([&] { (void)model.finish(1); }).find("synchronize() is called once"), std::string::npos);
+    EXPECT_NE(message_of([&] { model.ready(0); }).find("call synchronize() once"), std::string::npos);
+    EXPECT_NE(message_of([&] { (void)model.finish(1); }).find("call synchronize() once"), std::string::npos);
     model.synchronize();
     model.ready(1);
     EXPECT_NE(message_of([&] { model.ready(1); }).find("'conv.bias' became ready twice"), std::string::npos);

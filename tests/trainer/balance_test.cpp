@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/balance.hpp"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <thread>
+
+#include "trainer/loop/shard_moves.hpp"
 
 namespace lockstep::trainer {
 namespace {

@@ -10,8 +10,8 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "lockstep/trainer/replica.hpp"
 #include "nn/trainee.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -84,8 +84,8 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
     nn::Trainee before(network, seed);
     add(before.parameters, expected.gradients, -rate);
     expect_near(elements(replica.store().values()), before.parameters, "weights");
-    replica.store().average_statistics();
-    expect_near(elements(replica.store().statistics(0)), expected.state, "running statistics");
+    replica.store().statistics().average();
+    expect_near(elements(replica.store().statistics().part(0)), expected.state, "running statistics");
   }
   members.close();
   world.close();
@@ -158,7 +158,7 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
       expect_close(replica.data_parallel().gradients(), whole.gradients, bound, "gradients");
       expect_close(replica.data_parallel().values(), whole.parameters, bound, "weights");
     }
-    expect_close(replica.store().statistics(0), whole.state, bound, "running statistics");
+    expect_close(replica.store().statistics().part(0), whole.state, bound, "running statistics");
   }
   members.close();
   world.close();

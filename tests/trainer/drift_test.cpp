@@ -12,6 +12,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::trainer {

@@ -17,6 +17,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "support/errors.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 

@@ -12,8 +12,8 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "lockstep/trainer/replica.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {
 namespace {

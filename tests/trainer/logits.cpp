@@ -10,9 +10,9 @@
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/trainer/replica.hpp"
 #include "state/safetensors_file.hpp"
-#include "trainer/weights.hpp"
+#include "trainer/checkpoint/checkpoint_reading.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {
 namespace {

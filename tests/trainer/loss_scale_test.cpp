@@ -15,6 +15,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "ops/formulas/step_stages.hpp"
 #include "support/errors.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 

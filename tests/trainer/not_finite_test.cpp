@@ -18,8 +18,8 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "lockstep/trainer/replica.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 
@@ -115,6 +115,7 @@ TEST(BadData, IsAnErrorOfEveryRankThatNamesTheSample) {
       replica.finish(run);
       ADD_FAILURE() << "the label was taken";
     } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_NE(error.message().find("rank 1 (" + world.host() +
                                      "): 'loss': label of sample 1 (number 71 of the data "
                                      "set) is 10; there are 10 classes, numbered from 0"),
@@ -190,7 +191,7 @@ TEST(NotFinite, StateIsNeitherSavedNorLoadedAndTheTensorIsNamed) {
     std::vector<std::pair<Buffer, std::string>> kinds = {
         {slice(store.values(), store.owned().front().offset, {1}), "'values."},
         {store.averages(), "'"},
-        {store.statistics(), "'norm.running_"}};
+        {store.statistics().all(), "'norm.running_"}};
     for (std::size_t i = 0; i < store.state_names().size(); ++i)
       kinds.emplace_back(store.optimizer_state()[i], "'" + std::string(store.state_names()[i]) + '.');
     for (const auto& [buffer, name] : kinds) {

@@ -21,6 +21,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "support/verdict.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 

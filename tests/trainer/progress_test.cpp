@@ -17,6 +17,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::trainer {

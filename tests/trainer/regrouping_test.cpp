@@ -17,6 +17,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/verify.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"
 

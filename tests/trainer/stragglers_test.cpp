@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/stragglers.hpp"
+#include "trainer/loop/stragglers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "lockstep/trainer/store.hpp"
+#include "trainer/replica/store.hpp"
 
 namespace lockstep::testing_support {
 
@@ -31,7 +31,7 @@ inline WholeState whole_state(trainer::Store& store) {
   WholeState state{.weights = bytes_of(store.values())};
   for (const Buffer& own : store.optimizer_state()) state.optimizer_state.push_back(whole(own));
   if (store.has_averages()) state.averages = whole(store.averages());
-  state.statistics = store.gather_statistics().memory;
+  state.statistics = store.statistics().gather().memory;
   return state;
 }
 

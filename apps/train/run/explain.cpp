@@ -9,6 +9,7 @@
 #include "lockstep/nn/explain.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {
 namespace {

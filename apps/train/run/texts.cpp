@@ -10,6 +10,7 @@
 #include "base/wrapped.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/ops/operators.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {
 namespace {

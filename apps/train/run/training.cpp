@@ -17,7 +17,8 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "platform/mpi/phase.hpp"
-#include "trainer/host_view.hpp"
+#include "trainer/replica/host_mirror.hpp"
+#include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -52,7 +53,7 @@ void close_in_order(ProcessGroup& group) {
 }
 
 std::string weights_sha256(const trainer::Replica& replica) {
-  const trainer::HostView values(replica.model().device(), replica.data_parallel().values());
+  const trainer::HostMirror values(replica.model().device(), replica.data_parallel().values());
   return sha256(replica.data_parallel().layout(), values.buffer());
 }
 

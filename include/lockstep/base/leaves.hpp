@@ -98,6 +98,10 @@ class LeafShares {
   /// The number of leaves of each rank.
   [[nodiscard]] std::vector<int> counts(int ranks) const;
 
+  /// Checks that other shares can replace these ones. @throws Error{invalid_argument} for another number of leaves, or
+  /// of ranks
+  void require_replaceable_by(const LeafShares& others, int ranks) const;
+
   friend bool operator==(const LeafShares& a, const LeafShares& b) { return (a <=> b) == 0; }
   friend std::strong_ordering operator<=>(const LeafShares& a, const LeafShares& b);
 

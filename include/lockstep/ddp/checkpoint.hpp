@@ -2,13 +2,13 @@
 #pragma once
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "lockstep/base/buffer.hpp"
@@ -57,21 +57,24 @@ class Checkpoint {
   /// Adds a whole number of any type, or a bool. A checkpoint does not keep the type: a number is restored if it fits
   /// the program's type. @throws Error{invalid_argument} if another number or text has its name
   template <std::integral T>
-  requires(!std::is_const_v<T>) Checkpoint& add(const std::string& name, T& number) {
-    return add_number(name, {&number,
-                             std::same_as<T, bool> ? Number::boolean
-                             : std::is_signed_v<T> ? Number::whole
-                                                   : Number::natural,
-                             sizeof number});
+  requires(!std::is_const_v<T> && sizeof(T) <= sizeof(std::int64_t)) Checkpoint& add(const std::string& name,
+                                                                                     T& number) {
+    using Signed =
+        std::conditional_t<sizeof(T) == 1, std::int8_t,
+                           std::conditional_t<sizeof(T) == 2, std::int16_t,
+                                              std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>>>;
+    using Whole =
+        typename std::conditional_t<std::is_signed_v<T>, std::type_identity<Signed>, std::make_unsigned<Signed>>::type;
+    return add_number(name, reinterpret_cast<std::conditional_t<std::same_as<T, bool>, bool, Whole>*>(&number));
   }
   /// Adds a real number, a float or a double. @throws as for whole numbers
   template <std::floating_point T>
   requires(!std::is_const_v<T> && sizeof(T) <= sizeof(double)) Checkpoint& add(const std::string& name, T& number) {
-    return add_number(name, {&number, Number::real, sizeof number});
+    return add_number(name, &number);
   }
   /// Adds a text in UTF-8, for instance the state of a generator of random numbers, which `operator<<` writes.
   /// @throws as for numbers; `save` throws Error{invalid_argument} on every rank if the text is not UTF-8
-  Checkpoint& add(const std::string& name, std::string& text);
+  Checkpoint& add(const std::string& name, std::string& text) { return add_number(name, &text); }
 
   /// Saves everything that was added, and returns when it is on disk. An older checkpoint of the same step is replaced.
   /// Collective. @param step  not negative
@@ -94,14 +97,10 @@ class Checkpoint {
 
  private:
   struct State;
-  /// A number of the program.
-  struct Number {
-    enum Kind { boolean, whole, natural, real };
-    void* memory;
-    Kind kind;
-    std::size_t bytes;
-  };
-  Checkpoint& add_number(const std::string& name, const Number& number);
+  /// A number or text of the program.
+  using Number = std::variant<bool*, std::int8_t*, std::int16_t*, std::int32_t*, std::int64_t*, std::uint8_t*,
+                              std::uint16_t*, std::uint32_t*, std::uint64_t*, float*, double*, std::string*>;
+  Checkpoint& add_number(const std::string& name, Number number);
 
   std::unique_ptr<State> state_;
 };

@@ -219,6 +219,8 @@ class DataParallel {
   /// @param on  false: the guard has no effect
   /// @pre no parameter is ready, unless a finish() has followed
   NoSync no_sync(bool on = true);
+  /// Whether a NoSync is in force.
+  [[nodiscard]] bool is_in_no_sync() const;
 
   /// Sets the number of the next step, which errors report. Each step adds one, and without this call the first step is
   /// number 1. A program that resumes from a checkpoint calls it. It changes nothing else.

@@ -70,14 +70,15 @@ struct CheckpointOptions {
   std::map<std::string, std::map<std::string, std::string>> notes = {};
 };
 
-/// Receives the events of a run. A rank may have a listener or none; values that concern all ranks are equal on each.
+/// Receives the events of a run, and ignores those that a derived class does not. A rank may have a listener or none;
+/// values that concern all ranks are equal on each.
 class Listener {
  public:
   virtual ~Listener() = default;
   /// Called after every step. It runs between steps, so it should take no more than microseconds.
   virtual void progress(const observe::ProgressEvent& /*event*/) {}
   /// Called after every `log_every`th step.
-  virtual void step(const observe::StepEvent& event) = 0;
+  virtual void step(const observe::StepEvent& /*event*/) {}
   /// Called about every `straggler_seconds`.
   virtual void stragglers(const observe::StragglerEvent& /*event*/) {}
   /// Called when shards have moved between ranks.
@@ -85,7 +86,7 @@ class Listener {
   /// Called after every batch of an evaluation.
   virtual void evaluation(const observe::EvaluationEvent& /*event*/) {}
   /// Called after an epoch, and after its evaluation if it has one.
-  virtual void epoch(const observe::EpochEvent& event) = 0;
+  virtual void epoch(const observe::EpochEvent& /*event*/) {}
   /// Called on rank 0 when a checkpoint is complete, or could not be written.
   virtual void checkpoint(const observe::CheckpointEvent& /*event*/) {}
 };

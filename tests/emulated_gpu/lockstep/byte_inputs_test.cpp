@@ -13,7 +13,8 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
-#include "trainer/host_view.hpp"
+#include "trainer/replica/host_mirror.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::on_emulated_gpus {
@@ -83,7 +84,7 @@ class ByteInputs : public testing::Test {
       outcome.test_results = trainer.evaluate();
       const nn::Model& model = trainer.replica().model();
       outcome.reads_bytes = model.graph().inputs()[0].bytes.has_value();
-      const trainer::HostView weights(model.device(), trainer.replica().store().values());
+      const trainer::HostMirror weights(model.device(), trainer.replica().store().values());
       const auto* first = static_cast<const float*>(weights.buffer().data);
       outcome.weights.assign(first, first + weights.buffer().count.value);
     }

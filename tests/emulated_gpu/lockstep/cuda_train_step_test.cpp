@@ -21,7 +21,8 @@
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "support/verdict.hpp"
-#include "trainer/host_view.hpp"
+#include "trainer/replica/host_mirror.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::on_emulated_gpus {
@@ -81,7 +82,7 @@ class CudaTrainStep : public testing::Test {
   }
 
   static std::vector<float> host_copy(const trainer::Trainer& trainer, const Buffer& memory) {
-    const trainer::HostView view(trainer.replica().model().device(), memory);
+    const trainer::HostMirror view(trainer.replica().model().device(), memory);
     const auto* first = static_cast<const float*>(view.buffer().data);
     return {first, first + view.buffer().count.value};
   }
@@ -150,19 +151,19 @@ TEST_F(CudaTrainStep, StatisticsOfACheckpointAreThereWhenTheHostGoesOn) {
                              {.batch = {8}, .schedule = {.peak = 0.05}, .sync_batch_norm = true, .eval_interval = 0});
     ASSERT_EQ(trainer.train_steps(2), 2);
     trainer::Store& store = trainer.replica().store();
-    std::vector<float> expected = host_copy(trainer, store.statistics());
+    std::vector<float> expected = host_copy(trainer, store.statistics().all());
     const auto gathered = [&] {
-      trainer::Store::AllStatistics all = store.gather_statistics();
+      trainer::GatheredStatistics all = store.statistics().gather();
       EXPECT_EQ(std::memcmp(all.memory.data(), expected.data(), all.memory.size()), 0);
       return all;
     };
     for (int round = 0; round < 10; ++round) {
-      trainer::Store::AllStatistics all = gathered();
+      trainer::GatheredStatistics all = gathered();
       for (float& value : expected) value += 1;
       std::memcpy(all.memory.data(), expected.data(), all.memory.size());
-      store.take_statistics(all);
+      store.statistics().take(all);
       std::fill(all.memory.begin(), all.memory.end(), std::byte{0xff});
-      ASSERT_EQ(host_copy(trainer, store.statistics()), expected) << round;
+      ASSERT_EQ(host_copy(trainer, store.statistics().all()), expected) << round;
     }
   }
   group.close();

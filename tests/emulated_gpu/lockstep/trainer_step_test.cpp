@@ -15,7 +15,8 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "ops/cuda/cuda_device.hpp"
 #include "support/errors.hpp"
-#include "trainer/host_view.hpp"
+#include "trainer/replica/host_mirror.hpp"
+#include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 
 namespace lockstep::on_emulated_gpus {
@@ -57,7 +58,7 @@ struct End {
 };
 
 std::vector<float> host_copy(const Trainer& trainer, const Buffer& memory) {
-  const trainer::HostView view(trainer.replica().model().device(), memory);
+  const trainer::HostMirror view(trainer.replica().model().device(), memory);
   const auto* first = static_cast<const float*>(view.buffer().data);
   return {first, first + view.buffer().count.value};
 }

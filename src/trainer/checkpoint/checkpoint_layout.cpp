@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/checkpoint/checkpoint_layout.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include "state/safetensors_file.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+constexpr const char* values_prefix = "values.";
+constexpr const char* statistics_prefix = "statistics.";
+constexpr const char* samples_name = "statistics.samples";
+
+std::string prefix_of(std::string_view state) { return std::string(state) + '.'; }
+
+/// Adds the tensors of a layout. @param parts  a first extent of all tensors; 0: none
+void add_tensors(std::vector<state::StoredTensor>& tensors, const std::string& prefix, const Layout& layout,
+                 DType dtype, std::int64_t parts = 0) {
+  for (const TensorSlot& slot : layout.tensors()) {
+    std::vector<std::int64_t> extents = slot.shape;
+    if (parts > 0) extents.insert(extents.begin(), parts);
+    tensors.push_back({.name = prefix + slot.name, .dtype = dtype, .extents = std::move(extents)});
+  }
+}
+
+}  // namespace
+
+CheckpointLayout::CheckpointLayout(const Store& store, std::int64_t statistics) {
+  const Layout& parameters = store.model().parameters();
+  const Layout& state = store.model().state();
+  const DType dtype = store.model().dtype();
+  std::vector<state::StoredTensor> model;
+  add_tensors(model, "", parameters, dtype);
+  add_tensors(model, "", state, dtype);
+  std::vector<state::StoredTensor> optimizer;
+  for (const std::string_view name : store.state_names()) add_tensors(optimizer, prefix_of(name), parameters, dtype);
+  if (store.has_averages()) add_tensors(optimizer, values_prefix, parameters, dtype);
+  if (statistics > 1 && !state.tensors().empty()) {
+    add_tensors(optimizer, statistics_prefix, state, dtype, statistics);
+    optimizer.push_back({.name = samples_name, .dtype = DType::int64, .extents = {statistics}});
+  }
+  headers_.push_back(state::SafetensorsHeader::of(std::move(model), {{"format", "pt"}}));
+  headers_.push_back(state::SafetensorsHeader::of(std::move(optimizer)));
+}
+
+std::int64_t CheckpointLayout::statistics_in(const state::SafetensorsHeader& optimizer) {
+  const int samples = optimizer.index_of(samples_name);
+  return samples < 0 ? 1 : optimizer.tensors()[static_cast<std::size_t>(samples)].count().value;
+}
+
+int CheckpointLayout::index_of(CheckpointFile file, const std::string& name) const {
+  return header(file).index_of(name);
+}
+
+/// @param own  the elements of `owned`, one after the other
+void CheckpointLayout::add(std::vector<StoredPart>& parts, CheckpointFile file, const std::string& prefix,
+                           const Layout& layout, const Buffer& own, std::span<const LayoutPart> owned) const {
+  std::int64_t before = 0;
+  for (const LayoutPart& part : owned) {
+    for (const state::TensorPart& inside : state::tensor_parts(layout, part)) {
+      const TensorSlot& slot = layout.at(inside.tensor);
+      const Count at{before + slot.offset.value + inside.first.value - part.offset.value};
+      parts.push_back({file, index_of(file, prefix + slot.name), inside.first, slice(own, at, inside.count)});
+    }
+    before += part.count.value;
+  }
+}
+
+void CheckpointLayout::add_own(std::vector<StoredPart>& parts, const Store& store, bool all_values) const {
+  const Layout& layout = store.model().parameters();
+  const bool averages = store.has_averages();
+  const CheckpointFile file = averages ? CheckpointFile::optimizer : CheckpointFile::model;
+  const std::vector<LayoutPart> whole{{{0}, layout.count()}};
+  for (const LayoutPart& part : all_values ? whole : store.owned())
+    add(parts, file, averages ? values_prefix : "", layout, slice(store.values(), part.offset, part.count), {&part, 1});
+  if (averages) add(parts, CheckpointFile::model, "", layout, store.averages(), store.owned());
+  const std::vector<Buffer> states = store.optimizer_state();
+  for (std::size_t i = 0; i < states.size(); ++i)
+    add(parts, CheckpointFile::optimizer, prefix_of(store.state_names()[i]), layout, states[i], store.owned());
+}
+
+void CheckpointLayout::add_average(std::vector<StoredPart>& parts, const Store& store, const Buffer& memory) const {
+  const LayoutPart whole{{0}, store.model().state().count()};
+  add(parts, CheckpointFile::model, "", store.model().state(), memory, {&whole, 1});
+}
+
+void CheckpointLayout::add_statistics(std::vector<StoredPart>& parts, const Store& store,
+                                      GatheredStatistics& all) const {
+  const int samples = index_of(CheckpointFile::optimizer, samples_name);
+  if (samples < 0) return;
+  parts.push_back({CheckpointFile::optimizer, samples, {0}, Buffer(all.samples)});
+  const Layout& layout = store.model().state();
+  for (std::int64_t part = 0; part < std::ssize(all.samples); ++part) {
+    for (const TensorSlot& slot : layout.tensors()) {
+      const Count at{part * layout.count().value + slot.offset.value};
+      parts.push_back({CheckpointFile::optimizer,
+                       index_of(CheckpointFile::optimizer, statistics_prefix + slot.name),
+                       {part * slot.count.value},
+                       slice(all.as(store.model().dtype()), at, slot.count)});
+    }
+  }
+}
+
+}  // namespace lockstep::trainer

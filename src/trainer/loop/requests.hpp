@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+
+#include "lockstep/base/observer.hpp"
+#include "lockstep/ddp/process_group.hpp"
+
+namespace lockstep::trainer {
+
+/// Requests to stop and to save, which a signal, the time or the program makes on any rank, and which all ranks follow
+/// after the same step.
+class Requests {
+ public:
+  /// @param group  outlives this
+  explicit Requests(ProcessGroup& group) : group_(&group) {}
+
+  void stop_on(const std::atomic<int>& request) { stop_ = &request; }
+  void stop_at(Clock::time_point time) { stop_time_ = time; }
+  void save_on(const std::atomic<int>& requests) {
+    save_requests_ = &requests;
+    saves_heard_ = number_of(save_requests_);
+  }
+
+  /// Returns the request of this rank to stop, or `stopped_by_time`; 0: none.
+  [[nodiscard]] int wants_to_stop() const;
+  /// Whether this rank wants a checkpoint. It forgets requests that count as the same as the one before.
+  [[nodiscard]] bool wants_to_save();
+
+  /// What all ranks do.
+  struct Agreement {
+    int stopped_by = 0;  ///< the largest request to stop
+    bool reports = false;
+  };
+  /// Called on all ranks when they have learned that one of them has a request. Collective.
+  /// @param reports  whether this rank wants a report of slow ranks
+  Agreement agree(bool reports);
+
+  /// Whether the ranks have agreed to save, and have not saved since.
+  [[nodiscard]] bool save_is_due() const { return save_is_due_; }
+  void has_saved() { save_is_due_ = false; }
+  /// Of the requests to save, those that were followed or count as followed.
+  [[nodiscard]] int saves_heard() const { return saves_heard_; }
+  void set_saves_heard(int saves) { saves_heard_ = saves; }
+
+ private:
+  static int number_of(const std::atomic<int>* requests) {
+    return requests == nullptr ? 0 : requests->load(std::memory_order_relaxed);
+  }
+
+  ProcessGroup* group_;
+  const std::atomic<int>* stop_ = nullptr;
+  Clock::time_point stop_time_ = Clock::time_point::max();
+  const std::atomic<int>* save_requests_ = nullptr;
+  int saves_heard_ = 0;
+  Clock::time_point same_save_until_{};  // until then requests count as the same
+  bool save_is_due_ = false;
+};
+
+}  // namespace lockstep::trainer

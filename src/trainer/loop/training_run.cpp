@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/loop/training_run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::trainer {
+
+void require(bool holds, const std::string& message, const ProcessGroup& group) {
+  if (holds) return;
+  throw Error(ErrorCode::invalid_argument, message, {.rank = group.rank().value, .host = group.host()}).on_every_rank();
+}
+
+namespace {
+
+const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup& group, const data::DatasetPair& data) {
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  require(options.epochs >= 1, number(options.epochs) + " epochs: at least 1 is needed", group);
+  require(options.steps >= 0, number(options.steps) + " steps: their number cannot be negative", group);
+  require(options.log_every >= 1, "a report every " + number(options.log_every) + " steps: at least 1 is needed",
+          group);
+  require(options.eval_interval >= 0,
+          "an evaluation every " + number(options.eval_interval) + " epochs: it cannot be negative", group);
+  require(options.batch.value >= group.size(),
+          "a batch of " + number(options.batch.value) + " is the total over all ranks and smaller than their number, " +
+              number(group.size()) + ": give every rank at least one sample",
+          group);
+  require(!options.balance || options.step.shards > 0, "balance moves shards, and there are none: set their number",
+          group);
+  require(options.batch.value <= data.train->size(),
+          "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
+              " training images: give a smaller one, or more images",
+          group);
+  return options;
+}
+
+/// Ignores all events.
+Listener no_listener;
+
+}  // namespace
+
+data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& dataset, const ProcessGroup& group,
+                              const TrainerOptions& options, const nn::Model& model, bool training,
+                              Observer* observer) {
+  data::DistributedSampler sampler({.samples = {dataset->size()},
+                                    .batch = {std::min(options.batch.value, dataset->size())},
+                                    .drop_last = training && options.drop_last,
+                                    .rank = group.rank(),
+                                    .ranks = group.size(),
+                                    .seed = options.seed,
+                                    .shuffle = training,
+                                    .shards = options.step.shards});
+  std::vector<std::string> bytes;
+  for (const TensorSpec& input : model.graph().inputs())
+    if (input.bytes) bytes.push_back(input.name);
+  return {dataset,
+          options.precision,
+          std::move(sampler),
+          {.workers = options.workers,
+           .observer = observer,
+           .bytes = std::move(bytes),
+           .held = model.max_in_flight(),
+           .allocate = [&model](Bytes size) { return model.device().allocate_staging(size); }}};
+}
+
+TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph& graph,
+                         const data::DatasetPair& data_in, const TrainerOptions& options_in, Listener* listener_in,
+                         Observer* observer)
+    : group(group_in),
+      data(data_in),
+      options(checked(options_in, group_in, data_in)),
+      listener(listener_in != nullptr ? *listener_in : no_listener),
+      replica(group_in, ops, graph, data::tensors_with_bytes(*data.train), options, observer),
+      batches(make_batches(data.train, group, options, replica.model(), true, observer)) {
+  state.loss_scale = options.step.loss_scale.initial;
+  replica.start_from(state);
+  try {
+    (void)nn::learning_rate(options.schedule, 0, total_steps());
+  } catch (const Error& error) {  // the same on all ranks, as the options are
+    require(false, error.message(), group);
+  }
+  prepare_steps();
+}
+
+void TrainingRun::prepare_steps() {
+  const data::DistributedSampler& sampler = batches.sampler();
+  for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1})
+    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, true);
+}
+
+std::int64_t TrainingRun::total_steps() const {
+  const std::int64_t in_all_epochs = options.epochs * steps_per_epoch();
+  return options.steps > 0 ? std::min(options.steps, in_all_epochs) : in_all_epochs;
+}
+
+}  // namespace lockstep::trainer
