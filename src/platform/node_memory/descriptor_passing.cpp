@@ -129,7 +129,7 @@ DescriptorSender::DescriptorSender(int descriptor, std::uint64_t nonce)
 
 DescriptorSender::~DescriptorSender() {
   const std::uint64_t one = 1;
-  if (write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
+  if (::write(stop_.get(), &one, sizeof one) == sizeof one) thread_.join();
 }
 
 void DescriptorSender::serve() {

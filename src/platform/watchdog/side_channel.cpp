@@ -138,7 +138,7 @@ SideChannel::SideChannel() : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secr
 
 void SideChannel::wake() const {
   const std::uint64_t one = 1;
-  (void)!write(wake_.get(), &one, sizeof one);
+  (void)!::write(wake_.get(), &one, sizeof one);
 }
 
 void SideChannel::serve(milliseconds time, const Answer& answer) {
