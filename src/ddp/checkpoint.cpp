@@ -3,19 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <map>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "ddp/checkpoint_numbers.hpp"
 #include "ddp/rank_zero.hpp"
 #include "kernels/finite.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"

@@ -2,12 +2,10 @@
 #include "lockstep/ddp/data_parallel.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/origin_process.hpp"
 #include "ddp/data_parallel_state.hpp"
 #include "ddp/value_check.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 

@@ -2,12 +2,9 @@
 #include "ddp/data_parallel_state.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
 
 #include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
-#include "ddp/value_check.hpp"
 
 namespace lockstep {
 namespace {

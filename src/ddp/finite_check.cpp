@@ -2,9 +2,6 @@
 #include "ddp/finite_check.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <span>
-#include <utility>
 
 #include "ddp/marked_parameters.hpp"
 #include "kernels/finite.hpp"

@@ -2,8 +2,6 @@
 #include "ddp/marked_parameters.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
 namespace lockstep::ddp {
 namespace {

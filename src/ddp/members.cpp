@@ -2,7 +2,6 @@
 #include "ddp/members.hpp"
 
 #include "base/borders.hpp"
-#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep {
 

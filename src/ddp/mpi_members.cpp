@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstddef>
-#include <utility>
 
 #include "backends/nccl.hpp"
 #include "base/wire_protocol.hpp"
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
-#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/blocking_call.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -2,7 +2,6 @@
 #include "lockstep/ddp/process_group.hpp"
 
 #include <exception>
-#include <utility>
 
 #include "backends/make_communicator.hpp"
 #include "backends/method.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/rank_zero.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-
 namespace lockstep {
 
 std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root) {

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/tensors.hpp"
 
-#include <cstddef>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/borders.hpp"
 #include "base/hash.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {

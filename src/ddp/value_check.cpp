@@ -2,18 +2,12 @@
 #include "ddp/value_check.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
-#include "ddp/tensors.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {
 namespace {

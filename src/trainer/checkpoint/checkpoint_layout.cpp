@@ -2,7 +2,6 @@
 #include "trainer/checkpoint/checkpoint_layout.hpp"
 
 #include <iterator>
-#include <utility>
 
 #include "state/safetensors_file.hpp"
 

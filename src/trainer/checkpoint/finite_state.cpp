@@ -2,14 +2,10 @@
 #include "trainer/checkpoint/finite_state.hpp"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "base/nearest.hpp"
 #include "ddp/rank_zero.hpp"
 #include "kernels/finite.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "trainer/checkpoint/checkpoint_layout.hpp"
 #include "trainer/checkpoint/resume.hpp"
 

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/checkpoint/resume.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
 #include <sstream>
-#include <string>
 #include <variant>
 
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 
 namespace lockstep::trainer {
 namespace {

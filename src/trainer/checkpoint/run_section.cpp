@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <string>
 #include <type_traits>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "trainer/checkpoint/resume.hpp"
 
 namespace lockstep::trainer {

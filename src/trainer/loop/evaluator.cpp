@@ -2,13 +2,8 @@
 #include "trainer/loop/evaluator.hpp"
 
 #include <algorithm>
-#include <span>
-#include <string_view>
-#include <utility>
 
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 
 namespace lockstep::trainer {
 namespace {

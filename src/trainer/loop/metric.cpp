@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
 #include <variant>
 
 #include "nn/run/step.hpp"

@@ -2,10 +2,7 @@
 #include "trainer/loop/requests.hpp"
 
 #include <chrono>
-#include <cstdint>
-#include <span>
 
-#include "lockstep/comm/communicator.hpp"
 #include "lockstep/trainer/run_state.hpp"
 
 namespace lockstep::trainer {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 
 #include "ddp/rank_zero.hpp"
 

@@ -2,10 +2,6 @@
 #include "trainer/loop/training_run.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::trainer {
 

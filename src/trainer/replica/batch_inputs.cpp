@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
 
-#include "lockstep/base/error.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {

@@ -2,13 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
-#include <string>
-#include <utility>
 
 #include "ddp/finite_check.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {

@@ -4,13 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 
 namespace lockstep::trainer {
 namespace {
