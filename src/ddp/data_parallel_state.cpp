@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 
 namespace lockstep {

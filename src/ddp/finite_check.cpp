@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ddp/marked_parameters.hpp"
+#include "ddp/rank_zero.hpp"
 #include "kernels/finite.hpp"
 
 namespace lockstep::ddp {

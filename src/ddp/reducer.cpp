@@ -5,7 +5,6 @@
 
 #include "base/hash.hpp"
 #include "comm/operation.hpp"
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 
 namespace lockstep::ddp {

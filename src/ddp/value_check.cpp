@@ -6,7 +6,6 @@
 #include <tuple>
 
 #include "base/hash.hpp"
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
 
 namespace lockstep::ddp {

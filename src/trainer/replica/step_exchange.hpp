@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ddp/stream_ordered_work.hpp"
+#include "ddp/reducer.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
