@@ -12,13 +12,11 @@ void FiniteCheck::look(int parameter, const ConstBuffer& gradient) {
   if (!kernels::all_finite(gradient)) mark(static_cast<std::size_t>(parameter));
 }
 
-std::vector<DataParallel::NotFinite> FiniteCheck::gather(const ProcessGroup& group, Communicator& communicator,
-                                                         double found_by_all) {
+std::vector<DataParallel::NotFinite> FiniteCheck::gather(ProcessGroup& group, double found_by_all) {
   std::vector<DataParallel::NotFinite> all;
   if (found_by_all == 0) return all;
-  for (MarkedParameters& of_rank : gather_marked(group, communicator, flawed_, "gradients that are not finite")) {
+  for (MarkedParameters& of_rank : gather_marked(group, flawed_, "gradients that are not finite"))
     all.push_back({.rank = of_rank.rank, .host = std::move(of_rank.host), .parameters = std::move(of_rank.parameters)});
-  }
   std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});
   found_ = 0;
   return all;

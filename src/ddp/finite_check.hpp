@@ -27,8 +27,7 @@ class FiniteCheck {
   /// Returns the gradients that are not finite, by rank, and resets the check. Collective if `found_by_all` is
   /// positive.
   /// @param found_by_all  the sum of `found()` over all ranks
-  std::vector<DataParallel::NotFinite> gather(const ProcessGroup& group, Communicator& communicator,
-                                              double found_by_all);
+  std::vector<DataParallel::NotFinite> gather(ProcessGroup& group, double found_by_all);
   /// Returns the reduced gradients that are not finite, and resets the check.
   /// @param parts         the parts of the sums that this rank has
   /// @param communicator  of ranks that have other parts, with whom the call is collective; null: each has all

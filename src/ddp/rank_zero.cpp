@@ -22,6 +22,10 @@ void throw_on_every_rank(Communicator& communicator, const Error& error) {
   throw error.on_every_rank();
 }
 
+void throw_on_every_rank(ProcessGroup& group, const Error& error) {
+  throw_on_every_rank(group.control(), error.reported_by(group.rank().value, group.host()));
+}
+
 void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
   std::optional<Error> failure;
   try {
@@ -33,8 +37,7 @@ void on_rank_zero(ProcessGroup& group, const std::function<void()>& work) {
   group.control().broadcast(std::span(&code, 1), {0}, Queue::host(), "result of rank 0").wait();
   if (code < 0) return;
   const std::string why = text_of_rank(group, failure ? failure->message() : "");
-  throw_on_every_rank(group.control(),
-                      Error(static_cast<ErrorCode>(code), why, {.rank = group.rank().value, .host = group.host()}));
+  throw_on_every_rank(group, Error(static_cast<ErrorCode>(code), why));
 }
 
 }  // namespace lockstep
@@ -70,15 +73,15 @@ std::vector<int> marked(std::span<const std::uint8_t> flags) {
   return indices;
 }
 
-std::vector<MarkedParameters> gather_marked(const ProcessGroup& group, Communicator& communicator,
-                                            const std::vector<std::uint8_t>& flags, std::string_view label) {
+std::vector<MarkedParameters> gather_marked(ProcessGroup& group, const std::vector<std::uint8_t>& flags,
+                                            std::string_view label) {
   // The message holds each rank's flags and host name.
   std::vector<std::uint8_t> mine = flags;
   mine.resize(flags.size() + longest_host, 0);
   std::copy_n(group.host().begin(), std::min(group.host().size(), longest_host - 1),
               mine.begin() + static_cast<std::ptrdiff_t>(flags.size()));
   std::vector<std::uint8_t> of_all(mine.size() * static_cast<std::size_t>(group.size()));
-  communicator.all_gather(std::span(mine), std::span(of_all), Queue::host(), label).wait();
+  group.control().all_gather(std::span(mine), std::span(of_all), Queue::host(), label).wait();
   std::vector<MarkedParameters> all;
   for (int rank = 0; rank < group.size(); ++rank) {
     const auto its = std::span(of_all).subspan(static_cast<std::size_t>(rank) * mine.size(), mine.size());

@@ -24,6 +24,18 @@ std::string text_of_rank(ProcessGroup& group, const std::string& text, Rank root
 /// which would then report nothing.
 /// @throws Error  always, marked by Error::on_every_rank
 [[noreturn]] void throw_on_every_rank(Communicator& communicator, const Error& error);
+/// Does the same with the group's control communicator, and fills in this rank and its host.
+[[noreturn]] void throw_on_every_rank(ProcessGroup& group, const Error& error);
+
+/// Runs `work`, whose errors name this rank and its host then.
+template <typename Work>
+auto reported_by_rank(const ProcessGroup& group, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw error.reported_by(group.rank().value, group.host());
+  }
+}
 
 /// Gathers a value of each rank, of a type without pointers. Collective. @return by rank
 template <typename T>
@@ -60,7 +72,7 @@ std::vector<int> marked(std::span<const std::uint8_t> flags);
 
 /// Returns the ranks that have marked parameters, in their order. Collective.
 /// @param flags  this rank's, by parameter
-std::vector<MarkedParameters> gather_marked(const ProcessGroup& group, Communicator& communicator,
-                                            const std::vector<std::uint8_t>& flags, std::string_view label);
+std::vector<MarkedParameters> gather_marked(ProcessGroup& group, const std::vector<std::uint8_t>& flags,
+                                            std::string_view label);
 
 }  // namespace lockstep::ddp

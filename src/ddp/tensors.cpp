@@ -39,7 +39,7 @@ void check(const Parameter& parameter, const Parameter& first) {
                                       "': make a DataParallel for each dtype, each with a group of its own");
   }
   if (has_gradient && parameter.value.count != parameter.gradient.count) {
-    throw refusal(parameter.name, std::to_string(parameter.value.count.value) + " elements of value, " +
+    throw refusal(parameter.name, elements(parameter.value.count) + " of value, " +
                                       std::to_string(parameter.gradient.count.value) + " of gradient");
   }
 }

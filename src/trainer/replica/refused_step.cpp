@@ -67,7 +67,7 @@ std::vector<DataParallel::NotFinite> not_finite_gradients(ProcessGroup& group, c
   ddp::FiniteCheck check(marks.size());
   for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)
     if (marks[parameter] != 0) check.mark(parameter);
-  std::vector<DataParallel::NotFinite> found = check.gather(group, group.control(), 1);
+  std::vector<DataParallel::NotFinite> found = check.gather(group, 1);
   if (!found.empty()) return found;
   DataParallel::NotFinite sums;
   for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)

@@ -53,10 +53,8 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
                               std::to_string(others.front()) + ' ' + of_other +
                               (shards ? ". Shards need equal ones: use nodes of one kind, or no shards"
                                       : ". Give rank 0's kernel choices to all ranks");
-  throw_on_every_rank(
-      group.control(),
-      Error(ErrorCode::mismatch, message,
-            {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)}));
+  throw_on_every_rank(group,
+                      Error(ErrorCode::mismatch, message, {.operation = "arithmetic", .peers = std::move(others)}));
 }
 
 void check_loss_scale(const ops::LossScaleOptions& options) {
