@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <tuple>
-#include <vector>
 
 #include "ddp/value_check.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
 
 namespace lockstep::ddp {
 

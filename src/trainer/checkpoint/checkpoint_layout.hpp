@@ -2,12 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
-#include "lockstep/base/buffer.hpp"
 #include "state/safetensors.hpp"
 #include "trainer/replica/store.hpp"
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string>
 
-#include "lockstep/base/buffer.hpp"
-#include "lockstep/ddp/process_group.hpp"
 #include "trainer/replica/store.hpp"
 
 /// Looks for numbers in the tensors of a run that are infinite or NaN. Gradients are checked in each step, but an

@@ -31,7 +31,7 @@ struct Excess {
 };
 
 /// What a rank tells the others.
-struct Report {
+struct TimeReport {
   RankTime time;
   std::array<char, 64> host{};
 };
@@ -75,26 +75,24 @@ std::vector<observe::SlowRank> slow_ranks(std::span<const RankTime> times, std::
   return found;
 }
 
-RankTime StragglerReports::time_since_start() const {
+StragglerReports::Mark StragglerReports::mark() const {
   // On a device the host does not see how much of the time it computes and how much it waits for other ranks.
   const bool is_host = run_->replica.model().device().queue().is_host();
   const double data = run_->batches.waited_seconds();
   const double others = run_->trained.seconds - data;
   const double wait = is_host ? run_->replica.waited_seconds() : others;
-  return {.data = data, .compute = others - wait, .wait = wait};
+  return {{.data = data, .compute = others - wait, .wait = wait}, run_->state.global_step};
 }
-
-StragglerReports::Mark StragglerReports::mark() const { return {time_since_start(), run_->state.global_step}; }
 
 std::vector<observe::SlowRank> StragglerReports::slow_ranks_since(const Mark& before) {
   const Mark now = mark();
   const std::int64_t steps = now.global_step - before.global_step;
   if (run_->group.size() < 2 || steps == 0) return {};
-  Report own{.time = now.time - before.time};
+  TimeReport own{.time = now.time - before.time};
   run_->group.host().copy(own.host.data(), own.host.size() - 1);
   std::vector<RankTime> times;
   std::vector<std::string> hosts;
-  for (const Report& report : gather_values(run_->group, own, "times of ranks")) {
+  for (const TimeReport& report : gather_values(run_->group, own, "times of ranks")) {
     times.push_back(report.time);
     hosts.emplace_back(report.host.data());
   }

@@ -35,19 +35,19 @@ Error not_finite(const ProcessGroup& group, const std::string& what, Culprits cu
 
 [[noreturn]] void refuse_data(ProcessGroup& group, const nn::Model& model, const std::vector<std::int64_t>& samples) {
   /// What a rank tells the others.
-  struct Report {
+  struct FaultReport {
     ops::Fault fault;
     std::int64_t id = -1;  // the sample's index in the data set
     std::array<char, 64> host{};
   };
-  Report own{.fault = model.fault()};
+  FaultReport own{.fault = model.fault()};
   const auto sample = static_cast<std::size_t>(own.fault.sample);
   if (own.fault.code != ops::FaultCode::none && sample < samples.size()) own.id = samples[sample];
   group.host().copy(own.host.data(), own.host.size() - 1);
-  const std::vector<Report> all = gather_values(group, own, "bad values");
+  const std::vector<FaultReport> all = gather_values(group, own, "bad values");
   Culprits culprits;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const Report& of = all[rank];
+    const FaultReport& of = all[rank];
     if (of.fault.code == ops::FaultCode::none) continue;
     culprits.ranks.push_back(static_cast<int>(rank));
     const std::string number = of.id < 0 ? "" : " (number " + std::to_string(of.id) + " of the data set)";
