@@ -65,8 +65,7 @@ void Checkpoint::State::add(std::size_t file, const std::string& name, const Buf
   AddedTensor added{
       .stored = {.name = name, .dtype = memory.dtype, .extents = extents.value_or(std::vector{memory.count.value})},
       .memory = memory};
-  const auto has_name = [&](const AddedTensor& other) { return other.stored.name == name; };
-  if (std::any_of(tensors[file].begin(), tensors[file].end(), has_name))
+  if (std::ranges::any_of(tensors[file], [&](const AddedTensor& other) { return other.stored.name == name; }))
     throw refusal("a tensor '" + echo(name) + "' was added before: give each its own name", name);
   if (memory.kind == MemoryKind::device)
     throw refusal("the tensor '" + echo(name) + "' is in the memory of a GPU: copy it to host memory, and add that",

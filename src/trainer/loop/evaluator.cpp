@@ -27,8 +27,7 @@ std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup
 }  // namespace
 
 std::size_t index_of(const MetricValues& metrics, const std::string& name) {
-  const auto has_name = [&](const observe::MetricValue& metric) { return metric.name == name; };
-  return static_cast<std::size_t>(std::find_if(metrics.begin(), metrics.end(), has_name) - metrics.begin());
+  return static_cast<std::size_t>(std::ranges::find(metrics, name, &observe::MetricValue::name) - metrics.begin());
 }
 
 Evaluator::Evaluator(TrainingRun& run)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "ddp/rank_zero.hpp"
 
@@ -48,13 +49,10 @@ std::vector<observe::SlowRank> slow_ranks(std::span<const RankTime> times, std::
     all.push_back({rank, true, usual_data, times[rank].data - usual_data});
     all.push_back({rank, false, usual_compute, times[rank].compute - usual_compute});
   }
-  const auto slowest =
-      static_cast<std::size_t>(std::max_element(times.begin(), times.end(),
-                                                [](const RankTime& a, const RankTime& b) { return own(a) < own(b); }) -
-                               times.begin());
+  const auto slowest = static_cast<std::size_t>(std::ranges::max_element(times, {}, own) - times.begin());
   // The slowest rank comes first, with the respect in which it is the slowest.
-  std::stable_sort(all.begin(), all.end(), [](const Excess& a, const Excess& b) { return a.seconds > b.seconds; });
-  const auto first = std::find_if(all.begin(), all.end(), [&](const Excess& e) { return e.rank == slowest; });
+  std::ranges::stable_sort(all, std::greater(), &Excess::seconds);
+  const auto first = std::ranges::find(all, slowest, &Excess::rank);
   std::rotate(all.begin(), first, first + 1);
   const double least = slow_fraction * (own(times[slowest]) + times[slowest].wait);
   std::vector<observe::SlowRank> found;

@@ -94,7 +94,7 @@ std::vector<DataParallel::NotFinite> not_finite_gradients(ProcessGroup& group, c
 [[noreturn]] void refuse_loss(ProcessGroup& group, const nn::Model& model, double loss) {
   const std::span<const ops::LossSums> sums = model.own_loss_sums();
   const auto is_sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
-  const std::uint8_t own = std::all_of(sums.begin(), sums.end(), is_sound) ? 0 : 1;
+  const std::uint8_t own = std::ranges::all_of(sums, is_sound) ? 0 : 1;
   const std::vector<std::uint8_t> all = gather_values(group, own, "losses");
   Culprits culprits;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

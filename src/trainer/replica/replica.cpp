@@ -116,8 +116,7 @@ std::string extents_of(const TensorSpec& spec) {
 
 BatchInputs::BatchInputs(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
   for (TensorSpec input : graph.inputs()) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const TensorSpec& tensor) { return tensor.name == input.name; });
+    const auto found = std::ranges::find(tensors, input.name, &TensorSpec::name);
     if (found != tensors.end()) input.bytes = found->bytes;
     if (found == tensors.end() || *found != input) {
       throw Error(ErrorCode::invalid_argument, "model '" + graph.name() + "' takes '" + input.name + "' of " +
