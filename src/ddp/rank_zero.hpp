@@ -36,6 +36,15 @@ auto reported_by_rank(const ProcessGroup& group, const Work& work) {
     throw error.reported_by(group.rank().value, group.host());
   }
 }
+/// Does the same with work whose errors occur on every rank if they occur on one.
+template <typename Work>
+auto on_every_rank(const ProcessGroup& group, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw error.reported_by(group.rank().value, group.host()).on_every_rank();
+  }
+}
 
 /// Gathers a value of each rank, of a type without pointers. Collective. @return by rank
 template <typename T>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/checkpoint/resume.hpp"
 
+#include <cinttypes>
 #include <cmath>
-#include <sstream>
 #include <type_traits>
 #include <variant>
 
+#include "base/wrapped.hpp"
 #include "ddp/rank_zero.hpp"
 
 namespace lockstep::trainer {
@@ -39,12 +40,6 @@ void require_in_range(bool is_in_range, const std::string& key) {
       .on_every_rank();
 }
 
-std::string hexadecimal(std::uint64_t number) {
-  std::ostringstream text;
-  text << std::hex << number;
-  return text.str();
-}
-
 /// Describes the settings that differ; empty if none does. Hashes, which follow from others, are named only if nothing
 /// else differs.
 std::string difference(const state::StateFile::Section& saved, const std::vector<RunSetting>& own) {
@@ -69,8 +64,8 @@ std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& op
   std::vector<RunSetting> settings{{"model", model.graph().name()},
                                    {"optimizer", std::string(nn::name(store.rule()))},
                                    {"precision", std::string(name(model.values()))},
-                                   {"parameters", hexadecimal(model.parameters().hash())},
-                                   {"statistics", hexadecimal(model.state().hash())},
+                                   {"parameters", format_text("%" PRIx64, model.parameters().hash())},
+                                   {"statistics", format_text("%" PRIx64, model.state().hash())},
                                    {"ema", yes_or_no(store.has_averages())},
                                    {"training samples", std::to_string(training_samples)},
                                    {"batch", std::to_string(options.batch.value)},

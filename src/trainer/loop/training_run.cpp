@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "ddp/rank_zero.hpp"
+
 namespace lockstep::trainer {
 
 void require(bool holds, const std::string& message, const ProcessGroup& group) {
@@ -73,11 +75,7 @@ TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph&
       batches(make_batches(data.train, group, options, replica.model(), true, observer)) {
   state.loss_scale = options.step.loss_scale.initial;
   replica.start_from(state);
-  try {
-    (void)nn::learning_rate(options.schedule, 0, total_steps());
-  } catch (const Error& error) {  // the same on all ranks, as the options are
-    require(false, error.message(), group);
-  }
+  on_every_rank(group, [&] { (void)nn::learning_rate(options.schedule, 0, total_steps()); });
   prepare_steps();
 }
 

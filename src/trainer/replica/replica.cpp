@@ -11,16 +11,6 @@
 namespace lockstep::trainer {
 namespace {
 
-/// Runs `make`, whose errors occur on every rank if they occur on one.
-template <typename Make>
-auto on_every_rank(const ProcessGroup& group, const Make& make) {
-  try {
-    return make();
-  } catch (const Error& error) {
-    throw error.reported_by(group.rank().value, group.host()).on_every_rank();
-  }
-}
-
 LeafShares checked_shards(const ProcessGroup& group, const TrainerOptions& options) {
   if (options.step.shards == 0) return {};
   if (options.step.shards < group.size() || options.step.lanes < 1) {
