@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <limits>
 #include <string>
-#include <utility>
 
 #include "base/borders.hpp"
 #include "base/nearest.hpp"

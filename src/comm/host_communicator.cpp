@@ -2,10 +2,6 @@
 #include "comm/host_communicator.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 

@@ -2,12 +2,8 @@
 // This file implements how a rank detects that it waits in vain, and how the other ranks learn of its failures.
 #include <algorithm>
 #include <cstdio>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "comm/host_communicator.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {

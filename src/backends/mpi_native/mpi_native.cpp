@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_native.hpp"
 
-#include <utility>
-
 #include "backends/mpi_native/native_operation.hpp"
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/message_operation.hpp"

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements how a rank detects that NCCL has failed or waits in vain, and how the other ranks learn of it.
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <exception>
 #include <future>
 #include <numeric>
 #include <system_error>
-#include <thread>
-#include <utility>
 
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"

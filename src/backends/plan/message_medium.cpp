@@ -2,11 +2,8 @@
 #include "backends/plan/message_medium.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <climits>
 
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {

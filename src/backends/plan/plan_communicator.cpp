@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/plan/plan_communicator.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "comm/collective_parts.hpp"
-#include "lockstep/base/error.hpp"
-
 namespace lockstep::backends {
 namespace {
 

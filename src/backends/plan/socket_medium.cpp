@@ -4,14 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

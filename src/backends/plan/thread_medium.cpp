@@ -2,9 +2,6 @@
 #include "backends/plan/thread_medium.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <string_view>
 
 #include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"

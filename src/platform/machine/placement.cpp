@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <utility>
 
 namespace lockstep {
 namespace {

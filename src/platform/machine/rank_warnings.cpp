@@ -2,7 +2,6 @@
 #include "platform/machine/rank_warnings.hpp"
 
 #include <algorithm>
-#include <optional>
 
 namespace lockstep {
 namespace {

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
 #include "lockstep/base/error.hpp"
 

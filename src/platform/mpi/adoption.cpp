@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
 
 #include <cstddef>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/blocking_call.hpp"
 
-#include <utility>
-
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"
 

@@ -2,10 +2,7 @@
 // This file implements how the living ranks of a World go on without those that have died.
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements the wait of one rank for one call, and how it finds out which ranks are missing.
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <map>
 #include <set>
-#include <thread>
-#include <utility>
 
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"

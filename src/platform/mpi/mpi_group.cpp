@@ -3,7 +3,6 @@
 
 #include <array>
 #include <numeric>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"

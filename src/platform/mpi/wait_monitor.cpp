@@ -3,8 +3,6 @@
 
 #include <deque>
 #include <numeric>
-#include <sstream>
-#include <utility>
 
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"

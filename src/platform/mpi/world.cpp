@@ -7,10 +7,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 #include <thread>
 

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <random>
 

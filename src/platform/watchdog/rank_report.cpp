@@ -2,10 +2,8 @@
 #include "platform/watchdog/rank_report.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"

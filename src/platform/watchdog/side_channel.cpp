@@ -6,16 +6,13 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 #include "platform/machine/launch.hpp"
 #include "platform/watchdog/tcp.hpp"

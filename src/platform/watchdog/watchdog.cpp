@@ -2,12 +2,9 @@
 #include "platform/watchdog/watchdog.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
