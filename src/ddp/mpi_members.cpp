@@ -7,7 +7,6 @@
 #include "ddp/members.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/agreement.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"

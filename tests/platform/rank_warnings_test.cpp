@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/machine/rank_warnings.hpp"
+#include "platform/machine/placement.hpp"
 
 #include <gtest/gtest.h>
 

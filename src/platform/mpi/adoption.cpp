@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "lockstep/platform/mpi/mpi_family.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"

@@ -8,7 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "platform/machine/rank_warnings.hpp"
 
 namespace lockstep {
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/ulfm.hpp"

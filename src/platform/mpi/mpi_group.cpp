@@ -7,7 +7,6 @@
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "base/origin_process.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"

@@ -7,7 +7,6 @@
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
-#include "platform/watchdog/process.hpp"
 
 namespace lockstep {
 

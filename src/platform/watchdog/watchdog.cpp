@@ -9,7 +9,6 @@
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/watchdog/process.hpp"
 
 namespace lockstep {
 
