@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements how a rank detects that it waits in vain, and how the other ranks learn of its failures.
 #include <algorithm>
-#include <cstdio>
 
+#include "base/wrapped.hpp"
 #include "comm/host_communicator.hpp"
 
 namespace lockstep {
@@ -242,11 +242,11 @@ void HostCommunicator::check_silence(const HostOperation& operation, Clock::dura
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
   // A rank that waits on another communicator finds out first which rank is at fault there.
   if (verdict.is_busy_alone() && silent < 2 * deadline) return;
-  char text[64];
-  std::snprintf(text, sizeof text, "nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
+  const std::string text =
+      format_text("nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
   ErrorContext context = operation.context();
   if (verdict.culprits().empty()) {
-    throw Error(ErrorCode::timeout, std::string(text) + "is the peer alive, and does it submit the same operations?",
+    throw Error(ErrorCode::timeout, text + "is the peer alive, and does it submit the same operations?",
                 context)
         .naming_also(awaited());
   }
