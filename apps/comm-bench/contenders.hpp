@@ -9,7 +9,7 @@
 
 #include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/options.hpp"
-#include "backends/method.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"

@@ -242,12 +242,10 @@ void HostCommunicator::check_silence(const HostOperation& operation, Clock::dura
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
   // A rank that waits on another communicator finds out first which rank is at fault there.
   if (verdict.is_busy_alone() && silent < 2 * deadline) return;
-  const std::string text =
-      format_text("nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
+  const std::string text = format_text("nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
   ErrorContext context = operation.context();
   if (verdict.culprits().empty()) {
-    throw Error(ErrorCode::timeout, text + "is the peer alive, and does it submit the same operations?",
-                context)
+    throw Error(ErrorCode::timeout, text + "is the peer alive, and does it submit the same operations?", context)
         .naming_also(awaited());
   }
   context.peers = verdict.culprits();

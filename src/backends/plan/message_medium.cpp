@@ -90,7 +90,8 @@ bool MessageMedium::is_there(Ticket ticket) {
   if (found == 0) return false;
   int bytes = 0;
   LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
-  if (bytes != message.expected_bytes) throw other_size(message.peer, std::to_string(bytes) + " where ", {message.expected_bytes});
+  if (bytes != message.expected_bytes)
+    throw other_size(message.peer, std::to_string(bytes) + " where ", {message.expected_bytes});
   unseen_.erase(first);
   message.unseen = false;
   post(message);
@@ -108,7 +109,8 @@ bool MessageMedium::test(Ticket ticket) {
   if (complete == 0) return false;
   int arrived = message.expected_bytes;
   if (message.expected_bytes >= 0) LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &arrived));
-  if (arrived != message.expected_bytes) throw other_size(message.peer, std::to_string(arrived) + " where ", {message.expected_bytes});
+  if (arrived != message.expected_bytes)
+    throw other_size(message.peer, std::to_string(arrived) + " where ", {message.expected_bytes});
   free_.push_back(ticket.index);
   return true;
 }

@@ -8,7 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-
 namespace lockstep {
 
 using nlohmann::json;
