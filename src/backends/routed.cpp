@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "backends/make_communicator.hpp"
 #include "comm/back_end.hpp"
 

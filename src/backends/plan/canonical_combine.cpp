@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "backends/plan/block_run.hpp"
 
 namespace lockstep::backends {

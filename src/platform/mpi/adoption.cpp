@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <mpi.h>
 
 #include <cstddef>
 #include <numeric>
