@@ -20,18 +20,13 @@ bool is_consequence(const std::exception_ptr& error) {
 
 }  // namespace
 
-/// Sends a pending alarm at once, because this rank may never communicate again.
-void HostCommunicator::tell_now() noexcept {
-  if (options_.control) options_.control->tell_now();
-}
-
 void HostCommunicator::abort(std::string_view why) noexcept {
   is_aborted_.store(true, std::memory_order_relaxed);
   if (!options_.control) return;
   options_.control->raise(ErrorCode::transport, why, {});
   if (!progress_->is_known_to_be_of_this_thread()) return;
   const Progress::Exclusive exclusive(*progress_);
-  tell_now();
+  options_.control->tell_now();
 }
 
 void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
@@ -267,7 +262,7 @@ void HostCommunicator::fail(std::exception_ptr error) noexcept {
   if (!is_consequence(error)) progress_->note_failure(error);
   if (is_consequence(error) && progress_->unreported()) error = progress_->unreported();
   poison(std::move(error));
-  tell_now();
+  if (options_.control) options_.control->tell_now();
 }
 
 }  // namespace lockstep

@@ -16,14 +16,14 @@ class MpiNative : public HostCommunicator {
   MpiNative(MpiGroup group, std::shared_ptr<ControlChannel> control, Progress& progress,
             const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
-                         {.backend = "mpi_native",
+                         {.capabilities = {.backend = "mpi_native",
+                                           .no_leaves = "the order in which the MPI library adds is its own"},
                           .hostname = group.host(),
                           // MPI matches collectives by their order, which would differ between ranks if several
                           // operations were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
                           .observer = options.observer,
-                          .no_leaves = "the order in which the MPI library adds is its own",
                           .control = std::move(control)}),
         group_(std::move(group)),
         limit_(options.message_limit),

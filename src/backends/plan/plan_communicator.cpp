@@ -53,7 +53,7 @@ Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
 PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium,
                                    std::shared_ptr<NodeMemory> node, Progress& progress, const PlanOptions& options)
     : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
-                       {.backend = identity.backend,
+                       {.capabilities = {.backend = identity.backend},
                         .hostname = identity.hostname,
                         .operations_in_flight = checked(options, identity.shape).operations_in_flight,
                         .deadline = options.deadline,

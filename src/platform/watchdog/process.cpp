@@ -15,31 +15,23 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
 #include "base/wrapped.hpp"
+#include "platform/machine/launch.hpp"
 
 namespace lockstep {
 namespace {
 
-/// Returns the fields of a `stat` file behind the name of the process, which may contain anything.
-std::istringstream fields_of(const std::filesystem::path& folder) {
-  std::string text;
-  std::getline(std::ifstream(folder / "stat"), text);
-  return std::istringstream(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-}
-
 std::filesystem::path folder_of(int process) { return std::filesystem::path("/proc") / std::to_string(process); }
 
 std::uint64_t processor_time(const std::filesystem::path& task) {
-  std::istringstream fields = fields_of(task);
+  std::istringstream fields = stat_fields(task);
   std::string skipped;
   for (int i = 0; i < 11; ++i) fields >> skipped;  // from the state to the major faults of children
   std::uint64_t in_user_mode = 0;
@@ -145,13 +137,13 @@ std::vector<std::string> stack_of(int thread) {
 int parent_of(int process) {
   char state = ' ';
   int parent = 0;
-  fields_of(folder_of(process)) >> state >> parent;
+  stat_fields(folder_of(process)) >> state >> parent;
   return parent;
 }
 
 std::string process_state(int process) {
   char state = ' ';
-  fields_of(folder_of(process)) >> state;
+  stat_fields(folder_of(process)) >> state;
   switch (state) {
     case 'R': return "running";
     case 'S':
