@@ -5,7 +5,6 @@
 #include "base/borders.hpp"
 #include "base/wire_protocol.hpp"
 #include "ddp/on_gpus.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "backends/make_communicator.hpp"
-#include "backends/method.hpp"
 #include "base/borders.hpp"
 #include "base/origin_process.hpp"
 #include "collectives/choice/selection.hpp"

@@ -6,7 +6,7 @@
 
 #include "apps/train/options/precision.hpp"
 #include "apps/train/options/rows.hpp"
-#include "backends/method.hpp"
+#include "backends/make_communicator.hpp"
 #include "backends/plan/options.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/backends/compressed.hpp"
