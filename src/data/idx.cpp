@@ -2,18 +2,11 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Color images of one to three shapes that may cover each other, for detection and segmentation.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
 #include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/images_pair.hpp"
-#include "data/random.hpp"
 
 namespace lockstep::data {
 namespace {

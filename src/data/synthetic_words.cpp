@@ -3,7 +3,6 @@
 
 #include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numbers>
 #include <sstream>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 

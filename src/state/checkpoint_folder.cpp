@@ -10,13 +10,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <span>
 #include <system_error>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "state/file.hpp"
 #include "state/verify.hpp"
 
 namespace lockstep::state {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/expression.hpp"

@@ -2,7 +2,6 @@
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "base/nearest.hpp"
 #include "collectives/algorithms/make_plan.hpp"

@@ -2,9 +2,7 @@
 #include "collectives/choice/selection.hpp"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "base/wrapped.hpp"
 #include "collectives/algorithms/all_reduce.hpp"

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
 
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/schedule/schedule.hpp"

@@ -2,7 +2,6 @@
 #include "collectives/schedule/schedule.hpp"
 
 #include <algorithm>
-#include <string>
 
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstddef>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/graph.hpp"

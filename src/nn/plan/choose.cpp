@@ -4,11 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"

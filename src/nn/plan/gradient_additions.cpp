@@ -2,9 +2,7 @@
 #include "nn/plan/gradient_additions.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
-#include <numeric>
 
 namespace lockstep::nn {
 namespace {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
 #include <type_traits>
-#include <utility>
 
 #include "nn/plan/step_plan_builder.hpp"
 

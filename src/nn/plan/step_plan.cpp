@@ -2,11 +2,7 @@
 #include "nn/plan/step_plan.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <deque>
-#include <functional>
-#include <optional>
-#include <utility>
 
 #include "nn/plan/leaf_planner.hpp"
 #include "nn/plan/step_plan_builder.hpp"

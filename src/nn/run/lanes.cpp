@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/run/lanes.hpp"
 
-#include <cstddef>
-
 namespace lockstep::nn {
 
 Lanes::Lanes(int count, ops::Ops& first)

@@ -2,9 +2,6 @@
 #include "lockstep/nn/model.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a model: what the caller provides, and what its device needs for activations and inputs.
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a model: their inputs, the steps in flight, their results, and predictions.
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"
