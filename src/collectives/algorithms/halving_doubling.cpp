@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "collectives/algorithms/all_reduce.hpp"
-#include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 

@@ -6,7 +6,6 @@
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan.hpp"
 
 namespace lockstep::collectives {
 namespace {

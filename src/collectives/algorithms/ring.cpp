@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
 

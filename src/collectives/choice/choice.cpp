@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/nearest.hpp"
-#include "collectives/algorithms/make_plan.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {
