@@ -21,8 +21,8 @@ std::string_view name_in(const std::array<std::string_view, count>& names, declt
 }  // namespace
 
 std::string_view name(DType dtype) {
-  static constexpr auto names = std::to_array<std::string_view>(
-      {"float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16"});
+  static constexpr auto names =
+      std::to_array<std::string_view>({"float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16"});
   return name_in<DType::bfloat16>(names, dtype);
 }
 
@@ -44,9 +44,9 @@ std::string_view name(CollectiveKind kind) {
 }
 
 std::string_view name(ErrorCode code) {
-  static constexpr auto names = std::to_array<std::string_view>(
-      {"invalid argument", "unsupported", "transport", "timeout", "mismatch", "device", "out of memory", "io",
-       "corrupt", "diverged"});
+  static constexpr auto names =
+      std::to_array<std::string_view>({"invalid argument", "unsupported", "transport", "timeout", "mismatch", "device",
+                                       "out of memory", "io", "corrupt", "diverged"});
   return name_in<ErrorCode::diverged>(names, code);
 }
 
