@@ -6,7 +6,6 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "nn/graph/passes.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {

@@ -5,7 +5,6 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"
 #include "nn/graph/fill.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {

@@ -5,9 +5,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
-#include "nn/run/runner.hpp"
 
 namespace lockstep::nn {
 
