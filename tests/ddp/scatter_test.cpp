@@ -262,8 +262,9 @@ TEST(Scatter, IsTheSameOnAllRanks) {
 TEST(Scatter, RefusesWhatItDoesNotDo) {
   on_every_rank([](ProcessGroup& group) {
     OwnTensors tensors;
-    EXPECT_NE(message_of([&] { DataParallel(group, tensors.parameters(), scattered); }).find("let DataParallel allocate"),
-              std::string::npos);
+    EXPECT_NE(
+        message_of([&] { DataParallel(group, tensors.parameters(), scattered); }).find("let DataParallel allocate"),
+        std::string::npos);
     DataParallel model(group, layout(), DType::float32, scattered);
     model.synchronize();
     EXPECT_NE(message_of([&] { model.gather(model.value(0)); }).find("a buffer of 40 elements"), std::string::npos);
