@@ -9,7 +9,6 @@
 #include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
 
@@ -21,9 +20,6 @@ std::vector<Term> settings_to_compare(const OptionValues& values) {
   return terms;
 }
 
-namespace {
-
-/// @param all  the mistake of each rank
 void refuse_mistakes(const World& world, const std::vector<std::string>& all) {
   std::map<std::string, std::vector<int>> ranks_of;
   for (std::size_t rank = 0; rank < all.size(); ++rank) ranks_of[all[rank]].push_back(static_cast<int>(rank));
@@ -37,28 +33,22 @@ void refuse_mistakes(const World& world, const std::vector<std::string>& all) {
   if (!text.empty()) throw UsageError(text);
 }
 
-}  // namespace
-
-void require_no_mistake(const World& world, const std::string& mistake) {
-  refuse_mistakes(world, all_gather_strings(world.group(), mistake));
-}
-
-void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Term>& terms) {
+Agreement require_same_start(const World& world, std::string_view app, const std::string& mistake,
+                             const std::vector<Term>& settings, Agreement more) {
   const Phase phase(world.group(), "comparing the options of all ranks");
-  Agreement agreement;
-  agreement.add(terms);
-  agreement.add_fact("mistake", mistake);
-  agreement.exchange(world.group());
-  refuse_mistakes(world, agreement.fact("mistake"));
+  more.add(settings);
+  more.add_fact("mistake", mistake);
+  more.exchange(world.group());
+  refuse_mistakes(world, more.fact("mistake"));
   try {
-    warn_of(world, app, agreement.require_equal_terms());
+    warn_of(world, app, more.require_equal_terms());
   } catch (const Error& error) {
     throw Error(ErrorCode::mismatch,
                 error.message() + "; start the same program with the same options and environment on all ranks",
                 error.context())
         .on_every_rank();
   }
+  return more;
 }
 
 int run_app(const Program& program, int argc, const char* const* argv, const WorldOptions& options,

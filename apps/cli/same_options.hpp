@@ -15,10 +15,9 @@ namespace lockstep::cli {
 /// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
 std::vector<Term> settings_to_compare(const OptionValues& values);
 
-/// Collective.
-/// @param mistake  what is wrong with this rank's input; empty if it is valid
-/// @throws UsageError on every rank if a rank has a mistake. It names the ranks, unless all have the same mistake
-void require_no_mistake(const World& world, const std::string& mistake);
+/// @param all  what is wrong with the input of each rank, by rank; empty where it is valid
+/// @throws UsageError if a rank has a mistake. It names the ranks, unless all have the same mistake
+void refuse_mistakes(const World& world, const std::vector<std::string>& all);
 
 /// Compares the command lines of all ranks, and what else they have to agree on, in one exchange. Each rank calls it
 /// first of all, even if its own command line is invalid, because the others would wait for it. Rank 0 prints harmless
@@ -26,9 +25,11 @@ void require_no_mistake(const World& world, const std::string& mistake);
 /// @param app       the program's name, for the warning
 /// @param mistake   what is wrong with this rank's command line; empty if it is valid
 /// @param settings  what to compare: options, unless the command line is invalid, and `facts_of_process`
-/// @throws as require_no_mistake and require_equal
-void require_same_start(const World& world, std::string_view app, const std::string& mistake,
-                        const std::vector<Term>& settings);
+/// @param more      what else is exchanged
+/// @return the agreement, with the facts of all ranks
+/// @throws on every rank as refuse_mistakes and require_equal
+Agreement require_same_start(const World& world, std::string_view app, const std::string& mistake,
+                             const std::vector<Term>& settings, Agreement more = {});
 
 /// Runs an app whose ranks are all started with the same options: reads and stores the command line, prints what --help
 /// or --version ask for, compares the options and the processes of all ranks, and runs the body.

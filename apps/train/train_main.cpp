@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/cli/run_app.hpp"
@@ -37,10 +38,16 @@ Typed parse(int argc, char** argv, const Registry& registry, const OptionsOfRun*
   }
 }
 
+/// A command line, and what the ranks have agreed on with it.
+struct Start {
+  CommandLine line;
+  Agreement agreement;
+};
+
 /// Compares the options of all ranks, after it has read those of the run that they resume. Collective.
 /// @param typed  this rank's command line, also if it is invalid
 /// @throws UsageError or Error on every rank, as cli::require_same_start
-CommandLine agreed_command_line(World& world, Typed typed, int argc, char** argv, const Registry& registry) {
+Start agreed_start(World& world, Typed typed, int argc, char** argv, const Registry& registry) {
   const std::string_view program = cli::program_name(argc, argv);
   if (takes_options_of_run(typed.line.options)) {
     cli::require_same_start(world, program, typed.mistake, typed.line.options.settings);
@@ -51,10 +58,12 @@ CommandLine agreed_command_line(World& world, Typed typed, int argc, char** argv
   std::vector<Term> settings = facts_to_compare(typed.line.options);
   const std::vector<Term>& of_options = typed.line.options.settings;
   settings.insert(settings.end(), of_options.begin(), of_options.end());
-  cli::require_same_start(world, program, typed.mistake, settings);
+  Agreement paths;
+  add_paths(paths, typed.line.options);
+  Agreement agreement = cli::require_same_start(world, program, typed.mistake, settings, std::move(paths));
   if (world.rank() == Rank{0})
     for (const std::string& note : typed.line.notes) print_error(program, "note: " + note);
-  return typed.line;
+  return {std::move(typed.line), std::move(agreement)};
 }
 
 /// Returns the message for a run that needs more memory than there is.
@@ -70,7 +79,8 @@ std::string needs_memory(const Options& options, Count batch, int ranks) {
 /// Performs one run from start to end, stage by stage. Each stage returns a value, which the next ones read.
 /// Collective.
 /// @return the exit code
-int run_stages(World& world, const Options& options, const Registry& registry) {
+int run_stages(World& world, const Start& start, const Registry& registry) {
+  const Options& options = start.line.options;
   const Clock::time_point begin = Clock::now();
   const GlobalBatch batch = global_batch(world.size(), options);
   if (const std::string why = world.why_not_elastic(); options.min_ranks > 0 && !why.empty())
@@ -79,10 +89,9 @@ int run_stages(World& world, const Options& options, const Registry& registry) {
     StopSignals signals;            // before any thread that computes starts
     std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
     Console console(world, options.program);
-    const Cluster cluster = join_cluster(world, options, batch, console);
+    const Cluster cluster = join_cluster(world, options, batch, start.agreement, console);
     console.phase("loading " + options.dataset);
-    const Data data = load_data(cluster, options, registry.datasets);
-    const ModelOnDevice model = make_model(cluster, options, data, registry.models);
+    const auto [data, model] = load_data_and_model(cluster, options, registry);
     return run(options, cluster, data, model, console, signals, begin);
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(needs_memory(options, batch.samples, world.size()));
@@ -111,7 +120,6 @@ int lockstep::train_main(int argc, char** argv, const Registry& registry) {
   if (!line.to_print.empty()) return cli::print_once(program, line.to_print);
   const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds)};
   return cli::run_app(program, world_options, [&](World& world) {
-    const train::CommandLine agreed = train::agreed_command_line(world, typed, argc, argv, registry);
-    return train::run_stages(world, agreed.options, registry);
+    return train::run_stages(world, train::agreed_start(world, typed, argc, argv, registry), registry);
   });
 }

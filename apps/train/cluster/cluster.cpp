@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <set>
 
 #include "apps/cli/facts.hpp"
@@ -14,7 +15,6 @@
 #include "ops/arithmetic.hpp"
 #include "ops/onednn/library.hpp"
 #include "platform/gpu/gpu.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 
 namespace lockstep::train {
@@ -41,9 +41,8 @@ void add_gpus(std::vector<Term>& facts) {
 
 /// Returns the path of the file that rank 0 writes if any rank requests it; empty if none does.
 /// @throws Error{mismatch} on every rank if ranks have different paths
-std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
-  const Phase phase(world.group(), "comparing " + option);
-  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
+std::string agreed_path(const World& world, const Agreement& start, const std::string& option) {
+  const std::vector<std::string> all = start.fact(option);
   const auto is_given = [](const std::string& path) { return !path.empty(); };
   const auto first = std::find_if(all.begin(), all.end(), is_given);
   if (first == all.end()) return {};
@@ -102,10 +101,19 @@ std::vector<Term> facts_to_compare(const Options& options) {
   return facts;
 }
 
-Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, Console& console) {
+void add_paths(Agreement& start, const Options& options) {
+  start.add_fact("--trace", options.trace);
+  start.add_fact("--metrics", options.metrics);
+  start.add_fact("--data-dir", options.data_dir);
+}
+
+Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, const Agreement& start,
+                     Console& console) {
   Cluster cluster{.world = world, .batch = batch};
-  cluster.trace = agreed_path(world, "--trace", options.trace);
-  cluster.metrics = agreed_path(world, "--metrics", options.metrics);
+  cluster.trace = agreed_path(world, start, "--trace");
+  cluster.metrics = agreed_path(world, start, "--metrics");
+  const std::vector<std::string> folders = start.fact("--data-dir");
+  cluster.same_data_dir = std::ranges::adjacent_find(folders, std::not_equal_to<>()) == folders.end();
   cluster.device = choose_device(world, options);
   cluster.node = show_cluster(world, options, cluster.device, console);
   cluster.threads = threads_of_this_rank(options, world, cluster.node);

@@ -16,11 +16,12 @@ namespace lockstep::train {
 struct Cluster {
   World& world;
   GlobalBatch batch;
-  DeviceChoice device;  ///< what the options and the GPUs allow
-  NodeView node;        ///< this rank's
-  int threads = 1;      ///< of this rank
-  std::string metrics;  ///< the file that rank 0 writes if any rank gives --metrics; empty: none
-  std::string trace;    ///< the same for --trace
+  DeviceChoice device;        ///< what the options and the GPUs allow
+  NodeView node;              ///< this rank's
+  int threads = 1;            ///< of this rank
+  std::string metrics;        ///< the file that rank 0 writes if any rank gives --metrics; empty: none
+  std::string trace;          ///< the same for --trace
+  bool same_data_dir = true;  ///< whether all ranks have the same --data-dir
 };
 
 /// Returns what ranks compare before they start beside their options: the facts of any process, the instruction sets
@@ -28,8 +29,13 @@ struct Cluster {
 /// changes bits does harm.
 std::vector<Term> facts_to_compare(const Options& options);
 
+/// Adds the paths that ranks may give otherwise than others.
+void add_paths(Agreement& start, const Options& options);
+
 /// Chooses the device and shows the ranks and their hosts. Collective.
+/// @param start  has exchanged what `add_paths` adds
 /// @throws Error{mismatch} on every rank if ranks name different files for rank 0 to write; as choose_device
-Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, Console& console);
+Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, const Agreement& start,
+                     Console& console);
 
 }  // namespace lockstep::train

@@ -90,22 +90,50 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
   return graph;
 }
 
+/// Names what this rank loads, for messages. The folder may differ between ranks.
+std::string loading(const Cluster& cluster, const Options& options) {
+  const std::string text = "loading the data set '" + options.dataset + "'";
+  if (!cluster.same_data_dir) return text + " from its --data-dir";
+  return text + (options.data_dir.empty() ? "" : " from '" + echo(options.data_dir, 400) + "'");
+}
+
+/// @throws Error on every rank, as load_data_and_model
+void require_agreement(const World& world, const Agreement& agreement) {
+  agreement.throw_failed_checks();
+  try {
+    (void)agreement.require_equal_terms();
+  } catch (const Error& error) {
+    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
+        .on_every_rank();
+  }
+  cli::refuse_mistakes(world, agreement.fact("mistake"));
+}
+
 }  // namespace
 
-ModelOnDevice make_model(const Cluster& cluster, const Options& options, const Data& data, const nn::Models& models) {
+DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
+  const MpiGroup& group = cluster.world.group();
+  const Phase phase(group, loading(cluster, options), Phase::Kind::work);
+  Agreement agreement;
+  Data data;
+  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, agreement); });
   std::optional<nn::Graph> graph;
-  std::string mistake;
-  {
-    const Phase phase(cluster.world.group(), "making the model '" + options.model + "'", Phase::Kind::work);
-    try {
-      graph = graph_for_data(options, models, {data.sets.train->tensors(), data.sets.train->classes()});
-    } catch (const UsageError& error) {
-      mistake = error.what();
+  try {
+    if (data.sets.train != nullptr) {
+      fit_to_run(cluster, options, data);
+      const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
+      graph = graph_for_data(options, registry.models, {data.sets.train->tensors(), data.sets.train->classes()});
     }
-    cli::require_no_mistake(cluster.world, mistake);
+  } catch (const UsageError& error) {
+    agreement.add_fact("mistake", error.what());
   }
+  {
+    const Phase comparing(group, loading(cluster, options), Phase::Kind::work, hashing_time(options, data.sets));
+    agreement.exchange(group);
+  }
+  require_agreement(cluster.world, agreement);
   DeviceChoice device = device_for(*graph, options, cluster.device);
-  return {.graph = *std::move(graph), .device = std::move(device)};
+  return {std::move(data), {.graph = *std::move(graph), .device = std::move(device)}};
 }
 
 }  // namespace lockstep::train
