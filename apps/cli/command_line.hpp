@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "apps/cli/run_app.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 /// A program's options are rows of a table. The command line and the configuration file are checked against it and
 /// stored by it, ranks are compared by it, and --help, the man page, the documentation and shell completion are

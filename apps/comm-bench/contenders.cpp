@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
 #include "apps/comm-bench/exercise.hpp"
 #include "backends/mpi_native.hpp"
 #include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/print.hpp"
 
 namespace lockstep::comm_bench {

@@ -11,7 +11,6 @@
 
 #include "apps/cli/facts.hpp"
 #include "apps/cli/run_app.hpp"
-#include "apps/cli/same_options.hpp"
 #include "apps/cli/version.hpp"
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/measure.hpp"

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/contenders.hpp"
 #include "backends/plan/options.hpp"
 #include "base/nearest.hpp"

@@ -7,10 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

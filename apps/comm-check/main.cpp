@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-check/member.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"

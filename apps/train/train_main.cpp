@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "apps/cli/run_app.hpp"
-#include "apps/cli/same_options.hpp"
 #include "apps/train/cluster/cluster.hpp"
 #include "apps/train/data/data.hpp"
 #include "apps/train/model/computation.hpp"

@@ -4,13 +4,21 @@
 #include <string>
 #include <vector>
 
-#include "apps/train/cluster/device.hpp"
 #include "apps/train/console/console.hpp"
 #include "apps/train/options/options.hpp"
+#include "lockstep/ddp/process_group.hpp"
+#include "lockstep/nn/graph.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/cluster_view.hpp"
 
 namespace lockstep::train {
+
+/// Where the ranks of a run compute.
+struct DeviceChoice {
+  Device device = Device::cpu;
+  std::vector<int> gpus;  ///< `GroupOptions::gpus`
+  std::string why;        ///< why --device auto has not chosen GPUs; empty if it has, or was not given
+};
 
 /// The first stage of a run: its ranks, and what they have agreed on before they load data.
 struct Cluster {
@@ -34,8 +42,18 @@ void add_paths(Agreement& start, const Options& options);
 
 /// Chooses the device and shows the ranks and their hosts. Collective.
 /// @param start  has exchanged what `add_paths` adds
-/// @throws Error{mismatch} on every rank if ranks name different files for rank 0 to write; as choose_device
+/// @throws Error{mismatch} on every rank if ranks name different files for rank 0 to write; Error on every rank if
+/// GPUs were asked for and cannot be used, naming rank, host and remedy
 Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, const Agreement& start,
                      Console& console);
+
+/// Starts one rank for each GPU that --device lists, by mpirun, if it lists several and no launcher has started this
+/// process. It then does not return.
+/// @throws UsageError if there is no mpirun
+void start_ranks(int argc, char** argv, const Options& options);
+
+/// Returns the device for a graph: CPUs in place of GPUs if it has an operator without a kernel for these.
+/// @throws Error on every rank, naming the operator, if GPUs were asked for
+DeviceChoice device_for(const nn::Graph& graph, const Options& options, const DeviceChoice& chosen);
 
 }  // namespace lockstep::train

@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/train/options/precision.hpp"
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/trainer/metric.hpp"

@@ -9,8 +9,6 @@
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
-#include "apps/train/run/checksum.hpp"
-#include "apps/train/run/explain.hpp"
 #include "apps/train/run/start.hpp"
 #include "apps/train/run/texts.hpp"
 #include "lockstep/backends/compressed.hpp"
