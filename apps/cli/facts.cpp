@@ -9,9 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "apps/cli/version.hpp"
 #include "base/hash.hpp"
@@ -55,8 +53,8 @@ constexpr std::array variables = {
     Variables{"LOCKSTEP_REQUIRE", Harm::none}, Variables{"LOCKSTEP_", Harm::speed}};
 
 Harm harm_of(std::string_view name) {
-  const auto* const row = std::find_if(variables.begin(), variables.end(),
-                                       [&](const Variables& some) { return name.starts_with(some.prefix); });
+  const auto* const row =
+      std::ranges::find_if(variables, [&](const Variables& some) { return name.starts_with(some.prefix); });
   return row == variables.end() ? Harm::none : row->harm;
 }
 

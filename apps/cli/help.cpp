@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <sstream>
-#include <utility>
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
@@ -176,7 +175,7 @@ std::string help_markdown(const Program& program) {
 
 std::string help_completion(const Program& program) {
   std::string function = "_lockstep_" + program.name;
-  std::replace(function.begin(), function.end(), '-', '_');
+  std::ranges::replace(function, '-', '_');
   const std::string all = names_of(
       program, [](const Option&) { return true; }, " ");
   const std::string completes = function + ' ' + program.name + '\n';

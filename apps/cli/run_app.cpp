@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/cli/run_app.hpp"
 
-#include <cstddef>
 #include <cstdio>
-#include <map>
-#include <string>
 
 #include "apps/cli/facts.hpp"
 #include "apps/cli/help.hpp"
@@ -22,24 +19,12 @@ std::string_view program_name(int argc, const char* const* argv) {
   return name.empty() ? "lockstep" : name;
 }
 
-int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body) {
-  WorldOptions named = options;
-  named.program = app;
-  return run_in_world(named, body);
-}
-
 int print_once(std::string_view app, const std::string& text) {
   if (first_process(read_environment())) std::fwrite(text.data(), 1, text.size(), stdout);
   const auto failure = flush_output();
   if (!failure) return exit_success;
   print_error(app, "cannot write all of standard output: " + *failure);
   return exit_error;
-}
-
-std::vector<Term> settings_to_compare(const OptionValues& values) {
-  std::vector<Term> terms;
-  for (auto& [name, value] : values.of_all_ranks()) terms.push_back({name, value});
-  return terms;
 }
 
 void refuse_mistakes(const World& world, const std::vector<std::string>& all) {
@@ -85,9 +70,11 @@ int run_app(const Program& program, int argc, const char* const* argv, const Wor
   }
   const std::string to_print = requested_text(values, program);
   if (!to_print.empty()) return print_once(program.name, to_print);
-  return run_app(program.name, options, [&](World& world) {
+  WorldOptions named = options;
+  named.program = program.name;
+  return run_in_world(named, [&](World& world) {
     std::vector<Term> settings = facts_of_process();
-    const std::vector<Term> given = mistake.empty() ? settings_to_compare(values) : std::vector<Term>();
+    const std::vector<Term> given = mistake.empty() ? values.of_all_ranks() : std::vector<Term>();
     settings.insert(settings.end(), given.begin(), given.end());
     require_same_start(world, program.name, mistake, settings);
     return body(world);

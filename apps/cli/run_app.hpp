@@ -16,17 +16,10 @@ namespace lockstep::cli {
 /// as argv.
 std::string_view program_name(int argc, const char* const* argv);
 
-/// Runs an app's body with `lockstep::run`, with the app's name in its messages.
-/// @return the ExitCode that main() returns
-int run_app(std::string_view app, const WorldOptions& options, const std::function<int(World&)>& body);
-
 /// Prints `text` on standard output, from the first process of the job only. It serves --help and --version, before
 /// there is a World.
 /// @return the exit code for main(): an error, which is reported, if standard output cannot be written
 int print_once(std::string_view app, const std::string& text);
-
-/// Returns the options that must be the same on all ranks, with their values and defaults. Real numbers are exact.
-std::vector<Term> settings_to_compare(const OptionValues& values);
 
 /// @param all  what is wrong with the input of each rank, by rank; empty where it is valid
 /// @throws UsageError if a rank has a mistake. It names the ranks, unless all have the same mistake

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // topo prints the cluster as the processes of a job see it. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cstdio>
-#include <string>
 
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"

@@ -1,39 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdint>
 #include <new>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "apps/cli/run_app.hpp"
-#include "apps/train/cluster/cluster.hpp"
-#include "apps/train/data/data.hpp"
-#include "apps/train/model/computation.hpp"
-#include "apps/train/model/model.hpp"
-#include "apps/train/options/options.hpp"
 #include "apps/train/run/run.hpp"
-#include "lockstep/train.hpp"
 #include "platform/mpi/print.hpp"
 
 namespace lockstep::train {
 namespace {
 
-/// A command line, or what is wrong with it.
-struct Typed {
-  CommandLine line;
-  std::string mistake;  ///< empty if it is valid
-};
-
-Typed parse(int argc, char** argv, const Registry& registry, const OptionsOfRun* run = nullptr) {
+/// Parses the command line. A mistake in it is returned, because the other ranks have to hear of it.
+CommandLine parse(int argc, char** argv, const Registry& registry, const OptionsOfRun* run = nullptr) {
   try {
-    return {.line = parse_options(argc, argv, registry, run), .mistake = {}};
+    return parse_options(argc, argv, registry, run);
   } catch (const UsageError& error) {
-    return {.line = {}, .mistake = error.what()};
+    return {.mistake = error.what()};
   }
 }
 
@@ -46,23 +28,22 @@ struct Start {
 /// Compares the options of all ranks, after it has read those of the run that they resume. Collective.
 /// @param typed  this rank's command line, also if it is invalid
 /// @throws UsageError or Error on every rank, as cli::require_same_start
-Start agreed_start(World& world, Typed typed, int argc, char** argv, const Registry& registry) {
+Start agreed_start(World& world, CommandLine typed, int argc, char** argv, const Registry& registry) {
   const std::string_view program = cli::program_name(argc, argv);
-  if (takes_options_of_run(typed.line.options)) {
-    cli::require_same_start(world, program, typed.mistake, typed.line.options.settings);
-    const OptionsOfRun run = read_options_of_run(world, typed.line.options);
+  if (takes_options_of_run(typed.options)) {
+    cli::require_same_start(world, program, typed.mistake, typed.options.settings);
+    const OptionsOfRun run = read_options_of_run(world, typed.options);
     typed = parse(argc, argv, registry, &run);
-    if (typed.mistake.empty()) world.set_deadline(std::chrono::duration<double>(typed.line.options.timeout_seconds));
+    if (typed.mistake.empty()) world.set_deadline(std::chrono::duration<double>(typed.options.timeout_seconds));
   }
-  std::vector<Term> settings = facts_to_compare(typed.line.options);
-  const std::vector<Term>& of_options = typed.line.options.settings;
-  settings.insert(settings.end(), of_options.begin(), of_options.end());
-  Agreement paths;
-  add_paths(paths, typed.line.options);
-  Agreement agreement = cli::require_same_start(world, program, typed.mistake, settings, std::move(paths));
+  Agreement more;
+  more.add(typed.options.settings);
+  add_paths(more, typed.options);
+  Agreement agreement =
+      cli::require_same_start(world, program, typed.mistake, facts_to_compare(typed.options), std::move(more));
   if (world.rank() == Rank{0})
-    for (const std::string& note : typed.line.notes) print_error(program, "note: " + note);
-  return {std::move(typed.line), std::move(agreement)};
+    for (const std::string& note : typed.notes) print_error(program, "note: " + note);
+  return {std::move(typed), std::move(agreement)};
 }
 
 /// Returns the message for a run that needs more memory than there is.
@@ -103,22 +84,22 @@ int run_stages(World& world, const Start& start, const Registry& registry) {
 int lockstep::train_main(int argc, char** argv, const Registry& registry) {
   open_standard_streams();  // before any file is opened
   const std::string_view program = cli::program_name(argc, argv);
-  train::Typed typed = train::parse(argc, argv, registry);
-  const train::CommandLine& line = typed.line;
-  if (typed.mistake.empty() && line.to_print.empty()) {
+  train::CommandLine line = train::parse(argc, argv, registry);
+  if (line.mistake.empty() && line.to_print.empty()) {
     try {
       train::start_ranks(argc, argv, line.options);
     } catch (const UsageError& error) {
-      typed.mistake = error.what();
+      line.mistake = error.what();
     }
   }
-  if (!typed.mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
-    print_error(program, typed.mistake);  // without MPI, since lockstep-launch asks before it starts ranks
+  if (!line.mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
+    print_error(program, line.mistake);  // without MPI, since lockstep-launch asks before it starts ranks
     return exit_usage;
   }
   if (!line.to_print.empty()) return cli::print_once(program, line.to_print);
-  const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds)};
-  return cli::run_app(program, world_options, [&](World& world) {
-    return train::run_stages(world, train::agreed_start(world, typed, argc, argv, registry), registry);
+  const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds),
+                                   .program = std::string(program)};
+  return run(world_options, [&](World& world) {
+    return train::run_stages(world, train::agreed_start(world, line, argc, argv, registry), registry);
   });
 }

@@ -5,16 +5,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <functional>
 #include <set>
-#include <utility>
 
 #include "apps/cli/facts.hpp"
 #include "apps/cli/terminal.hpp"
 #include "base/nearest.hpp"
 #include "ddp/on_gpus.hpp"
 #include "kernels/instruction_set.hpp"
-#include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "ops/arithmetic.hpp"
 #include "ops/onednn/library.hpp"
@@ -50,7 +47,7 @@ void add_gpus(std::vector<Term>& facts) {
 std::string agreed_path(const World& world, const Agreement& start, const std::string& option) {
   const std::vector<std::string> all = start.fact(option);
   const auto is_given = [](const std::string& path) { return !path.empty(); };
-  const auto first = std::find_if(all.begin(), all.end(), is_given);
+  const auto first = std::ranges::find_if(all, is_given);
   if (first == all.end()) return {};
   const auto other =
       std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
@@ -69,7 +66,7 @@ int threads_of_this_rank(const Options& options, const World& world, const NodeV
   if (options.threads > 0) return options.threads;
   const auto mine = static_cast<std::size_t>(world.place().local_rank);
   const CpuSet& pus = node.bound_pus[mine];
-  const auto sharing = std::count(node.bound_pus.begin(), node.bound_pus.end(), pus);
+  const auto sharing = std::ranges::count(node.bound_pus, pus);
   return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
 }
 

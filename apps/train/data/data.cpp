@@ -2,14 +2,10 @@
 #include "apps/train/data/data.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "base/hash.hpp"
 #include "base/wrapped.hpp"
 #include "data/fingerprint.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::train {
 namespace {

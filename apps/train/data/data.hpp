@@ -4,7 +4,6 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
-#include "apps/train/options/options.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "observe/progress_display.hpp"

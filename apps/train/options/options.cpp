@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"
@@ -197,7 +194,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
     if (!note.is_plain) line.notes.push_back(note.text);
   if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
   const std::vector<Rule> broken = store_in(options, values, registry);
-  options.settings = settings_to_compare(values);
+  options.settings = values.of_all_ranks();
   if (run == nullptr && takes_options_of_run(options)) return line;
   OptionValues::refuse(broken);
   if (run != nullptr) options.options_file = run->path;

@@ -4,24 +4,14 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
-#include <memory>
 #include <variant>
-#include <vector>
 
 #include "apps/cli/terminal.hpp"
-#include "apps/train/console/stop_signals.hpp"
-#include "apps/train/model/computation.hpp"
-#include "apps/train/options/precision.hpp"
 #include "base/wrapped.hpp"
-#include "lockstep/base/error.hpp"
 #include "lockstep/nn/explain.hpp"
-#include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/ops/operators.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {
@@ -67,8 +57,8 @@ std::string scaling_text(const Options& options, const Data& data) {
 /// Returns a line about batch norm; empty if there is neither a batch norm nor an option about it.
 std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
   const auto& nodes = graph.nodes();
-  const bool has_one = std::any_of(
-      nodes.begin(), nodes.end(), [](const nn::Node& node) { return std::holds_alternative<ops::BatchNorm>(node.op); });
+  const bool has_one =
+      std::ranges::any_of(nodes, [](const nn::Node& node) { return std::holds_alternative<ops::BatchNorm>(node.op); });
   const bool synchronized = options.trainer.sync_batch_norm;
   if (!has_one) return synchronized ? "--sync-bn changes nothing: the model has no batch norm" : "";
   if (synchronized) return "batch norm synchronized: over all samples of a step (--sync-bn)";
