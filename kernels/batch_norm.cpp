@@ -2,9 +2,7 @@
 #include "kernels/batch_norm.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 #include <limits>
 

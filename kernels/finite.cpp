@@ -2,7 +2,6 @@
 #include "kernels/finite.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstring>
 
 #include "kernels/vectorized.hpp"

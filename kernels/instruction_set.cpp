@@ -4,7 +4,6 @@
 #include <array>
 
 #include "kernels/convert.hpp"
-#include "kernels/max_pool.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -83,6 +82,12 @@ std::span<const InstructionSet* const> instruction_sets() {
 const InstructionSet& widest_instruction_set() {
   static const InstructionSet& widest = *instruction_sets().back();
   return widest;
+}
+
+const char* instruction_set_of_loops() {
+  if (__builtin_cpu_supports("avx512f") != 0) return "loops avx512f";
+  if (__builtin_cpu_supports("fma") != 0) return __builtin_cpu_supports("avx2") != 0 ? "loops avx2, fma" : "loops fma";
+  return "loops plain";
 }
 
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op) {

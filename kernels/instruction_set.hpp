@@ -49,6 +49,11 @@ std::span<const InstructionSet* const> instruction_sets();
 /// The last one of them, which is the strongest.
 const InstructionSet& widest_instruction_set();
 
+/// Names the instruction set that the loader selects for loops that are compiled for several
+/// (`kernels/vectorized.hpp`). Results differ in their bits if sums are made in vectors of other lengths, or if
+/// products are not rounded before they are added.
+const char* instruction_set_of_loops();
+
 /// Whether the processor multiplies bfloat16, by AVX512-BF16 or by tiles of AMX.
 bool processor_has_bfloat16();
 

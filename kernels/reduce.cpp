@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <span>
-#include <type_traits>
 
 #include "kernels/convert.hpp"
 #include "kernels/instruction_set.hpp"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "apps/comm-bench/options.hpp"
-#include "backends/method.hpp"
+#include "backends/make_communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/blocking_call.hpp"
+#include "platform/mpi/phase.hpp"
 
 /// The ways to run an operation that comm-bench measures, and the ranks that run it.
 namespace lockstep::comm_bench {

@@ -3,10 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <limits>
 #include <string>
-#include <utility>
 
 #include "base/borders.hpp"
 #include "base/nearest.hpp"
@@ -108,12 +105,13 @@ class Compressed : public HostCommunicator {
  public:
   Compressed(std::unique_ptr<Communicator> inner, WireFormat format, Progress& progress)
       : HostCommunicator(inner->rank(), inner->size(), progress,
-                         {.backend = "compressed",
+                         {.capabilities = {.backend = "compressed",
+                                           .no_average = "the sums are rounded on the wire before they could be "
+                                                         "divided; divide them afterwards",
+                                           .no_leaves = "how often a sum is rounded on the wire depends on the number "
+                                                        "of ranks"},
                           .operations_in_flight = std::numeric_limits<int>::max(),
-                          .deadline = std::chrono::hours(24 * 365),
-                          .no_average = "the sums are rounded on the wire before they could be divided; divide them "
-                                        "afterwards",
-                          .no_leaves = "how often a sum is rounded on the wire depends on the number of ranks"}),
+                          .deadline = std::chrono::hours(24 * 365)}),
         inner_(std::move(inner)),
         format_(format) {}
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/local.hpp"
 
-#include <cstddef>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 class LocalGroup {

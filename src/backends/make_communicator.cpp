@@ -2,14 +2,11 @@
 #include "backends/make_communicator.hpp"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_plan.hpp"
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/cluster_view.hpp"
 #include "platform/mpi/connector.hpp"
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_plan.hpp"
 
-#include <string>
-#include <utility>
-
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
-#include "lockstep/base/error.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 
 namespace lockstep::backends {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "backends/make_communicator.hpp"
 #include "comm/back_end.hpp"
 

@@ -2,15 +2,10 @@
 #include "backends/selection_file.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 

@@ -6,46 +6,11 @@
 #include <limits>
 #include <new>
 #include <string>
-#include <utility>
 
 #include "base/borders.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
-
-std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::float32: return "float32";
-    case DType::float64: return "float64";
-    case DType::int32: return "int32";
-    case DType::int64: return "int64";
-    case DType::uint8: return "uint8";
-    case DType::float16: return "float16";
-    case DType::bfloat16: return "bfloat16";
-  }
-  return "unknown";
-}
-
-std::string_view name(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum: return "sum";
-    case ReduceOp::min: return "min";
-    case ReduceOp::max: return "max";
-    case ReduceOp::product: return "product";
-    case ReduceOp::average: return "average";
-  }
-  return "unknown";
-}
-
-std::string_view name(MemoryKind kind) {
-  switch (kind) {
-    case MemoryKind::host: return "host";
-    case MemoryKind::shared: return "shared";
-    case MemoryKind::pinned: return "pinned";
-    case MemoryKind::device: return "device";
-  }
-  return "unknown";
-}
 
 Buffer slice(const Buffer& whole, Count offset, Count count) {
   auto* base = static_cast<std::byte*>(whole.data);

@@ -18,22 +18,6 @@ std::string printable(std::string message) {
 
 }  // namespace
 
-std::string_view name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_argument: return "invalid argument";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::transport: return "transport";
-    case ErrorCode::timeout: return "timeout";
-    case ErrorCode::mismatch: return "mismatch";
-    case ErrorCode::device: return "device";
-    case ErrorCode::out_of_memory: return "out of memory";
-    case ErrorCode::io: return "io";
-    case ErrorCode::corrupt: return "corrupt";
-    case ErrorCode::diverged: return "diverged";
-  }
-  return "unknown";
-}
-
 Error::Error(ErrorCode code, std::string message, ErrorContext context, SourceLocation location)
     : code_(code), message_(printable(std::move(message))), context_(std::move(context)), location_(location) {
   compose();

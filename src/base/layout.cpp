@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/layout.hpp"
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <optional>
-#include <utility>
 
 #include "base/borders.hpp"
 #include "base/hash.hpp"

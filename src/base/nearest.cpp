@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/nearest.hpp"
 
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace lockstep {
 namespace {

@@ -5,8 +5,6 @@
 #include <unistd.h>
 
 #include <mutex>
-#include <string>
-#include <vector>
 
 namespace lockstep {
 

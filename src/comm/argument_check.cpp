@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
 
 #include "base/borders.hpp"
 #include "comm/back_end.hpp"

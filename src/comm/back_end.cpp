@@ -4,9 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <optional>
 
 #include "base/borders.hpp"
 #include "comm/collective_parts.hpp"

@@ -2,10 +2,6 @@
 #include "comm/call_signature.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace lockstep {
 namespace {

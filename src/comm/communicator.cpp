@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/communicator.hpp"
 
-#include <cstddef>
 #include <string>
-#include <utility>
 
 #include "base/origin_process.hpp"
 #include "comm/back_end.hpp"

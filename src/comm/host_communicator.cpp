@@ -2,16 +2,11 @@
 #include "comm/host_communicator.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 
 HostCommunicator::HostCommunicator(Rank rank, int size, Progress& progress, Options options)
     : BackEnd(rank, size),
-      capabilities_{.backend = options.backend, .no_average = options.no_average, .no_leaves = options.no_leaves},
       options_(std::move(options)),
       progress_(&progress),
       wait_for_graph_(WaitForGraph::patience_for(options_.deadline)) {
@@ -39,7 +34,7 @@ bool HostCommunicator::depart() noexcept {
   if (closed_) return true;
   const bool is_unwinding = std::uncaught_exceptions() > 0;
   if (!is_unwinding && !is_reason_known) {
-    progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(options_.backend) +
+    progress_->say("rank " + std::to_string(rank().value) + ": a communicator (" + std::string(capabilities().backend) +
                    ") was destroyed without close(); its resources stay in use");
   }
   // A wait on this rank or on another one must end, because nobody advances these operations any more.
@@ -50,7 +45,7 @@ bool HostCommunicator::depart() noexcept {
   if (!poison_) poison(std::make_exception_ptr(error));
   {
     const Progress::Exclusive exclusive(*progress_);  // the progress thread may be polling other communicators over MPI
-    tell_now();
+    if (options_.control) options_.control->tell_now();
   }
   for (auto* const all : {&pool_, &message_pool_, &kept_})
     for (auto& operation : *all) park(std::move(operation));

@@ -29,20 +29,18 @@ namespace lockstep {
 class HostCommunicator : public BackEnd, private ProgressSource {
  public:
   struct Options {
-    std::string_view backend;
+    Capabilities capabilities;
     std::string hostname;  ///< for error messages
     int operations_in_flight = 1;
     std::chrono::duration<double> deadline{};
     Observer* observer = nullptr;
-    std::string_view no_average{};  ///< as in Capabilities
-    std::string_view no_leaves{};   ///< as in Capabilities
     /// Channel by which ranks report failures to each other; null if another communicator reports them.
     std::shared_ptr<ControlChannel> control{};
   };
   HostCommunicator(Rank rank, int size, Progress& progress, Options options);
   ~HostCommunicator() override;
 
-  [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] const Capabilities& capabilities() const override { return options_.capabilities; }
   void abort(std::string_view why) noexcept override;
   void close() final;
   Work submit(const Collective& collective) final;
@@ -89,7 +87,6 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
   void poll_control(Clock::time_point now);
-  void tell_now() noexcept;
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
   [[nodiscard]] std::optional<CallSignature> own_call(std::uint64_t number) const;
   [[nodiscard]] std::optional<Error> difference_from(int rank, std::uint64_t noticed_in) const;
@@ -136,7 +133,6 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   [[nodiscard]] std::shared_ptr<HostOperation> kept_operation(CollectiveKind kind);
   [[nodiscard]] std::shared_ptr<HostOperation> new_operation(CollectiveKind kind);
 
-  Capabilities capabilities_;
   Options options_;
   Progress* progress_;
   // The last question is sent to these ranks. They are a member so that a training step that waits allocates nothing.

@@ -3,11 +3,7 @@
 
 #include <algorithm>
 #include <deque>
-#include <memory>
-#include <optional>
-#include <string>
 
-#include "comm/collective_parts.hpp"
 #include "comm/host_communicator.hpp"
 #include "kernels/reduce.hpp"
 

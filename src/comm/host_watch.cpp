@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements how a rank detects that it waits in vain, and how the other ranks learn of its failures.
 #include <algorithm>
-#include <cstdio>
-#include <optional>
-#include <string>
-#include <utility>
 
+#include "base/wrapped.hpp"
 #include "comm/host_communicator.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {
@@ -24,18 +20,13 @@ bool is_consequence(const std::exception_ptr& error) {
 
 }  // namespace
 
-/// Sends a pending alarm at once, because this rank may never communicate again.
-void HostCommunicator::tell_now() noexcept {
-  if (options_.control) options_.control->tell_now();
-}
-
 void HostCommunicator::abort(std::string_view why) noexcept {
   is_aborted_.store(true, std::memory_order_relaxed);
   if (!options_.control) return;
   options_.control->raise(ErrorCode::transport, why, {});
   if (!progress_->is_known_to_be_of_this_thread()) return;
   const Progress::Exclusive exclusive(*progress_);
-  tell_now();
+  options_.control->tell_now();
 }
 
 void HostCommunicator::raise(const std::exception_ptr& error) noexcept {
@@ -246,12 +237,10 @@ void HostCommunicator::check_silence(const HostOperation& operation, Clock::dura
   if (silent < deadline || (verdict.is_open && silent < deadline + 4 * patience)) return;
   // A rank that waits on another communicator finds out first which rank is at fault there.
   if (verdict.is_busy_alone() && silent < 2 * deadline) return;
-  char text[64];
-  std::snprintf(text, sizeof text, "nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
+  const std::string text = format_text("nothing has moved for %.2f s: ", std::chrono::duration<double>(silent).count());
   ErrorContext context = operation.context();
   if (verdict.culprits().empty()) {
-    throw Error(ErrorCode::timeout, std::string(text) + "is the peer alive, and does it submit the same operations?",
-                context)
+    throw Error(ErrorCode::timeout, text + "is the peer alive, and does it submit the same operations?", context)
         .naming_also(awaited());
   }
   context.peers = verdict.culprits();
@@ -273,7 +262,7 @@ void HostCommunicator::fail(std::exception_ptr error) noexcept {
   if (!is_consequence(error)) progress_->note_failure(error);
   if (is_consequence(error) && progress_->unreported()) error = progress_->unreported();
   poison(std::move(error));
-  tell_now();
+  if (options_.control) options_.control->tell_now();
 }
 
 }  // namespace lockstep

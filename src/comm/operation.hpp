@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -88,19 +89,42 @@ class NamedOperation : public Operation {
 
   [[nodiscard]] CollectiveKind kind() const { return kind_; }
   /// Returns its kind, label and size, for error messages.
-  [[nodiscard]] ErrorContext identity() const;
-  [[nodiscard]] std::string description() const override;
+  [[nodiscard]] ErrorContext identity() const {
+    return {.operation = std::string(name(kind_)), .label = label_, .bytes = bytes_.value};
+  }
+  [[nodiscard]] std::string description() const override {
+    return std::string(name(kind_)) + (label_.empty() ? "" : " '" + label_ + "'") + " on rank " +
+           std::to_string(rank_.value);
+  }
   /// @param now  the time at which it ended
-  [[nodiscard]] Span span(Clock::time_point now) const;
+  [[nodiscard]] Span span(Clock::time_point now) const {
+    return {.track = "communication",
+            .name = label_.empty() ? name(kind_) : std::string_view(label_),
+            .begin = submitted_,
+            .end = now,
+            .bytes = bytes_,
+            .algorithm = algorithm()};
+  }
   /// Records its end, if its beginning was recorded.
-  void record_end(FlightRecorder* recorder);
+  void record_end(FlightRecorder* recorder) {
+    if (recorder != nullptr && record_) recorder->end(*std::exchange(record_, std::nullopt));
+  }
   /// Ends as failed; messages in flight stay in flight.
   void abandon(std::exception_ptr error) { fail(std::move(error)); }
 
  protected:
-  void name_after(const Collective& collective);
+  void name_after(const Collective& collective) {
+    kind_ = collective.kind;
+    bytes_ = std::max(collective.in.bytes(), collective.out.bytes());
+    label_ = collective.label;
+  }
   /// Becomes pending again. @param now  time stamp for the observer @param recorder  null if it is not recorded
-  void restart_at(Clock::time_point now, FlightRecorder* recorder);
+  void restart_at(Clock::time_point now, FlightRecorder* recorder) {
+    restart();
+    record_.reset();
+    if (recorder != nullptr) record_ = recorder->begin(kind_, label_, bytes_);
+    submitted_ = now;
+  }
   void set_rank(Rank rank) { rank_ = rank; }
   [[nodiscard]] const std::string& label() const { return label_; }
 

@@ -2,7 +2,6 @@
 #include "comm/wait_for_graph.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/nearest.hpp"
 

@@ -2,7 +2,6 @@
 #include "lockstep/comm/work.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "comm/back_end.hpp"
 #include "comm/operation.hpp"

@@ -2,11 +2,6 @@
 #include "lockstep/data/augment.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "base/split_mix.hpp"
 #include "data/random.hpp"

@@ -2,12 +2,9 @@
 #include "data/canvas.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <iterator>
 #include <limits>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 

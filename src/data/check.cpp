@@ -2,8 +2,6 @@
 #include "data/check.hpp"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 #include "base/text_file.hpp"

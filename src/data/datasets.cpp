@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <string>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "data/check.hpp"

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/canvas.hpp"
 #include "lockstep/data/images.hpp"
 
 namespace lockstep::data {
@@ -44,19 +46,24 @@ class DrawnDataset : public Dataset {
   Normalization normalization_;
 };
 
-/// Images with the known facts about each.
-template <typename Known>
-struct Drawn {
-  Images images;
-  std::vector<Known> known;
-};
-
-/// Makes data sets of class `Kind` of both parts, normalized by mean and deviation of the training images.
-template <typename Kind, typename Known>
-DatasetPair drawn_pair(Drawn<Known> train, Drawn<Known> test) {
-  const Normalization normalization = measure_normalization(train.images);
-  return {std::make_shared<Kind>(std::move(train.images), normalization, std::move(train.known)),
-          std::make_shared<Kind>(std::move(test.images), normalization, std::move(test.known))};
+/// Draws data sets of class `Kind` of both parts, normalized by mean and deviation of the training images.
+/// @param draw  draws one image as `Draw` does, and returns the known facts about it
+/// @throws Error{invalid_argument} as draw_images
+template <typename Kind, typename DrawKnown>
+DatasetPair drawn_pair(const Images& form, const SyntheticOptions& options, RandomStream train, RandomStream test,
+                       DrawKnown* draw) {
+  std::optional<Normalization> normalization;
+  const auto part = [&](Count count, RandomStream stream) {
+    std::vector<decltype(draw(0, std::declval<Random&>(), {}))> known;
+    Images images = draw_images(form, count, options.seed, stream,
+                                [&](std::int32_t label, Random& random, std::span<double> elements) {
+                                  known.push_back(draw(label, random, elements));
+                                });
+    if (!normalization) normalization = measure_normalization(images);
+    return std::make_shared<Kind>(std::move(images), *normalization, std::move(known));
+  };
+  auto training = part(options.train, train);
+  return {std::move(training), part(options.test, test)};
 }
 
 }  // namespace lockstep::data

@@ -2,11 +2,8 @@
 #include "data/fingerprint.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstddef>
 #include <cstring>
-#include <span>
 
 namespace lockstep::data {
 namespace {

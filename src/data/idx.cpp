@@ -2,19 +2,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <new>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "base/wrapped.hpp"
 #include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -120,13 +114,6 @@ std::uint32_t big_endian(std::span<const std::uint8_t> bytes) {
          std::uint32_t{bytes[3]};
 }
 
-std::string hexadecimal(std::uint32_t value) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text = "0x";
-  for (int shift = 28; shift >= 0; shift -= 4) text += digits[value >> shift & 0xf];
-  return text;
-}
-
 std::string kind(std::uint32_t dimensions) {
   if (dimensions == 1) return "labels";
   if (dimensions == 3) return "images";
@@ -137,7 +124,8 @@ std::string kind(std::uint32_t dimensions) {
 void check_magic(const Reader& reader, std::uint32_t magic, std::uint32_t dimensions) {
   const std::uint32_t expected = unsigned_byte_magic + dimensions;
   if (magic == expected) return;
-  const std::string numbers = " (magic number " + hexadecimal(magic) + ", expected " + hexadecimal(expected) + ")";
+  const std::string numbers =
+      " (magic number " + format_text("0x%08x", magic) + ", expected " + format_text("0x%08x", expected) + ")";
   const std::uint32_t found_dimensions = magic & 0xff;
   const std::uint32_t found_type = magic >> 8 & 0xff;
   if (magic >> 16 != 0 || found_type < 0x08 || found_type > 0x0e) reader.fail("is not an IDX file" + numbers);

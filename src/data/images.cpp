@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <utility>
 
 #include "data/check.hpp"
 #include "lockstep/base/error.hpp"

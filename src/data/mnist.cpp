@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdint>
-#include <string>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "base/text_file.hpp"
 #include "data/images_pair.hpp"

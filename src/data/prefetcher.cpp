@@ -5,12 +5,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
-#include <functional>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "data/check.hpp"
 #include "data/fingerprint.hpp"

@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <utility>
 
 #include "data/random.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/leaves.hpp"
 
 namespace lockstep::data {
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "data/canvas.hpp"
-#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "data/canvas.hpp"
-#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 

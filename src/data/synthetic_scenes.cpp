@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Color images of one to three shapes that may cover each other, for detection and segmentation.
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
-#include <vector>
 
-#include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/images_pair.hpp"
-#include "data/random.hpp"
 
 namespace lockstep::data {
 namespace {
@@ -102,14 +96,10 @@ Scene draw_scene(std::int32_t label, Random& random, std::span<double> elements)
   return scene;
 }
 
-Drawn<Scene> draw_scenes(const char* name, Count count, std::uint64_t seed, RandomStream stream) {
+template <typename Kind>
+DatasetPair scenes_pair(const char* name, const SyntheticOptions& options) {
   const Images form{.name = name, .shape = {3, scene_side, scene_side}, .classes = scene_classes};
-  std::vector<Scene> scenes;
-  const auto draw = [&scenes](std::int32_t label, Random& random, std::span<double> elements) {
-    scenes.push_back(draw_scene(label, random, elements));
-  };
-  Images images = draw_images(form, count, seed, stream, draw);
-  return {std::move(images), std::move(scenes)};
+  return drawn_pair<Kind>(form, options, RandomStream::scenes_train, RandomStream::scenes_test, draw_scene);
 }
 
 constexpr std::array<int, 3> strides{4, 8, 16};
@@ -246,14 +236,11 @@ class MaskDataset final : public DrawnDataset {
 }  // namespace
 
 DatasetPair synthetic_boxes(const SyntheticOptions& options) {
-  return drawn_pair<BoxDataset>(draw_scenes("synthetic-boxes", options.train, options.seed, RandomStream::scenes_train),
-                                draw_scenes("synthetic-boxes", options.test, options.seed, RandomStream::scenes_test));
+  return scenes_pair<BoxDataset>("synthetic-boxes", options);
 }
 
 DatasetPair synthetic_masks(const SyntheticOptions& options) {
-  return drawn_pair<MaskDataset>(
-      draw_scenes("synthetic-masks", options.train, options.seed, RandomStream::scenes_train),
-      draw_scenes("synthetic-masks", options.test, options.seed, RandomStream::scenes_test));
+  return scenes_pair<MaskDataset>("synthetic-masks", options);
 }
 
 }  // namespace lockstep::data

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "data/canvas.hpp"
 #include "data/drawn.hpp"
-#include "data/images_pair.hpp"
 
 namespace lockstep::data {
 
@@ -54,16 +52,6 @@ Word draw_word(std::int32_t first, Random& random, std::span<double> elements) {
   return word;
 }
 
-Drawn<Word> draw_words(Count count, std::uint64_t seed, RandomStream stream) {
-  const Images form{.name = "synthetic-words", .shape = {1, word_height, word_width}, .classes = 10};
-  std::vector<Word> words;
-  const auto draw = [&words](std::int32_t label, Random& random, std::span<double> elements) {
-    words.push_back(draw_word(label, random, elements));
-  };
-  Images images = draw_images(form, count, seed, stream, draw);
-  return {std::move(images), std::move(words)};
-}
-
 class WordDataset final : public DrawnDataset {
  public:
   WordDataset(Images images, Normalization normalization, std::vector<Word> words)
@@ -92,8 +80,8 @@ class WordDataset final : public DrawnDataset {
 }  // namespace
 
 DatasetPair synthetic_words(const SyntheticOptions& options) {
-  return drawn_pair<WordDataset>(draw_words(options.train, options.seed, RandomStream::words_train),
-                                 draw_words(options.test, options.seed, RandomStream::words_test));
+  const Images form{.name = "synthetic-words", .shape = {1, word_height, word_width}, .classes = 10};
+  return drawn_pair<WordDataset>(form, options, RandomStream::words_train, RandomStream::words_test, draw_word);
 }
 
 }  // namespace lockstep::data

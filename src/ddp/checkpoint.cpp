@@ -3,19 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <map>
 #include <system_error>
-#include <utility>
-#include <variant>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "ddp/checkpoint_numbers.hpp"
 #include "ddp/rank_zero.hpp"
 #include "kernels/finite.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"
@@ -49,6 +44,11 @@ struct Checkpoint::State {
   std::array<std::vector<AddedTensor>, tensor_files.size()> tensors;
   std::map<std::string, Number> numbers;  // and texts
 
+  /// Returns an error of this rank. @param label  the name that it is about
+  [[nodiscard]] Error refusal(const std::string& why, const std::string& label,
+                              ErrorCode code = ErrorCode::invalid_argument) const {
+    return {code, why, {.label = label, .rank = group->rank().value, .host = group->host()}};
+  }
   void add(std::size_t file, const std::string& name, const Buffer& memory,
            const std::optional<std::vector<std::int64_t>>& extents);
   void add(const std::string& name, Number number);
@@ -65,30 +65,22 @@ void Checkpoint::State::add(std::size_t file, const std::string& name, const Buf
   AddedTensor added{
       .stored = {.name = name, .dtype = memory.dtype, .extents = extents.value_or(std::vector{memory.count.value})},
       .memory = memory};
-  const ErrorContext context{.label = name, .rank = group->rank().value, .host = group->host()};
-  const auto has_name = [&](const AddedTensor& other) { return other.stored.name == name; };
-  if (std::any_of(tensors[file].begin(), tensors[file].end(), has_name))
-    throw Error(ErrorCode::invalid_argument, "a tensor '" + echo(name) + "' was added before: give each its own name",
-                context);
+  if (std::ranges::any_of(tensors[file], [&](const AddedTensor& other) { return other.stored.name == name; }))
+    throw refusal("a tensor '" + echo(name) + "' was added before: give each its own name", name);
   if (memory.kind == MemoryKind::device)
-    throw Error(ErrorCode::unsupported,
-                "the tensor '" + echo(name) + "' is in the memory of a GPU: copy it to host memory, and add that",
-                context);
+    throw refusal("the tensor '" + echo(name) + "' is in the memory of a GPU: copy it to host memory, and add that",
+                  name, ErrorCode::unsupported);
   (void)state::SafetensorsHeader::of({added.stored});  // checks name and extents
-  if (added.stored.count() != memory.count) {
-    throw Error(ErrorCode::invalid_argument,
-                "the tensor '" + echo(name) + "' has " + std::to_string(memory.count.value) +
-                    " elements, and the extents are of " + form_of(added.stored),
-                context);
-  }
+  if (added.stored.count() != memory.count)
+    throw refusal("the tensor '" + echo(name) + "' has " + std::to_string(memory.count.value) +
+                      " elements, and the extents are of " + form_of(added.stored),
+                  name);
   tensors[file].push_back(std::move(added));
 }
 
 void Checkpoint::State::add(const std::string& name, Number number) {
   if (numbers.emplace(name, number).second) return;
-  throw Error(ErrorCode::invalid_argument,
-              "a number or text '" + echo(name) + "' was added before: give each its own name",
-              {.label = name, .rank = group->rank().value, .host = group->host()});
+  throw refusal("a number or text '" + echo(name) + "' was added before: give each its own name", name);
 }
 
 state::SafetensorsHeader Checkpoint::State::header(std::size_t file) const {
@@ -105,23 +97,20 @@ void Checkpoint::State::require_same_on_all_ranks() {
   std::vector<int> others = ranks_unlike_zero(group->control(), hash.value(), "checkpoint");
   if (others.empty()) return;
   throw_on_every_rank(
-      group->control(),
-      Error(
-          ErrorCode::mismatch,
-          "on the ranks named here, other tensors or numbers were added to the checkpoint than on rank 0, by name, "
-          "type or extents: add the same on all ranks",
-          {.operation = "checkpoint", .rank = group->rank().value, .host = group->host(), .peers = std::move(others)}));
+      *group, Error(ErrorCode::mismatch,
+                    "on the ranks named here, other tensors or numbers were added to the checkpoint than on rank 0, by "
+                    "name, type or extents: add the same on all ranks",
+                    {.operation = "checkpoint", .peers = std::move(others)}));
 }
 
 /// Older checkpoints would otherwise give way to ones of a model that is lost.
 void Checkpoint::State::require_finite_model() const {
   for (const AddedTensor& tensor : tensors.front()) {
     if (kernels::all_finite(tensor.memory)) continue;
-    throw Error(ErrorCode::diverged,
-                "the tensor '" + echo(tensor.stored.name) +
-                    "' of the model has elements that are not finite, so it is not saved: restore an earlier "
-                    "checkpoint, and go on with a lower learning rate",
-                {.label = tensor.stored.name, .rank = group->rank().value, .host = group->host()});
+    throw refusal("the tensor '" + echo(tensor.stored.name) +
+                      "' of the model has elements that are not finite, so it is not saved: restore an earlier "
+                      "checkpoint, and go on with a lower learning rate",
+                  tensor.stored.name, ErrorCode::diverged);
   }
 }
 
@@ -132,9 +121,8 @@ void Checkpoint::State::write(std::int64_t step) {
   content.sections[numbers_section];
   for (const auto& [name, number] : numbers) {
     if (auto* const* text = std::get_if<std::string*>(&number); text != nullptr && !ddp::is_utf8(**text))
-      throw Error(ErrorCode::invalid_argument,
-                  "the text '" + echo(name) + "' is not UTF-8, as state.json is: add its bytes as a tensor of uint8",
-                  {.label = name, .rank = group->rank().value, .host = group->host()});
+      throw refusal("the text '" + echo(name) + "' is not UTF-8, as state.json is: add its bytes as a tensor of uint8",
+                    name);
     content.sections[numbers_section][name] = ddp::stored_value(number);
   }
   for (std::size_t file = 0; file < tensors.size(); ++file) {
@@ -211,12 +199,10 @@ void Checkpoint::State::read(const std::filesystem::path& checkpoint, const stat
 Checkpoint::Checkpoint(ProcessGroup& group, const std::filesystem::path& folder, int keep)
     : state_(std::make_unique<State>(
           State{.group = &group, .keep = keep, .folder = {}, .path = {}, .tensors = {}, .numbers = {}})) {
-  if (keep < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "the number of checkpoints to keep is " + std::to_string(keep) + "; it must be at least 1",
-                {.rank = group.rank().value, .host = group.host()})
+  if (keep < 1)
+    throw state_
+        ->refusal("the number of checkpoints to keep is " + std::to_string(keep) + "; it must be at least 1", {})
         .on_every_rank();
-  }
   on_rank_zero(group, [&] { state_->folder.emplace(folder); });
 }
 
@@ -252,8 +238,7 @@ std::filesystem::path Checkpoint::save(std::int64_t step) {
   state_->require_same_on_all_ranks();
   on_rank_zero(*state_->group, [&] {
     if (step < 0)
-      throw Error(ErrorCode::invalid_argument,
-                  "a checkpoint of step " + std::to_string(step) + ": steps are not negative");
+      throw state_->refusal("a checkpoint of step " + std::to_string(step) + ": steps are not negative", {});
     state_->write(step);
   });
   return text_of_rank(*state_->group, state_->path.string());

@@ -4,12 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
-#include <optional>
-#include <string_view>
 #include <system_error>
 #include <type_traits>
-#include <utility>
-#include <variant>
 
 #include "base/nearest.hpp"
 

@@ -2,12 +2,10 @@
 #include "lockstep/ddp/data_parallel.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/origin_process.hpp"
 #include "ddp/data_parallel_state.hpp"
-#include "ddp/value_check.hpp"
-#include "lockstep/base/error.hpp"
+#include "ddp/rank_zero.hpp"
 
 namespace lockstep {
 
@@ -128,11 +126,7 @@ void DataParallel::number_steps_from(std::int64_t next) { state_->step = next; }
 void DataParallel::move_shards(const LeafShares& shards, int places) {
   const auto turn = state_->group->take_turn();
   if (state_->within_a_step()) throw state_->refusal("shards are moved between steps: call finish() first");
-  try {
-    state_->shards.require_replaceable_by(shards, state_->group->size());
-  } catch (const Error& error) {
-    throw error.reported_by(state_->group->rank().value, state_->group->host());
-  }
+  reported_by_rank(*state_->group, [&] { state_->shards.require_replaceable_by(shards, state_->group->size()); });
   state_->shards = shards;
   state_->options.places = places;
   state_->exposed_before = exposed_seconds();

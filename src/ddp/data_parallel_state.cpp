@@ -2,12 +2,8 @@
 #include "ddp/data_parallel_state.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <utility>
 
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
-#include "ddp/value_check.hpp"
 
 namespace lockstep {
 namespace {
@@ -148,11 +144,7 @@ void DataParallel::State::move_gradient(int parameter, const Buffer& gradient) {
                       "' is given in other memory than gradient() says: with shards or shard_optimizer it stays there",
                   name);
   }
-  try {
-    tensors.move_gradient(parameter, gradient);
-  } catch (const Error& error) {
-    throw error.reported_by(group->rank().value, group->host());
-  }
+  reported_by_rank(*group, [&] { tensors.move_gradient(parameter, gradient); });
 }
 
 void DataParallel::State::make_ready(int parameter, Queue its_queue) {
@@ -197,7 +189,7 @@ void DataParallel::State::look_at_values() {
 
 DataParallel::Step DataParallel::State::take(std::span<double> sums) {
   DataParallel::Step result = tally.take(sums);
-  result.not_finite = finite.gather(*group, group->control(), tally.not_finite());
+  result.not_finite = finite.gather(*group, tally.not_finite());
   if (options.check_finite && result.not_finite.empty())
     result.not_finite = finite.look_at_sums(tensors.layout(), tensors.flat_gradients(), reducer->summed(),
                                             reducer->scatters() ? &group->control() : nullptr);
@@ -211,7 +203,7 @@ void DataParallel::State::require_gradients(const Step& result) const {
   if (options.allow_unused || result.weight == 0) return;
   if (!result.unused.empty()) {
     throw_on_every_rank(
-        group->control(),
+        *group,
         refusal("no rank made the gradient of " + ddp::names_text(tensors.layout(), result.unused) + " ready in step " +
                     std::to_string(step - 1) +
                     ": call ready() for each parameter before finish() (with libtorch, let the loss depend on it, or "
@@ -223,14 +215,14 @@ void DataParallel::State::require_gradients(const Step& result) const {
 
 void DataParallel::State::throw_uneven_gradients() const {
   const std::vector<ddp::MarkedParameters> marked =
-      ddp::gather_marked(*group, group->control(), tally.missing(), "gradients that ranks left out");
+      ddp::gather_marked(*group, tally.missing(), "gradients that ranks left out");
   std::vector<int> peers;
   for (const ddp::MarkedParameters& of_rank : marked) peers.push_back(of_rank.rank);
   const ddp::MarkedParameters& first = marked.front();
   std::string who = "rank " + std::to_string(first.rank) + " on " + first.host;
   if (peers.size() > 1) who += " (and " + std::to_string(peers.size() - 1) + " more, named here)";
   throw_on_every_rank(
-      group->control(),
+      *group,
       refusal(who + " left out the gradient of " + ddp::names_text(tensors.layout(), first.parameters) + " in step " +
                   std::to_string(step - 1) +
                   ", which other ranks have made ready: call ready() for each parameter on each rank whose weight is "

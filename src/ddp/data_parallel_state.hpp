@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "base/origin_process.hpp"
 #include "ddp/finite_check.hpp"
 #include "ddp/reducer.hpp"
 #include "ddp/tally.hpp"
 #include "ddp/tensors.hpp"
 #include "ddp/value_check.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
 
 namespace lockstep {
 

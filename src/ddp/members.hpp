@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/make_communicator.hpp"
-#include "backends/method.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
 

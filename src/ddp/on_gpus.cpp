@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstddef>
 #include <cstdlib>
 #include <set>
-#include <utility>
 
 #include "platform/gpu/gpu.hpp"
-#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::ddp {
 

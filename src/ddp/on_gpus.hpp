@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/method.hpp"
+#include "backends/make_communicator.hpp"
 #include "backends/nccl.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"

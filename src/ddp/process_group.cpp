@@ -2,16 +2,14 @@
 #include "lockstep/ddp/process_group.hpp"
 
 #include <exception>
-#include <utility>
+#include <mutex>
 
 #include "backends/make_communicator.hpp"
-#include "backends/method.hpp"
 #include "base/borders.hpp"
 #include "base/origin_process.hpp"
 #include "collectives/choice/selection.hpp"
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
-#include "ddp/abort_reach.hpp"
 #include "ddp/members.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/open_groups.hpp"
@@ -31,6 +29,42 @@ struct Engine {
   Progress progress;
   std::optional<ProgressThread> thread;
   std::recursive_mutex turn;  // held by the thread whose turn it is
+};
+
+/// The communicators and split groups that the abort of a group reaches.
+class AbortReach : public std::enable_shared_from_this<AbortReach> {
+ public:
+  /// Aborts this communicator, too, until it is destroyed.
+  void add(Communicator& communicator) {
+    const std::scoped_lock lock(mutex_);
+    communicators_.push_back(&communicator);
+    back_end_of(communicator).when_destroyed([reach = shared_from_this(), &communicator] {
+      reach->remove(communicator);
+    });
+  }
+  void add(const std::shared_ptr<AbortReach>& part) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(parts_, [](const auto& other) { return other.expired(); });
+    parts_.push_back(part);
+  }
+
+  /// Aborts all communicators. Any thread may call it.
+  void abort(std::string_view why) noexcept {
+    const std::scoped_lock lock(mutex_);
+    for (Communicator* const communicator : communicators_) communicator->abort(why);
+    for (const auto& part : parts_)
+      if (const auto reach = part.lock()) reach->abort(why);
+  }
+
+ private:
+  void remove(const Communicator& communicator) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(communicators_, &communicator);
+  }
+
+  std::mutex mutex_;
+  std::vector<Communicator*> communicators_;
+  std::vector<std::weak_ptr<AbortReach>> parts_;
 };
 
 GroupOptions with_notice_of(const World& world, GroupOptions options) {
@@ -107,7 +141,7 @@ struct ProcessGroup::State final : OpenGroup {
   GroupOptions options;
   std::shared_ptr<Engine> engine;  // declared before the communicators, which are registered with its progress
   std::unique_ptr<ddp::Members> members;
-  std::shared_ptr<ddp::AbortReach> reach = std::make_shared<ddp::AbortReach>();
+  std::shared_ptr<AbortReach> reach = std::make_shared<AbortReach>();
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Communicator> control;
   std::shared_ptr<OpenGroups> open_groups;

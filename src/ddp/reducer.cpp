@@ -2,14 +2,10 @@
 #include "ddp/reducer.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
 
 #include "base/hash.hpp"
 #include "comm/operation.hpp"
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {
 namespace {

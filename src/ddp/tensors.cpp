@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/tensors.hpp"
 
-#include <cstddef>
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/borders.hpp"
 #include "base/hash.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {
@@ -45,7 +39,7 @@ void check(const Parameter& parameter, const Parameter& first) {
                                       "': make a DataParallel for each dtype, each with a group of its own");
   }
   if (has_gradient && parameter.value.count != parameter.gradient.count) {
-    throw refusal(parameter.name, std::to_string(parameter.value.count.value) + " elements of value, " +
+    throw refusal(parameter.name, elements(parameter.value.count) + " of value, " +
                                       std::to_string(parameter.gradient.count.value) + " of gradient");
   }
 }

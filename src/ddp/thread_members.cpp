@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "backends/local.hpp"
-#include "backends/make_communicator.hpp"
 #include "backends/selection_file.hpp"
 #include "ddp/members.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/phase.hpp"
 
 namespace lockstep::ddp {

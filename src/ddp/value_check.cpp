@@ -2,18 +2,11 @@
 #include "ddp/value_check.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "base/hash.hpp"
-#include "ddp/marked_parameters.hpp"
 #include "ddp/rank_zero.hpp"
-#include "ddp/tensors.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {
 namespace {
@@ -89,14 +82,10 @@ void compare(ProcessGroup& group, const std::vector<Buffer>& values) {
   std::vector<int> others = ranks_unlike_zero(group.control(), hash.value(), "initial parameters");
   if (others.empty()) return;
   throw_on_every_rank(
-      group.control(),
-      Error(ErrorCode::mismatch,
-            "the initial parameters of the ranks named here are not rank 0's: do all ranks make them from the same "
-            "seed, with the same build, on the same kind of processor? Broadcasting them makes them equal",
-            {.operation = "initial parameters",
-             .rank = group.rank().value,
-             .host = group.host(),
-             .peers = std::move(others)}));
+      group, Error(ErrorCode::mismatch,
+                   "the initial parameters of the ranks named here are not rank 0's: do all ranks make them from the "
+                   "same seed, with the same build, on the same kind of processor? Broadcasting them makes them equal",
+                   {.operation = "initial parameters", .peers = std::move(others)}));
 }
 
 }  // namespace
@@ -143,12 +132,8 @@ void ValueCheck::require_equal(ProcessGroup& group, const Layout& layout, std::s
       "moved, as a std::vector is that is resized or assigned (a gradient may move if ready() is told), for an update "
       "(step()) before finish(), for options of the optimizer that differ, and for values that only some ranks write "
       "or load from a checkpoint; with compare_every = 0 nothing is compared";
-  throw_on_every_rank(group.control(), Error(ErrorCode::mismatch, message,
-                                             {.operation = "comparison of values",
-                                              .step = step,
-                                              .rank = group.rank().value,
-                                              .host = group.host(),
-                                              .peers = std::move(odd)}));
+  throw_on_every_rank(group, Error(ErrorCode::mismatch, message,
+                                   {.operation = "comparison of values", .step = step, .peers = std::move(odd)}));
 }
 
 void synchronize(ProcessGroup& group, const std::vector<Buffer>& values, InitialValues how) {

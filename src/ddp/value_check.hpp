@@ -2,15 +2,9 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
-#include <span>
-#include <vector>
 
 #include "ddp/tensors.hpp"
-#include "lockstep/base/layout.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/ddp/process_group.hpp"
 
 namespace lockstep::ddp {
 

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <sstream>
-#include <string>
 
+#include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn {
@@ -22,11 +21,7 @@ void require(bool holds, const Message& message) {
   if (!holds) throw Error(ErrorCode::invalid_argument, message());
 }
 
-std::string number_text(double number) {
-  std::ostringstream text;
-  text << number;
-  return text.str();
-}
+std::string number_text(double number) { return format_text("%g", number); }
 
 void check_shape(const LearningRateSchedule& schedule) {
   double before = 0;

@@ -2,8 +2,6 @@
 #include "lockstep/nn/optimizer.hpp"
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <utility>
 
 #include "base/wrapped.hpp"
-#include "lockstep/observe/events.hpp"
 #include "observe/output_file.hpp"
 
 namespace lockstep::observe {

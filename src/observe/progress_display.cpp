@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <span>
-#include <string>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "observe/trace.hpp"
 
-#include <string_view>
-
 #include "observe/output_file.hpp"
 
 namespace lockstep::observe {

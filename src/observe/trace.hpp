@@ -9,7 +9,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "lockstep/base/observer.hpp"
 

@@ -4,10 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <iterator>
 #include <sstream>
-#include <string_view>
-#include <variant>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ops/ops.hpp"
 
-#include <variant>
-
 #include "kernels/finite.hpp"
-#include "lockstep/base/error.hpp"
 #include "ops/formulas/step_stages.hpp"
 #include "ops/shapes.hpp"
 
@@ -41,9 +38,7 @@ void check_dtypes(Formats inputs, const Signature& signature, DType reals, DType
 
 Signature signature_for(const Operator& op, Formats inputs) {
   require(!inputs.empty(), "an operator needs an input");
-  std::vector<Shape> shapes;
-  for (const Format& format : inputs) shapes.push_back(format.shape);
-  return signature_of(op, shapes);
+  return signature_of(op, shapes_of(inputs));
 }
 
 }  // namespace

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "lockstep/base/error.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 #include "ops/rounded_kernel.hpp"
 
 namespace lockstep::ops {

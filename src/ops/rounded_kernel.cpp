@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/rounded_kernel.hpp"
 
-#include <cstddef>
 #include <cstring>
-#include <utility>
 
 #include "kernels/convert.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {
 namespace {

@@ -2,11 +2,16 @@
 #include "ops/shapes.hpp"
 
 #include <cmath>
-#include <utility>
 
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ops {
+
+std::vector<Shape> shapes_of(Formats formats) {
+  std::vector<Shape> shapes;
+  for (const Format& format : formats) shapes.push_back(format.shape);
+  return shapes;
+}
 
 std::string text(const Shape& shape) {
   return std::to_string(shape.batch) + "x" + std::to_string(shape.channels) + "x" + std::to_string(shape.height) + "x" +

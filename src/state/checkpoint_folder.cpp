@@ -10,13 +10,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <span>
 #include <system_error>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "state/file.hpp"
 #include "state/verify.hpp"
 
 namespace lockstep::state {
@@ -40,15 +37,14 @@ fs::path prefixed(const fs::path& path, std::string_view prefix) {
   return path.parent_path() / (std::string(prefix) + path.filename().string());
 }
 
-/// Writes a name into a file, which stands for a link where the file system has none.
-void write_name(const fs::path& at, const std::string& name) {
-  const std::string line = name + '\n';
-  const File file = File::create(at, {static_cast<std::int64_t>(line.size())});
-  file.write(std::as_bytes(std::span(line)), {0});
+/// Writes a new file to disk.
+void write_file(const fs::path& at, const std::string& text) {
+  const File file = File::create(at, {static_cast<std::int64_t>(text.size())});
+  file.write(std::as_bytes(std::span(text)), {0});
   file.sync();
 }
 
-/// Returns the name in such a file; empty if it is another file.
+/// Returns the name in a file that stands for a link where the file system has none; empty if it is another file.
 std::string name_in_file(const fs::path& at) {
   constexpr std::int64_t longest = 256;
   const File file = File::open_to_read(at);
@@ -182,7 +178,7 @@ void CheckpointFolder::link_to(const std::string& name, const std::string& targe
   const fs::path next = path_ / (std::string(link_prefix) + name);
   const fs::path at = path_ / name;
   remove_tree(next);
-  if (symlink(target.c_str(), next.c_str()) != 0) write_name(next, target);
+  if (symlink(target.c_str(), next.c_str()) != 0) write_file(next, target + '\n');
   // A folder is there if the run was copied with what its links name.
   std::error_code error;
   if (fs::symlink_status(at, error).type() == fs::file_type::directory)
@@ -257,10 +253,7 @@ fs::path NewCheckpoint::commit(StateFile state) {
     }
     file.sync();
   }
-  const std::string text = state.text();
-  const File file = File::create(path_ / state_file_name, {static_cast<std::int64_t>(text.size())});
-  file.write(std::as_bytes(std::span(text)), {0});
-  file.sync();
+  write_file(path_ / state_file_name, state.text());
   sync_folder(path_);
 
   fs::path name = folder_.path_ / checkpoint_name(step_);

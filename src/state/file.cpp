@@ -6,13 +6,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
-#include <utility>
 
 #include "base/nearest.hpp"
+#include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::state {
@@ -140,10 +138,6 @@ Checksum joined(const Checksum& first, const Checksum& second) {
   return {static_cast<std::uint32_t>(crc), {first.bytes.value + second.bytes.value}};
 }
 
-std::string hexadecimal(std::uint32_t crc) {
-  std::array<char, 9> digits{};
-  std::snprintf(digits.data(), digits.size(), "%08x", crc);
-  return digits.data();
-}
+std::string hexadecimal(std::uint32_t crc) { return format_text("%08x", crc); }
 
 }  // namespace lockstep::state

@@ -5,7 +5,6 @@
 #include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"

@@ -2,9 +2,7 @@
 #include "state/safetensors_file.hpp"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
-#include <utility>
 #include <variant>
 
 #include "base/nearest.hpp"

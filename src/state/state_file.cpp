@@ -6,9 +6,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <span>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
@@ -48,32 +45,31 @@ class StateVisitor : public JsonVisitor {
   StateVisitor(StateFile& state, const std::string& file) : state_(state), file_(file) { state_.step = -1; }
 
   void begin_object(const Path& path) override {
-    bool is_new = true;
+    const bool is_file = path.size() > 1 && path[0] == "files";
     if (path.size() == 1 && path[0] == "sections") {
-      is_new = !std::exchange(has_sections_, true);
+      once(path, !std::exchange(has_sections_, true));
     } else if (path.size() == 1 && path[0] == "files") {
-      is_new = !std::exchange(has_files_, true);
+      once(path, !std::exchange(has_files_, true));
     } else if (path.size() == 2 && path[0] == "sections") {
-      is_new = state_.sections.try_emplace(path[1]).second;
-    } else if (path.size() == 2 && path[0] == "files") {
-      is_new = state_.files.try_emplace(path[1]).second;
+      once(path, state_.sections.try_emplace(path[1]).second);
+    } else if (path.size() == 2 && is_file) {
+      once(path, state_.files.try_emplace(path[1]).second);
       has_bytes_ = has_crc_ = has_tensors_ = false;
-    } else if (path.size() == 3 && path[0] == "files" && path[2] == "tensors") {
-      is_new = !std::exchange(has_tensors_, true);
+    } else if (path.size() == 3 && is_file && path[2] == "tensors") {
+      once(path, !std::exchange(has_tensors_, true));
     } else if (!path.empty()) {
       unknown_key(path);
     }
-    if (!is_new) twice(path);
   }
   void scalar(const Path& path, Scalar value) override {
     if (path.size() == 1) {
       top(path, value);
     } else if (path.size() == 3 && path[0] == "sections") {
-      if (!state_.sections[path[1]].try_emplace(path[2], std::move(value)).second) twice(path);
+      once(path, state_.sections[path[1]].try_emplace(path[2], std::move(value)).second);
     } else if (path.size() == 3 && path[0] == "files") {
       file_field(path, value);
     } else if (path.size() == 4 && path[0] == "files" && path[2] == "tensors") {
-      if (!state_.files[path[1]].tensors.try_emplace(path[3], crc_of(path, value)).second) twice(path);
+      once(path, state_.files[path[1]].tensors.try_emplace(path[3], crc_of(path, value)).second);
     } else {
       unknown_key(path);
     }
@@ -109,16 +105,18 @@ class StateVisitor : public JsonVisitor {
 
  private:
   void top(const Path& path, const Scalar& value) {
-    if (path[0] == "format" && std::holds_alternative<std::string>(value)) {
-      if (!std::exchange(format_, std::get<std::string>(value)).empty()) twice(path);
-    } else if (path[0] == "version" && std::holds_alternative<std::int64_t>(value)) {
-      if (std::exchange(version_, std::get<std::int64_t>(value)) != -1) twice(path);
-    } else if (path[0] == "revision" && std::holds_alternative<std::int64_t>(value)) {
-      if (std::exchange(revision_, std::get<std::int64_t>(value)) != -1) twice(path);
-    } else if (path[0] == "step" && std::holds_alternative<std::int64_t>(value)) {
-      if (std::exchange(state_.step, std::get<std::int64_t>(value)) != -1) twice(path);
-    } else if (path[0] == "crc32") {
-      if (std::exchange(crc_, crc_of(path, value))) twice(path);
+    const auto* text = std::get_if<std::string>(&value);
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (path[0] == "crc32") {
+      once(path, !std::exchange(crc_, crc_of(path, value)));
+    } else if (path[0] == "format" && text != nullptr) {
+      once(path, std::exchange(format_, *text).empty());
+    } else if (path[0] == "version" && number != nullptr) {
+      once(path, std::exchange(version_, *number) == -1);
+    } else if (path[0] == "revision" && number != nullptr) {
+      once(path, std::exchange(revision_, *number) == -1);
+    } else if (path[0] == "step" && number != nullptr) {
+      once(path, std::exchange(state_.step, *number) == -1);
     } else {
       unknown_key(path);
     }
@@ -126,10 +124,10 @@ class StateVisitor : public JsonVisitor {
   void file_field(const Path& path, const Scalar& value) {
     Checksum& whole = state_.files[path[1]].whole;
     if (path[2] == "crc32") {
-      if (std::exchange(has_crc_, true)) twice(path);
+      once(path, !std::exchange(has_crc_, true));
       whole.crc = crc_of(path, value);
     } else if (path[2] == "bytes") {
-      if (std::exchange(has_bytes_, true)) twice(path);
+      once(path, !std::exchange(has_bytes_, true));
       const auto* bytes = std::get_if<std::int64_t>(&value);
       if (bytes == nullptr || *bytes < 0) refuse_state(file_ + ": " + text_of(path) + " is no number of bytes");
       whole.bytes = {*bytes};
@@ -142,8 +140,8 @@ class StateVisitor : public JsonVisitor {
     if (!crc) refuse_state(file_ + ": " + text_of(path) + " is not a CRC-32 of 8 hexadecimal digits");
     return *crc;
   }
-  [[noreturn]] void twice(const Path& path) const {
-    refuse_state(file_ + ": the key " + text_of(path) + " is there twice");
+  void once(const Path& path, bool is_new) const {
+    if (!is_new) refuse_state(file_ + ": the key " + text_of(path) + " is there twice");
   }
   void unknown_key(const Path& path) {
     if (unknown_.empty()) unknown_ = text_of(path);

@@ -2,10 +2,8 @@
 #include "state/verify.hpp"
 
 #include "base/nearest.hpp"
-#include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "state/checkpoint_folder.hpp"
-#include "state/file.hpp"
 #include "state/safetensors_file.hpp"
 
 namespace lockstep::state {

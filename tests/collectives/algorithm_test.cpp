@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collectives/algorithms/algorithm.hpp"
-
 #include <gtest/gtest.h>
 
+#include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/operations.hpp"
-#include "collectives/choice/prices.hpp"
+#include "collectives/choice/selection.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"

@@ -2,7 +2,7 @@
 // Tests halving-doubling and recursive doubling in larger groups: proofs, sums and rounds.
 #include <gtest/gtest.h>
 
-#include "collectives/choice/prices.hpp"
+#include "collectives/choice/selection.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/trials.hpp"
 

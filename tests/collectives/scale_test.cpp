@@ -11,7 +11,6 @@
 #include <sstream>
 #include <string>
 
-#include "collectives/choice/prices.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/proof/timeline.hpp"

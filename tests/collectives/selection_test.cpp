@@ -7,7 +7,6 @@
 #include <limits>
 #include <string>
 
-#include "collectives/choice/prices.hpp"
 #include "collectives/trials.hpp"
 #include "lockstep/base/error.hpp"
 

@@ -262,7 +262,7 @@ TEST(Scatter, IsTheSameOnAllRanks) {
 TEST(Scatter, RefusesWhatItDoesNotDo) {
   on_every_rank([](ProcessGroup& group) {
     OwnTensors tensors;
-    EXPECT_NE(message_of([&] { DataParallel(group, tensors.parameters(), scattered); }).find("memory of its own"),
+    EXPECT_NE(message_of([&] { DataParallel(group, tensors.parameters(), scattered); }).find("let DataParallel allocate"),
               std::string::npos);
     DataParallel model(group, layout(), DType::float32, scattered);
     model.synchronize();

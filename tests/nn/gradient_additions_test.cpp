@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/plan/gradient_additions.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <string>
 #include <vector>
+
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep::nn {
 namespace {

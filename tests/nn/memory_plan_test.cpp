@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/plan/memory_plan.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,7 @@
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "nn/plan/step_plan.hpp"
 #include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/convolution/convolution_requests.hpp"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "lockstep/base/error.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

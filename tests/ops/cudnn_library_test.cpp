@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
 #include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {

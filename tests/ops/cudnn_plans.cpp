@@ -15,8 +15,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
-#include "ops/cuda/convolution/cudnn.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 #include "ops/rows.hpp"
 #include "support/verdict.hpp"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/machine/rank_warnings.hpp"
-
 #include <gtest/gtest.h>
 
+#include "platform/machine/placement.hpp"
 #include "platform/machines.hpp"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms/algorithm.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 
 /// The all-reduces over which tests go, so that a new row of all_reduces.def is in them.
 namespace lockstep::testing_support {

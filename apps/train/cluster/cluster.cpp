@@ -13,7 +13,6 @@
 #include "ddp/on_gpus.hpp"
 #include "kernels/instruction_set.hpp"
 #include "lockstep/ops/cuda.hpp"
-#include "ops/arithmetic.hpp"
 #include "ops/onednn/library.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "platform/machine/launch.hpp"
@@ -124,7 +123,7 @@ std::vector<Term> facts_to_compare(const Options& options) {
   std::vector<Term> facts = cli::facts_of_process(nature);
   // These kernels give the same bits with every instruction set, but not the loops of operators and not oneDNN.
   facts.push_back({"kernels for", kernels::widest_instruction_set().name, true});
-  facts.push_back({"operators with", ops::instruction_set_of_loops(), !nature.same_bits});
+  facts.push_back({"operators with", kernels::instruction_set_of_loops(), !nature.same_bits});
   if (options.ops == "onednn") {
     facts.push_back({"compute library", ops::onednn::library_version(), !nature.same_bits});
     facts.push_back({"oneDNN for", ops::onednn::library_instruction_set(), !nature.same_bits});

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "apps/train/options/rows.hpp"
-#include "backends/method.hpp"
+#include "backends/make_communicator.hpp"
 #include "backends/plan/options.hpp"
 #include "collectives/choice/selection.hpp"
 #include "lockstep/backends/compressed.hpp"

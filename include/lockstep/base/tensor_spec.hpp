@@ -23,7 +23,13 @@ struct Normalization {
   std::vector<double> deviation;  ///< 1 for a constant channel
 
   /// Returns the number of every byte: channels × 256.
-  [[nodiscard]] std::vector<double> table() const;
+  [[nodiscard]] std::vector<double> table() const {
+    std::vector<double> table;
+    for (std::size_t channel = 0; channel < mean.size(); ++channel)
+      for (int byte = 0; byte < 256; ++byte)
+        table.push_back((static_cast<double>(byte) / 255 - mean[channel]) / deviation[channel]);
+    return table;
+  }
   friend bool operator==(const Normalization&, const Normalization&) = default;
 };
 

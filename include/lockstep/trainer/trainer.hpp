@@ -55,9 +55,8 @@ class Trainer {
   void save_on(const std::atomic<int>& requests);
 
   /// Saves checkpoints from now on, also at the end of run(). Collective.
-  /// @throws Error{invalid_argument} on every rank for a negative interval, or if no checkpoint is to stay; Error{io}
-  /// on
-  ///         every rank if rank 0 cannot write into the folder
+  /// @throws Error{invalid_argument} on every rank for a negative interval, or if no checkpoint is to stay;
+  ///         Error{io} on every rank if rank 0 cannot write into the folder
   void save_checkpoints(CheckpointOptions options);
   /// Saves a checkpoint now, and waits until it is complete. Trouble with files is an event. Collective.
   /// @throws Error{diverged} on every rank that names a tensor that is not finite @pre save_checkpoints() was called
@@ -85,13 +84,12 @@ class Trainer {
   /// Overwrites the parameters and running statistics with the tensors of a file in the format safetensors, which rank
   /// 0 reads. EMA weights begin with the new parameters. Real numbers of another dtype are converted, and tensors
   /// "num_batches_tracked", which PyTorch adds, are ignored. Call it before the first step. Collective.
-  /// @param path  of `model.safetensors` of a checkpoint, or a file of PyTorch's `model.state_dict()` with the same
-  /// names
+  /// @param path  of `model.safetensors` of a checkpoint, or a file of PyTorch's `model.state_dict()` with the
+  ///              same names
   /// @return on rank 0, what became of each tensor; nothing on the other ranks
   /// @throws Error{io} or Error{corrupt} on every rank if rank 0 cannot read the file; Error{corrupt} on every rank
-  /// that
-  ///         names a tensor that is not finite; Error{mismatch} on every rank, before anything is changed, that names
-  ///         the tensors that do not fit
+  ///         that names a tensor that is not finite; Error{mismatch} on every rank, before anything is changed, that
+  ///         names the tensors that do not fit
   LoadedWeights load_weights(const std::filesystem::path& path, WeightsMatch match = WeightsMatch::strict);
 
   /// From now on `memory` has what other ranks need to go on without this one, and this one without others. Collective.

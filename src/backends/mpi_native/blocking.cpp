@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <climits>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "backends/mpi_native.hpp"
 #include "backends/mpi_native/mpi_call.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

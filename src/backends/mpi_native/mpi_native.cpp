@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/mpi_native.hpp"
 
-#include <utility>
-
 #include "backends/mpi_native/native_operation.hpp"
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/message_operation.hpp"
@@ -18,14 +16,14 @@ class MpiNative : public HostCommunicator {
   MpiNative(MpiGroup group, std::shared_ptr<ControlChannel> control, Progress& progress,
             const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
-                         {.backend = "mpi_native",
+                         {.capabilities = {.backend = "mpi_native",
+                                           .no_leaves = "the order in which the MPI library adds is its own"},
                           .hostname = group.host(),
                           // MPI matches collectives by their order, which would differ between ranks if several
                           // operations were compared at a time.
                           .operations_in_flight = options.check ? 1 : 4,
                           .deadline = options.deadline,
                           .observer = options.observer,
-                          .no_leaves = "the order in which the MPI library adds is its own",
                           .control = std::move(control)}),
         group_(std::move(group)),
         limit_(options.message_limit),

@@ -2,9 +2,6 @@
 #include "backends/mpi_native/native_operation.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <climits>
-#include <cstring>
 
 #include "backends/mpi_native/native_operation.hpp"
-#include "comm/collective_parts.hpp"
-#include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
-#include <string>
 
 #include "backends/nccl.hpp"
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 

@@ -4,7 +4,6 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "backends/nccl/nccl_communicator.hpp"

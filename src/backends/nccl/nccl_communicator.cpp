@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/nccl/nccl_communicator.hpp"
 
-#include <utility>
-
-#include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_library.hpp"
 #include "platform/gpu/cuda.hpp"
 

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tuple>
 
-#include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
-#include "comm/collective_parts.hpp"
 #include "platform/gpu/cuda.hpp"
-#include "platform/node_memory/flight_recorder.hpp"
 
 namespace lockstep::backends {
 namespace {

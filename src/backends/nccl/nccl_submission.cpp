@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements the path of operations from their submission to the communicator and, part by part, to NCCL.
-#include <algorithm>
-#include <chrono>
-#include <exception>
-#include <string>
-#include <utility>
 
-#include "backends/nccl/message_group.hpp"
 #include "backends/nccl/nccl_communicator.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {

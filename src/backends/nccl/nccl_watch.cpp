@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements how a rank detects that NCCL has failed or waits in vain, and how the other ranks learn of it.
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <exception>
 #include <future>
 #include <numeric>
 #include <system_error>
-#include <thread>
-#include <utility>
 
 #include "backends/nccl/nccl_communicator.hpp"
 #include "backends/nccl/nccl_library.hpp"
+#include "base/wrapped.hpp"
 #include "platform/gpu/cuda.hpp"
 
 namespace lockstep::backends {
@@ -80,12 +75,10 @@ void NcclCommunicator::check_deadline(Clock::time_point now) {
   const std::chrono::duration<double> silent = now - last_advance_;
   if (silent > options_.deadline / 2) announce_wait();
   if (silent < options_.deadline) return;
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "nothing has moved for %.2f s: ", silent.count());
   ErrorContext context = under_way_.front()->context();
   context.peers = not_waiting();
   throw Error(ErrorCode::timeout,
-              std::string(text.data()) +
+              format_text("nothing has moved for %.2f s: ", silent.count()) +
                   (context.peers.empty() ? "all ranks wait; has a GPU or the network failed?"
                                          : "these peers do not wait for this operation: check that they are alive and "
                                            "submit the same operations"),

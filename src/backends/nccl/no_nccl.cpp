@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file replaces the nccl back end in builds without CUDA.
 #include "backends/nccl.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::backends {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/nccl/tree_order_all_reduce.hpp"
 
-#include "backends/nccl/message_group.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "kernels/cuda/launch.hpp"
 #include "platform/gpu/cuda.hpp"
 

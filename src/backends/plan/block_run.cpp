@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/plan/block_run.hpp"
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-#include <variant>
-
-#include "collectives/plan/plan.hpp"
-#include "lockstep/base/error.hpp"
-
 namespace lockstep::backends {
 
 using collectives::Await;

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <functional>
-
 #include "backends/plan/block_run.hpp"
-#include "lockstep/base/leaves.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -53,6 +53,15 @@ class Medium {
   virtual void close() = 0;
 };
 
+/// The error for a message of another size than expected: either two ranks have different counts for each other, or two
+/// signatures are equal in the bits that fit into a tag. @param arrived  its size, as in "16 where " or "more than "
+inline Error other_size(int rank, const std::string& arrived, Bytes expected) {
+  return Error(ErrorCode::mismatch,
+               "rank " + std::to_string(rank) + " sent a message of " + arrived + std::to_string(expected.value) +
+                   " bytes were expected: do both ranks pass the same count?",
+               {.peers = {rank}});
+}
+
 /// The packing of a MessageTag into an MPI tag, which may have only 15 bits: first the channel (the channels of sends
 /// and recvs follow those of blocks), then a quarter of the remaining bits for the operation's number and the rest for
 /// its signature.

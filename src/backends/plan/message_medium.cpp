@@ -2,11 +2,8 @@
 #include "backends/plan/message_medium.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <climits>
 
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
@@ -93,20 +90,12 @@ bool MessageMedium::is_there(Ticket ticket) {
   if (found == 0) return false;
   int bytes = 0;
   LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &bytes));
-  if (bytes != message.expected_bytes) throw other_size(message, std::to_string(bytes) + " where ");
+  if (bytes != message.expected_bytes)
+    throw other_size(message.peer, std::to_string(bytes) + " where ", {message.expected_bytes});
   unseen_.erase(first);
   message.unseen = false;
   post(message);
   return true;
-}
-
-/// Returns the error for a message of another size: either two ranks have different counts for each other, or two
-/// signatures are equal in the bits that fit into a tag.
-Error MessageMedium::other_size(const Message& message, const std::string& arrived) {
-  return Error(ErrorCode::mismatch,
-               "rank " + std::to_string(message.peer) + " sent a message of " + arrived +
-                   std::to_string(message.expected_bytes) + " bytes were expected: do both ranks pass the same count?",
-               {.peers = {message.peer}});
 }
 
 bool MessageMedium::test(Ticket ticket) {
@@ -115,12 +104,13 @@ bool MessageMedium::test(Ticket ticket) {
   int complete = 0;
   MPI_Status status;
   const int result = MPI_Test(&message.request, &complete, &status);
-  if (is_truncation(result)) throw other_size(message, "more than ");
+  if (is_truncation(result)) throw other_size(message.peer, "more than ", {message.expected_bytes});
   LOCKSTEP_MPI(result);
   if (complete == 0) return false;
   int arrived = message.expected_bytes;
   if (message.expected_bytes >= 0) LOCKSTEP_MPI(MPI_Get_count(&status, MPI_BYTE, &arrived));
-  if (arrived != message.expected_bytes) throw other_size(message, std::to_string(arrived) + " where ");
+  if (arrived != message.expected_bytes)
+    throw other_size(message.peer, std::to_string(arrived) + " where ", {message.expected_bytes});
   free_.push_back(ticket.index);
   return true;
 }

@@ -38,7 +38,6 @@ class MessageMedium : public Medium {
   Ticket idle_message(int expected_bytes);
   void post(Message& message);
   bool is_there(Ticket ticket);
-  static Error other_size(const Message& message, const std::string& arrived);
   [[nodiscard]] Message& at(Ticket ticket) { return messages_[static_cast<std::size_t>(ticket.index)]; }
 
   MpiGroup group_;

@@ -2,9 +2,6 @@
 #include "backends/plan/message_operation.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 

@@ -2,10 +2,6 @@
 #include "backends/plan/node_link.hpp"
 
 #include <algorithm>
-#include <string>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {

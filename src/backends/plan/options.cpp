@@ -2,8 +2,6 @@
 #include "backends/plan/options.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/plan/plan_communicator.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "comm/collective_parts.hpp"
-#include "lockstep/base/error.hpp"
-
 namespace lockstep::backends {
 namespace {
 
@@ -59,7 +53,7 @@ Bytes PlanCommunicator::control_bytes(const PlanOptions& options) {
 PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Medium> medium,
                                    std::shared_ptr<NodeMemory> node, Progress& progress, const PlanOptions& options)
     : HostCommunicator(identity.rank, identity.shape.ranks(), progress,
-                       {.backend = identity.backend,
+                       {.capabilities = {.backend = identity.backend},
                         .hostname = identity.hostname,
                         .operations_in_flight = checked(options, identity.shape).operations_in_flight,
                         .deadline = options.deadline,
@@ -98,14 +92,9 @@ void PlanCommunicator::prepare(HostOperation& operation, const Collective& colle
 void PlanCommunicator::prepare_plan(PlanOperation& plan, const Collective& collective) {
   using collectives::Reach;
   Announcement announcement{.signature = signature_of(collective)};
-  if (!link_) {
-    plan.prepare(collective, schedules_.find_or_make(collective, Reach::direct), announcement,
-                 kernels::Residence::cache);
-    return;
-  }
-  if (is_pulled(collective)) {
-    return plan.prepare(collective, schedules_.find_or_make(collective, Reach::pulled), announcement,
-                        kernels::Residence::cache);
+  if (!link_ || is_pulled(collective)) {
+    return plan.prepare(collective, schedules_.find_or_make(collective, link_ ? Reach::pulled : Reach::direct),
+                        announcement, kernels::Residence::cache);
   }
   const auto locate = [this](const ConstBuffer& b) { return link_->memory().locate(b.data, b.bytes()); };
   const bool has_output = collective.out.count > 0;  // a reduce or gather has one at its root only

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/plan/plan_operation.hpp"
 
-#include <algorithm>
-
 namespace lockstep::backends {
 
 PlanOperation::PlanOperation(Rank me, Medium& medium, NodeLink* link, int max_blocks_in_flight, int& patience)

@@ -4,14 +4,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <thread>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -200,12 +195,8 @@ void SocketMedium::deliver(Link& link, const Header& header, const std::byte* da
 
 /// @throws Error{mismatch} if the sizes differ, as when the signatures of different calls have the same hash
 void SocketMedium::fill(Flight& flight, const Header& header, const std::byte* data, int rank) {
-  if (header.bytes != flight.header.bytes) {
-    throw Error(ErrorCode::mismatch,
-                "rank " + std::to_string(rank) + " sent a message of " + std::to_string(header.bytes) + " where " +
-                    std::to_string(flight.header.bytes) + " bytes were expected: do both ranks pass the same count?",
-                {.peers = {rank}});
-  }
+  if (header.bytes != flight.header.bytes)
+    throw other_size(rank, std::to_string(header.bytes) + " where ", {static_cast<std::int64_t>(flight.header.bytes)});
   if (header.bytes > 0) std::memcpy(flight.into, data, header.bytes);
   flight.is_done = true;
 }

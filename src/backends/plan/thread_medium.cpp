@@ -2,9 +2,6 @@
 #include "backends/plan/thread_medium.hpp"
 
 #include <algorithm>
-#include <cstring>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {
 
@@ -21,13 +18,7 @@ bool Mailboxes::take(Rank from, Rank to, const MessageTag& tag, void* data, Byte
   if (letters.empty() || letters.front().tag != tag) return false;
   const Letter letter = std::move(letters.front());
   letters.pop_front();
-  if (letter.bytes != bytes) {
-    throw Error(ErrorCode::mismatch,
-                "rank " + std::to_string(from.value) + " sent a message of " + std::to_string(letter.bytes.value) +
-                    " where " + std::to_string(bytes.value) +
-                    " bytes were expected: do both ranks pass the same count?",
-                {.peers = {from.value}});
-  }
+  if (letter.bytes != bytes) throw other_size(from.value, std::to_string(letter.bytes.value) + " where ", bytes);
   if (bytes > 0) std::memcpy(data, letter.data, static_cast<std::size_t>(bytes.value));
   letter.taken->store(true, std::memory_order_release);
   return true;

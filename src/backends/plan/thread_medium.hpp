@@ -30,7 +30,6 @@ class Mailboxes {
   };
 
   explicit Mailboxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
-  [[nodiscard]] int ranks() const { return static_cast<int>(boxes_.size()); }
   void put(Rank from, Rank to, Letter letter);
   /// Copies the oldest letter to `data` if there is one. @throws Error{mismatch} if it has another size
   bool take(Rank from, Rank to, const MessageTag& tag, void* data, Bytes bytes);

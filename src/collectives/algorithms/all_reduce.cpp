@@ -2,8 +2,6 @@
 #include "collectives/algorithms/all_reduce.hpp"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "base/nearest.hpp"
 #include "collectives/plan/partition.hpp"

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
-#include <vector>
 
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan_builder.hpp"
 #include "lockstep/base/types.hpp"
 
 namespace lockstep::collectives {

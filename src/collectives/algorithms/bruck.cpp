@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <vector>
 
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/partition.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <span>
-#include <vector>
 
 #include "collectives/algorithms/all_reduce.hpp"
-#include "collectives/plan/expression.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"
 

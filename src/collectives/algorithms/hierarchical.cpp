@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "collectives/algorithms/all_reduce.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan.hpp"
-#include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 namespace {

@@ -2,7 +2,6 @@
 #include "collectives/algorithms/leaf_tree.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "collectives/plan/partition.hpp"
 #include "collectives/plan/plan_builder.hpp"

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/node.hpp"
 
-#include <algorithm>
-#include <cstddef>
-#include <utility>
-
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 namespace {

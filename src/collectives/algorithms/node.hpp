@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <span>
-
-#include "collectives/algorithms/algorithm.hpp"
-#include "collectives/algorithms/cost.hpp"
-#include "collectives/algorithms/description.hpp"
-#include "collectives/plan/expression.hpp"
-#include "collectives/plan/plan.hpp"
-#include "lockstep/base/cluster_shape.hpp"
+#include "collectives/algorithms/operations.hpp"
 
 /// Collectives of ranks that share memory. Instead of sending messages they publish that their data are ready, and read
 /// them straight out of each other's memory.

@@ -5,13 +5,56 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/algorithms/cost.hpp"
-#include "collectives/algorithms/description.hpp"
-#include "collectives/plan/expression.hpp"
-#include "collectives/plan/plan.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
+#include "collectives/plan/plan_builder.hpp"
+#include "lockstep/base/collective_kind.hpp"
+#include "lockstep/base/leaves.hpp"
 
-/// The operations other than all_reduce. Each has one algorithm for messages and one for shared memory (node.hpp).
+/// The operations. Those other than all_reduce have one algorithm for messages and one for shared memory (node.hpp).
 namespace lockstep::collectives {
+
+/// How the other ranks of a node access a rank's data. Ranks need not agree on direct or staged.
+enum class Reach : std::uint8_t {
+  direct,  ///< input and output are in memory that all of them can access
+  staged,  ///< only the staging area is; data for other ranks are copied into it, and their data out of it
+  pulled,  ///< staged, and every rank reduces everything itself, with a single synchronization; on all ranks or none
+};
+
+/// A collective operation from the view of one rank. All ranks pass the same values except for `own` and `reach`.
+struct CollectiveDescription {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  int ranks = 1;
+  /// Elements of the buffer, or of each part if each rank has one, or of the longest part if they differ; 0 for a
+  /// barrier.
+  Count count;
+  Rank root;  ///< broadcast, reduce, gather and scatter only
+  /// The rank's contribution: exactly one leaf for all_gather, gather, scatter and all_to_all, which is never in place;
+  /// unused by broadcast and barrier. For gather and scatter, in place has a meaning at the root only.
+  Contribution own;
+  int radix = 2;                ///< largest group of halving-doubling and recursive doubling, also between nodes
+  ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
+  Reach reach = Reach::direct;  ///< reach of this rank's data, for algorithms that share memory
+  /// Elements of each rank's part, if they may differ. For an all_to_all_v: elements that this rank sends to each rank
+  /// (−1: no message in this block), which differ between ranks.
+  std::vector<std::int64_t> parts{};
+  std::vector<std::int64_t> received{};  ///< all_to_all_v only: elements that come from each rank
+  /// all_reduce only: the leaves of all ranks, as in `Leaves`; `own` is this rank's share. Without leaves each rank has
+  /// one operand, or as many as `own` has.
+  LeafShares leaves{};
+};
+
+inline ClusterShape shape_of(const CollectiveDescription& d) {
+  return d.shape.ranks() > 0 ? d.shape : ClusterShape{std::vector<int>(static_cast<std::size_t>(d.ranks))};
+}
+
+inline Parts parts_of(const CollectiveDescription& d) {
+  return d.parts.empty() ? Parts::equal(d.ranks, d.count) : Parts(d.count, d.parts);
+}
+
+/// Returns which operands each rank has in shared memory: its leaves, or one.
+inline LeafShares operands_of(const CollectiveDescription& d) {
+  return d.leaves.total() > 0 ? d.leaves : LeafShares(d.ranks);
+}
 
 /// Returns one rank's plan for a block. @throws std::bad_alloc only; nothing is communicated
 using OperationPlan = Plan (*)(Rank me, const CollectiveDescription& d);
@@ -99,5 +142,31 @@ Plan pairwise_all_to_all_v(Rank me, const CollectiveDescription& d);
 /// @cost   ⌈log₂p⌉·α
 /// @source Hensgen, Finkel & Manber, Int. J. Parallel Programming 17(1), 1988
 Plan dissemination_barrier(Rank me, const CollectiveDescription& d);
+
+// The plans of all operations.
+
+/// Returns whether the operation can use shared memory.
+inline bool may_share_memory(CollectiveKind kind) {
+  return kind == CollectiveKind::all_reduce || row_of(kind).shared_plan != nullptr;
+}
+
+/// Returns whether the operation uses shared memory. Only all-reduces are hierarchical; other operations use messages
+/// with these algorithms.
+inline bool is_shared(CollectiveKind kind, Algorithm algorithm) {
+  if (kind == CollectiveKind::all_reduce) return uses_shared_memory(algorithm);
+  return algorithm == Algorithm::shared_memory && may_share_memory(kind);
+}
+
+/// Returns the plan of one block of `description.count` elements: contributions, then the exchange.
+/// @param algorithm  for all_reduce; for other operations only whether it uses shared memory
+/// @throws std::bad_alloc only
+Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algorithm);
+
+/// Returns the order in which `algorithm` claims to add `element` of a block of `count` elements, by the function
+/// beside the algorithm.
+/// @param contributions  one for each rank
+/// @param shape          as in CollectiveDescription
+Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
+                            Count count, std::int64_t element, const ClusterShape& shape = {});
 
 }  // namespace lockstep::collectives

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/plan/partition.hpp"
-#include "collectives/plan/plan_builder.hpp"
 
 namespace lockstep::collectives {
 

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <span>
 
 #include "base/nearest.hpp"
-#include "collectives/algorithms/make_plan.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "collectives/algorithms/all_reduce.hpp"
-#include "collectives/algorithms/make_plan.hpp"
 #include "collectives/algorithms/node.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/plan/partition.hpp"
 #include "collectives/schedule/blocks.hpp"

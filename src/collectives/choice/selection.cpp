@@ -2,12 +2,9 @@
 #include "collectives/choice/selection.hpp"
 
 #include <algorithm>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "base/wrapped.hpp"
-#include "collectives/algorithms/all_reduce.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::collectives {
@@ -113,8 +110,7 @@ void SelectionTable::add(const TableEntry& entry) {
 }
 
 void SelectionTable::erase(CollectiveKind kind, const ShapeSummary& shape) {
-  const auto is_erased = [&](const TableEntry& entry) { return is_for(entry, kind, shape); };
-  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), is_erased), entries_.end());
+  std::erase_if(entries_, [&](const TableEntry& entry) { return is_for(entry, kind, shape); });
 }
 
 const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& shape, Bytes bytes) const {

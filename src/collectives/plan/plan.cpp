@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "collectives/plan/interval_map.hpp"
 

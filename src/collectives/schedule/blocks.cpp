@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "collectives/algorithms/all_reduce.hpp"
-
 namespace lockstep::collectives {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms/algorithm.hpp"
+#include "collectives/algorithms/all_reduce.hpp"
 #include "lockstep/base/collective_kind.hpp"
 #include "lockstep/base/types.hpp"
 

@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/algorithms/make_plan.hpp"
-#include "collectives/plan/plan.hpp"
+#include "collectives/algorithms/operations.hpp"
 #include "collectives/schedule/blocks.hpp"
 
 namespace lockstep::collectives {
@@ -47,9 +46,6 @@ class Schedule {
   std::optional<Count> part_stride_;
   Count step_;
 };
-
-/// Rejects a description from which no schedule can be made. @throws as make_schedule
-void check(Rank me, const CollectiveDescription& description, Algorithm algorithm, Count segment);
 
 /// Divides a collective into blocks and makes their plans.
 /// @param algorithm  for all_reduce; for other operations only whether it uses shared memory

@@ -2,8 +2,6 @@
 #include "lockstep/nn/graph.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "lockstep/base/error.hpp"

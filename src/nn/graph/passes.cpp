@@ -1,10 +1,170 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/graph/passes.hpp"
 
+#include <variant>
+
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn {
+namespace {
+
+/// Returns the operator's fused activation, or null for kinds that have none.
+ops::Activation* activation_of(ops::Operator& op) {
+  return std::visit(
+      [](auto& kind) -> ops::Activation* {
+        if constexpr (requires { kind.activation; }) {
+          return &kind.activation;
+        } else {
+          return nullptr;
+        }
+      },
+      op);
+}
+
+/// Returns the activation if the operator is a plain activation, otherwise none.
+Activation activation_that_is(const ops::Operator& op) {
+  if (std::holds_alternative<Relu>(op)) return Activation::relu;
+  const auto* pointwise = std::get_if<Pointwise>(&op);
+  return pointwise != nullptr && pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
+}
+
+/// Returns how often each value is needed: by its readers, and as an output.
+std::vector<int> uses_of(const Graph& graph) {
+  std::vector<int> uses = graph.readers();
+  for (const Output& output : graph.outputs()) ++uses[static_cast<std::size_t>(output.value)];
+  return uses;
+}
+
+}  // namespace
+
+Graph pool_before_relu(const Graph& graph) {
+  Graph ordered = graph;
+  const std::vector<int> readers = uses_of(graph);
+  for (Node& pool : ordered.nodes_) {
+    const auto* max = std::get_if<MaxPool>(&pool.op);
+    if (max == nullptr || max->stride != max->kernel || max->padding != 0) continue;
+    Value& between = ordered.values_[static_cast<std::size_t>(pool.inputs[0])];
+    if (between.producer < 0 || readers[static_cast<std::size_t>(pool.inputs[0])] != 1) continue;
+    Node& relu = ordered.nodes_[static_cast<std::size_t>(between.producer)];
+    if (!std::holds_alternative<Relu>(relu.op)) continue;
+    const Value& result = ordered.values_[static_cast<std::size_t>(pool.output)];
+    std::swap(relu.op, pool.op);
+    std::swap(relu.name, pool.name);
+    between.shape = result.shape;
+  }
+  return ordered;
+}
+
+Graph synchronize_batch_norms(const Graph& graph) {
+  Graph synchronized = graph;
+  for (Node& node : synchronized.nodes_) {
+    if (auto* norm = std::get_if<BatchNorm>(&node.op)) norm->synchronized = true;
+  }
+  return synchronized;
+}
+
+Graph sum_in_convolutions(const Graph& graph) {
+  Graph summed = graph;
+  for (const Node& node : graph.nodes_) {
+    const int producer = graph.values_[static_cast<std::size_t>(node.inputs[0])].producer;
+    if (!std::holds_alternative<BatchNorm>(node.op) || producer < 0) continue;
+    Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
+    auto* convolution = std::get_if<Convolution>(&before.op);
+    if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) continue;
+    if (convolution->statistics) continue;  // another batch norm has them
+    convolution->statistics = true;
+    before.state = {node.state[0]};
+  }
+  return summed;
+}
+
+Graph smooth_labels(const Graph& graph, double fraction) {
+  Graph smoothed = graph;
+  bool has_classes = false;
+  for (Node& node : smoothed.nodes_) {
+    if (auto* loss = std::get_if<CrossEntropy>(&node.op)) loss->label_smoothing = fraction;
+    if (auto* loss = std::get_if<SoftCrossEntropy>(&node.op)) loss->label_smoothing = fraction;
+    has_classes |= std::holds_alternative<CrossEntropy>(node.op) || std::holds_alternative<SoftCrossEntropy>(node.op);
+  }
+  if (!has_classes) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model '" + graph.name() + "' has no cross-entropy, so there are no labels to smooth");
+  }
+  return smoothed;
+}
+
+/// Removes nodes from a graph whose work other nodes take over.
+class Absorption {
+ public:
+  explicit Absorption(const Graph& graph) : graph_(graph), fused_(graph), readers_(uses_of(graph)) {}
+
+  /// @param absorbs  called with (node, kept nodes, producer, input): returns whether the producer of this input, which
+  ///        has no other reader, can also do the node's work, and if so changes the producer accordingly
+  template <typename Absorbs>
+  Graph without(const Absorbs& absorbs) {
+    std::vector<int> new_index(graph_.nodes().size(), -1);
+    for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (absorbed(node, absorbs)) continue;
+      new_index[i] = static_cast<int>(kept_.size());
+      if (node.output >= 0) value(node.output).producer = new_index[i];
+      kept_.push_back(node);
+    }
+    fused_.nodes_ = std::move(kept_);
+    for (LossTerm& term : fused_.losses_) term.node = new_index[static_cast<std::size_t>(term.node)];
+    return std::move(fused_);
+  }
+
+ private:
+  template <typename Absorbs>
+  bool absorbed(const Node& node, const Absorbs& absorbs) {
+    for (std::size_t input = 0; input < node.inputs.size(); ++input) {
+      const int read = node.inputs[input];
+      const int producer = value(read).producer;
+      if (producer < 0 || readers_[static_cast<std::size_t>(read)] != 1) continue;
+      if (!absorbs(node, kept_, static_cast<std::size_t>(producer), input)) continue;
+      // The value that only this node read has no producer any more.
+      kept_[static_cast<std::size_t>(producer)].output = node.output;
+      value(node.output).producer = std::exchange(value(read).producer, -1);
+      return true;
+    }
+    return false;
+  }
+  Value& value(int index) { return fused_.values_[static_cast<std::size_t>(index)]; }
+
+  const Graph& graph_;
+  Graph fused_;
+  std::vector<int> readers_;
+  std::vector<Node> kept_;
+};
+
+Graph fuse_activations(const Graph& graph) {
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
+        ops::Activation* own = activation_of(kept[producer].op);
+        const Activation next = activation_that_is(node.op);
+        const bool has_it = next == Activation::relu || std::holds_alternative<BatchNorm>(kept[producer].op);
+        if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
+        *own = next;
+        return true;
+      });
+}
+
+Graph fuse_additions(const Graph& graph) {
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t input) {
+        const auto* sum = std::get_if<Add>(&node.op);
+        auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
+        // The batch norm must come right before the sum; otherwise the order in which gradients are added could change.
+        if (sum == nullptr || norm == nullptr || producer + 1 != kept.size()) return false;
+        if (norm->residual || norm->activation != Activation::none) return false;
+        norm->residual = true;
+        norm->activation = sum->activation;
+        kept[producer].inputs.push_back(node.inputs[1 - input]);
+        return true;
+      });
+}
 
 std::vector<std::string_view> OptimizationPasses::names() { return {"fuse", "recompute", "reuse-memory", "capture"}; }
 

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "nn/models/blocks.hpp"
 

@@ -2,7 +2,6 @@
 #include "lockstep/nn/models.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 #include "nn/models/blocks.hpp"

@@ -4,14 +4,9 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "base/seconds_since.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/base/observer.hpp"
 #include "nn/graph/passes.hpp"
 #include "nn/plan/kernel_bench.hpp"
 #include "nn/plan/kernels.hpp"
@@ -31,8 +26,6 @@ using ops::KernelAlgorithms;
 constexpr double least_seconds = 5e-4;  // the shortest turn, so that the resolution of the clock suffices
 constexpr int most_calls = 100;         // the most calls in a turn
 constexpr double hopeless = 3;          // times as long as the fastest one: such a candidate has no further turn
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// An operator of the graph that can be computed in several ways.
 struct Alternative {

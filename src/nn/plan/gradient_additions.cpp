@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/plan/gradient_additions.hpp"
-
 #include <algorithm>
-#include <cstddef>
 #include <iterator>
-#include <numeric>
+
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep::nn {
 namespace {

@@ -2,8 +2,6 @@
 #include "nn/plan/kernel_bench.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 
 #include "nn/graph/fill.hpp"
 

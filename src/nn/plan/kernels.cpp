@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/plan/kernels.hpp"
 
-#include <array>
-#include <cstddef>
-
 namespace lockstep::nn {
 namespace {
 

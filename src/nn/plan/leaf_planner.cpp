@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/plan/leaf_planner.hpp"
 
-#include <utility>
 #include <variant>
 
 namespace lockstep::nn {

@@ -4,11 +4,51 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "nn/plan/step_plan_builder.hpp"
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep::nn {
+
+/// Appends items to a plan and tracks the lifetimes of the buffers that they use.
+class StepPlanBuilder {
+ public:
+  static constexpr int none = -1;
+
+  /// @param lane  the only lane that uses it, or `all_lanes`
+  int new_buffer(Bytes bytes, int lane) {
+    step_plan_.buffers.push_back({bytes, now(), now(), lane});
+    return static_cast<int>(step_plan_.buffers.size()) - 1;
+  }
+  /// Notes that the next item uses the buffer. @return an empty operand for `none`
+  Operand use(int buffer) {
+    if (buffer == none) return {};
+    step_plan_.buffers[static_cast<std::size_t>(buffer)].last = now();
+    return {Operand::Kind::activation, buffer};
+  }
+
+  /// Appends an item, which keeps the buffers that it uses alive.
+  template <typename Planned>
+  void add(Planned item) {
+    PlannedItem planned(std::in_place_type<Planned>, std::move(item));
+    for_each_operand(planned, [this](const Operand& operand) {
+      if (operand.kind == Operand::Kind::activation) use(operand.index);
+    });
+    step_plan_.items.push_back(std::move(planned));
+  }
+
+  void add_leaf(std::int64_t first_sample) { step_plan_.first_samples.push_back(first_sample); }
+  [[nodiscard]] StepPlan take() {
+    hold_until_joined(step_plan_);
+    return std::move(step_plan_);
+  }
+
+ private:
+  [[nodiscard]] int now() const { return static_cast<int>(step_plan_.items.size()); }
+
+  StepPlan step_plan_;
+};
 
 /// The number of gradients of each parameter that a shard still has to compute.
 struct UsersLeft {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/plan/memory_plan.hpp"
-
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
+
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep::nn {
 namespace {

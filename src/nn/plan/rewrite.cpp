@@ -1,45 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
-#include <type_traits>
-#include <utility>
 
-#include "nn/plan/step_plan_builder.hpp"
+#include "nn/plan/step_plan.hpp"
 
 namespace lockstep::nn {
 namespace {
 
 using Kind = Operand::Kind;
-
-/// Calls `f(operand)` for every operand of an item.
-template <typename Planned, typename F>
-void for_each_operand(Planned& item, const F& f) {
-  std::visit(
-      [&](auto& of) {
-        using Item = std::remove_const_t<std::remove_reference_t<decltype(of)>>;
-        if constexpr (std::is_same_v<Item, PlannedRun>) {
-          for (auto* operands : {&of.inputs, &of.parameters, &of.state, &of.input_gradients, &of.parameter_gradients})
-            std::for_each(operands->begin(), operands->end(), f);
-          for (auto* operand : {&of.output, &of.saved, &of.workspace, &of.output_gradient, &of.second_output_gradient,
-                                &of.part, &of.parts})
-            f(*operand);
-        } else if constexpr (std::is_same_v<Item, PlannedPack>) {
-          for (auto& copy : of.copies) {
-            f(copy.from);
-            f(copy.to);
-          }
-        } else if constexpr (std::is_same_v<Item, PlannedZero>) {
-          f(of.what);
-        } else if constexpr (std::is_same_v<Item, PlannedGather>) {
-          f(of.own);
-          f(of.all);
-        } else {
-          static_assert(std::is_empty_v<Item> || std::is_same_v<Item, PlannedReduce> || std::is_same_v<Item, Compute>,
-                        "operands of a new kind of item have to be visited here");
-        }
-      },
-      item);
-}
 
 bool is(const Operand& operand, int buffer) { return operand.kind == Kind::activation && operand.index == buffer; }
 
@@ -140,6 +107,16 @@ Operand to_be_shared(const StepPlan& plan, std::size_t i) {
 }
 
 }  // namespace
+
+void hold_until_joined(StepPlan& plan) {
+  for (Lifetime& buffer : plan.buffers) {
+    if (buffer.lane != all_lanes) continue;
+    const auto last = plan.items.begin() + buffer.last;
+    const auto join = std::find_if(last, plan.items.end(),
+                                   [](const PlannedItem& item) { return std::holds_alternative<Join>(item); });
+    buffer.last = static_cast<int>(join - plan.items.begin());
+  }
+}
 
 StepPlan recompute(StepPlan plan) {
   // The loop starts from the end, so that a recomputation counts as a reader of its inputs.

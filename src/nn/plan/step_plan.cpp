@@ -2,14 +2,9 @@
 #include "nn/plan/step_plan.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <deque>
-#include <functional>
-#include <optional>
-#include <utility>
 
 #include "nn/plan/leaf_planner.hpp"
-#include "nn/plan/step_plan_builder.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -145,8 +140,6 @@ class StepPlanner {
       builder_.add(std::move(first));
     }
     join();
-    builder_.use(mine.index);
-    builder_.use(all.index);
     builder_.add(PlannedGather{mine, all, own * count, cut_.parts * count});
   }
 

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "lockstep/base/leaves.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/ops/ops.hpp"
-#include "nn/plan/gradient_additions.hpp"
 #include "nn/plan/kernels.hpp"
-#include "nn/plan/memory_plan.hpp"
 
 namespace lockstep::nn {
 
 /// Marks work that runs on its own after lanes have joined.
 inline constexpr int no_lane = -1;
+/// Marks a buffer that all lanes use.
+inline constexpr int all_lanes = -1;
 
 /// An operand before it has an address.
 struct Operand {
@@ -35,6 +38,29 @@ struct Leaf {
   int micro_batch = 0;               ///< index among the shard's micro-batches
   int lane = 0;
 };
+
+/// An addition of one gradient buffer to another: to += from.
+struct GradientAddition {
+  int to = 0;
+  int from = 0;
+  friend bool operator==(const GradientAddition&, const GradientAddition&) = default;
+};
+
+/// The order in which a rank adds the gradients of its shards: the canonical order over all shards. Each is added
+/// as soon as its neighbor in the tree is complete. At the end the gradient buffers 0, 1, … hold the sums `tree_nodes`
+/// of the rank's shards.
+struct GradientAdditions {
+  std::vector<int> place;                            ///< the gradient buffer of each of the rank's shards
+  std::vector<std::vector<GradientAddition>> after;  ///< the additions to make after each shard
+  std::vector<GradientAddition> last;                ///< the additions to make after all shards
+  int places = 0;                                    ///< number of gradient buffers
+};
+
+/// @param shards   number of shards of all ranks
+/// @param own      this rank's shards; at least one
+/// @param streams  consecutive ranges of the rank's shards, counted from its first; none is empty. The shards of a
+///        stream run one after the other; the streams are independent until the end.
+GradientAdditions plan_gradient_additions(int shards, const Share& own, std::span<const Share> streams);
 
 /// The division of a step into leaves, and the number of parts that exchange statistics.
 struct Cut {
@@ -110,6 +136,14 @@ struct PlannedUpdate {};
 using PlannedItem = std::variant<PlannedRun, PlannedPack, PlannedZero, PlannedGather, Join, PlannedReduce, Poll,
                                  PlannedWeights, Compute, PlannedUpdate>;
 
+/// Memory that must hold its contents during the moments `first` … `last`, both included.
+struct Lifetime {
+  Bytes bytes;
+  int first = 0;
+  int last = 0;
+  int lane = 0;  ///< the lane that uses it; moments of different lanes are unordered
+};
+
 /// A list of items over buffers that have no addresses yet. The moments of lifetimes are indices of items.
 struct StepPlan {
   std::vector<PlannedItem> items;
@@ -117,6 +151,39 @@ struct StepPlan {
   std::vector<std::int64_t> first_samples;  ///< the first sample of each leaf
   std::vector<Operand> outputs;             ///< of an evaluation: the graph's outputs, which live to the end
 };
+
+/// Calls `f(operand)` for every operand of an item.
+template <typename Planned, typename F>
+void for_each_operand(Planned& item, const F& f) {
+  std::visit(
+      [&](auto& of) {
+        using Item = std::remove_const_t<std::remove_reference_t<decltype(of)>>;
+        if constexpr (std::is_same_v<Item, PlannedRun>) {
+          for (auto* operands : {&of.inputs, &of.parameters, &of.state, &of.input_gradients, &of.parameter_gradients})
+            std::for_each(operands->begin(), operands->end(), f);
+          for (auto* operand : {&of.output, &of.saved, &of.workspace, &of.output_gradient, &of.second_output_gradient,
+                                &of.part, &of.parts})
+            f(*operand);
+        } else if constexpr (std::is_same_v<Item, PlannedPack>) {
+          for (auto& copy : of.copies) {
+            f(copy.from);
+            f(copy.to);
+          }
+        } else if constexpr (std::is_same_v<Item, PlannedZero>) {
+          f(of.what);
+        } else if constexpr (std::is_same_v<Item, PlannedGather>) {
+          f(of.own);
+          f(of.all);
+        } else {
+          static_assert(std::is_empty_v<Item> || std::is_same_v<Item, PlannedReduce> || std::is_same_v<Item, Compute>,
+                        "operands of a new kind of item have to be visited here");
+        }
+      },
+      item);
+}
+
+/// Holds buffers that all lanes use until the lanes join, because a lane may be at an earlier item than the last user.
+void hold_until_joined(StepPlan& plan);
 
 /// Returns for each value whether it depends on parameters and therefore has a gradient.
 std::vector<bool> differentiable(const Graph& graph);
@@ -144,5 +211,17 @@ StepPlan recompute(StepPlan plan);
 StepPlan fuse_sums(StepPlan plan);
 /// Lets an operator write its input's gradient over its output's gradient, if it can.
 StepPlan share_gradients(StepPlan plan);
+
+/// The offsets of buffers in one allocation.
+struct MemoryPlan {
+  std::vector<Bytes> offsets;  ///< one for each buffer; multiples of 256 bytes
+  Bytes total;
+};
+
+/// Places buffers so that no two overlap if they are alive at the same moment or belong to different lanes. The largest
+/// buffer comes first, and each gets the lowest offset that is free throughout its life.
+/// @cost O(n²) for n buffers
+/// @source Pisarchyk & Lee: Efficient memory management for deep neural net inference, 2020 (greedy by size)
+MemoryPlan plan_memory(std::span<const Lifetime> buffers);
 
 }  // namespace lockstep::nn

@@ -7,7 +7,6 @@
 
 #include "base/wrapped.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/nn/model.hpp"
 #include "nn/graph/fill.hpp"
 
 namespace lockstep::nn {

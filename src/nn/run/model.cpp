@@ -2,14 +2,10 @@
 #include "lockstep/nn/model.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <string>
-#include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "nn/graph/passes.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {

@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of a model: what the caller provides, and what its device needs for activations and inputs.
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"
 #include "nn/graph/fill.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
 
 namespace lockstep::nn {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a model: their inputs, the steps in flight, their results, and predictions.
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
-#include <string>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/model.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/prepared_graph.hpp"
-#include "nn/run/runner.hpp"
 
 namespace lockstep::nn {
 

@@ -2,8 +2,6 @@
 #include "nn/run/placed_steps.hpp"
 
 #include <algorithm>
-#include <type_traits>
-#include <utility>
 
 namespace lockstep::nn {
 namespace {

@@ -2,8 +2,6 @@
 #include "nn/run/prepared_graph.hpp"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 namespace lockstep::nn {
 namespace {

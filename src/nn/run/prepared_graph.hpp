@@ -8,8 +8,8 @@
 
 #include "lockstep/nn/model.hpp"
 #include "nn/plan/kernels.hpp"
-#include "nn/run/lanes.hpp"
 #include "nn/run/placed_steps.hpp"
+#include "nn/run/runner.hpp"
 
 namespace lockstep::nn {
 

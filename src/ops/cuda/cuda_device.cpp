@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/cuda_device.hpp"
 
-#include "lockstep/base/error.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ops {

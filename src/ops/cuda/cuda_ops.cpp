@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <variant>
-#include <vector>
 
-#include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "ops/cuda/convolution/convolution.hpp"
 #include "ops/cuda/cuda_device.hpp"

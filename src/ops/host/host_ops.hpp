@@ -1,58 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "lockstep/ops/ops.hpp"
-#include "ops/host/block_sums.hpp"
+#include "ops/formulas/moments.hpp"
 
 namespace lockstep::ops {
 
-/// Measures the peak rates of the team. @throws Error{unsupported} unless the dtype is float32 or float64
-MachineLimits measure_limits(DType dtype, const OnTeam& on_team);
+/// Calls its argument, with member and members, on each thread of a team.
+using OnTeam = std::function<void(const std::function<void(int member, int members)>&)>;
 
-/// @throws Error{unsupported} unless the dtype is float32 or float64
-void check_update(const UpdateStep& step);
+/// Sums over blocks of fixed length, whose sums are added pairwise. The bits are the same on any number of threads.
+class BlockSums {
+ public:
+  /// @param of_block  returns the sum over the elements from an index on, given with their number. Several threads call
+  /// it
+  template <typename OfBlock>
+  double operator()(Count count, const OnTeam& on_team, const OfBlock& of_block) {
+    const std::int64_t blocks = (count.value + block_length - 1) / block_length;
+    if (static_cast<std::int64_t>(blocks_.size()) < blocks) blocks_.resize(static_cast<std::size_t>(blocks));
+    const auto add_some = [&](int member, int members) {
+      for (std::int64_t block = blocks * member / members; block < blocks * (member + 1) / members; ++block) {
+        const std::int64_t begin = block * block_length;
+        blocks_[static_cast<std::size_t>(block)] = of_block(begin, std::min(block_length, count.value - begin));
+      }
+    };
+    on_team(std::ref(add_some));  // std::ref, because std::function holds it without allocating
+    if (blocks == 0) return 0;
+    const auto sum_of = [&](std::int64_t block) { return blocks_[static_cast<std::size_t>(block)]; };
+    return fold_pairwise(0, blocks, sum_of, std::plus<>());
+  }
 
-/// Makes one update in the element type's own precision; the bits are the same on every processor. @pre `check_update`
-/// was called
-void make_update(const UpdateStep& step);
+ private:
+  static constexpr std::int64_t block_length = 4096;
 
-/// Does what `Ops::measure_update` says. The bits are the same on any number of threads. @pre `check_update` was called
-void measure_update(const UpdateStep& step, BlockSums& sums, const OnTeam& on_team);
+  std::vector<double> blocks_;  // kept, so that a call allocates only for more values than before
+};
 
-/// Returns part `part` of `parts` of the step. The parts have about equal sizes and begin at cache lines if the tensors
-/// do.
-UpdateStep part_of(const UpdateStep& step, int part, int parts);
+/// @throws Error{unsupported} naming the dtype between two parts of a sentence, unless it is float32 or float64
+void require_real(DType dtype, const char* before, const char* after);
 
-/// Returns Σ x² in double. The bits are the same on any number of threads.
-/// @throws Error{unsupported} unless the values are float32 or float64
-double sum_of_squares(const ConstBuffer& values, BlockSums& sums, const OnTeam& on_team);
-
-/// @throws Error{unsupported} unless the dtype is float32 or float64
-void check_average(const AverageStep& step);
-/// Updates part `part` of `parts`. @pre `check_average` was called
-void average_part(const AverageStep& step, int part, int parts);
-
-/// The common part of the compute libraries for CPUs: the optimizer's kernels, on the library's team of threads.
+/// The common part of the compute libraries for CPUs: the optimizer's kernels, on the library's team of threads. They
+/// compute in the element type's own precision. The bits are the same on every processor and on any number of threads.
+/// All throw Error{unsupported} unless the dtype is float32 or float64.
 class HostOps : public Ops {
  public:
-  void update(const UpdateStep& step) override {
-    check_update(step);
-    on_team_([&](int member, int members) { make_update(part_of(step, member, members)); });
-  }
-  void measure_update(const UpdateStep& step) override {
-    check_update(step);
-    ops::measure_update(step, sums_, on_team_);
-  }
-  void average(const AverageStep& step) override {
-    check_average(step);
-    on_team_([&](int member, int members) { average_part(step, member, members); });
-  }
-  void add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) override {
-    *sum += ops::sum_of_squares(values, sums_, on_team_);
-  }
-  [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return ops::measure_limits(dtype, on_team_); }
+  void update(const UpdateStep& step) override;
+  void measure_update(const UpdateStep& step) override;
+  void average(const AverageStep& step) override;
+  /// Adds in double.
+  void add_squares(const ConstBuffer& values, double* sum, Queue queue) override;
+  /// Measures the peak rates of the team.
+  [[nodiscard]] MachineLimits measure_limits(DType dtype) override;
 
  protected:
   explicit HostOps(OnTeam on_team) : on_team_(std::move(on_team)) {}

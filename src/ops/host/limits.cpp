@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
-#include <string>
 
 #include "kernels/peak.hpp"
-#include "lockstep/base/error.hpp"
 #include "ops/host/host_ops.hpp"
 
 namespace lockstep::ops {
@@ -58,12 +54,9 @@ double flops_per_second(DType dtype, const OnTeam& on_team) {
 
 }  // namespace
 
-MachineLimits measure_limits(DType dtype, const OnTeam& on_team) {
-  if (dtype != DType::float32 && dtype != DType::float64) {
-    throw Error(ErrorCode::unsupported,
-                "limits of arithmetic in " + std::string(name(dtype)) + "; use float32 or float64");
-  }
-  return {.bytes_per_second = copied_bytes_per_second(on_team), .flops_per_second = flops_per_second(dtype, on_team)};
+MachineLimits HostOps::measure_limits(DType dtype) {
+  require_real(dtype, "limits of arithmetic in ", "");
+  return {.bytes_per_second = copied_bytes_per_second(on_team_), .flops_per_second = flops_per_second(dtype, on_team_)};
 }
 
 }  // namespace lockstep::ops

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include <type_traits>
-
-#include "lockstep/base/error.hpp"
 #include "ops/formulas/update_rules.hpp"
 #include "ops/host/host_ops.hpp"
 
@@ -119,28 +113,94 @@ UpdateStep range_of(const UpdateStep& step, std::int64_t begin, std::int64_t cou
   return range;
 }
 
+/// Keeps eight partial sums, so that vectors of any width add in the same order.
+template <typename T>
+LOCKSTEP_INLINE double squares(const T* values, std::int64_t count) {
+  constexpr std::int64_t lanes = 8;
+  double sums[lanes] = {};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      const auto x = static_cast<double>(values[i + lane]);
+      sums[lane] += x * x;
+    }
+  }
+  for (; i < count; ++i) sums[i % lanes] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+LOCKSTEP_VECTORISED double squares_float32(const float* values, std::int64_t count) { return squares(values, count); }
+LOCKSTEP_VECTORISED double squares_float64(const double* values, std::int64_t count) { return squares(values, count); }
+
+template <typename T>
+LOCKSTEP_INLINE void average(T* __restrict averages, const T* __restrict values, std::int64_t count, double decay) {
+  const T keep = static_cast<T>(decay);
+  const T take = static_cast<T>(1 - decay);
+  for (std::int64_t i = 0; i < count; ++i) averages[i] = keep * averages[i] + take * values[i];
+}
+
+LOCKSTEP_VECTORISED void average_float32(float* averages, const float* values, std::int64_t count, double decay) {
+  average(averages, values, count, decay);
+}
+LOCKSTEP_VECTORISED void average_float64(double* averages, const double* values, std::int64_t count, double decay) {
+  average(averages, values, count, decay);
+}
+
+/// Returns part `part` of `parts` of the step. The parts have about equal sizes and begin at cache lines if the tensors
+/// do.
+UpdateStep part_of(const UpdateStep& step, int part, int parts) {
+  constexpr std::int64_t line = 16;  // unit: elements; a cache line of float32
+  const std::int64_t lines = (step.count.value + line - 1) / line;
+  const std::int64_t begin = std::min(lines * part / parts * line, step.count.value);
+  const std::int64_t end = std::min(lines * (part + 1) / parts * line, step.count.value);
+  return range_of(step, begin, end - begin);
+}
+
+double sum_of_squares(const ConstBuffer& values, BlockSums& sums, const OnTeam& on_team) {
+  return sums(values.count, on_team, [&](std::int64_t begin, std::int64_t count) {
+    return values.dtype == DType::float32 ? squares_float32(static_cast<const float*>(values.data) + begin, count)
+                                          : squares_float64(static_cast<const double*>(values.data) + begin, count);
+  });
+}
+
+void average_part(const AverageStep& step, int part, int parts) {
+  const std::int64_t begin = step.count.value * part / parts;
+  const std::int64_t count = step.count.value * (part + 1) / parts - begin;
+  if (step.dtype == DType::float32) {
+    average_float32(static_cast<float*>(step.averages) + begin, static_cast<const float*>(step.values) + begin, count,
+                    step.decay);
+  } else {
+    average_float64(static_cast<double*>(step.averages) + begin, static_cast<const double*>(step.values) + begin, count,
+                    step.decay);
+  }
+}
+
 }  // namespace
 
-void check_update(const UpdateStep& step) {
-  if (step.dtype == DType::float32 || step.dtype == DType::float64) return;
-  throw Error(ErrorCode::unsupported,
-              "an update of " + std::string(name(step.dtype)) + " parameters; use float32 or float64");
+void require_real(DType dtype, const char* before, const char* after) {
+  if (dtype == DType::float32 || dtype == DType::float64) return;
+  throw Error(ErrorCode::unsupported, before + std::string(name(dtype)) + after + "; use float32 or float64");
 }
 
-void make_update(const UpdateStep& step) {
+void HostOps::update(const UpdateStep& step) {
+  require_real(step.dtype, "an update of ", " parameters");
   if (!step.scalars->go) return;
-  step.dtype == DType::float32 ? update_float32(step) : update_float64(step);
+  on_team_([&](int member, int members) {
+    const UpdateStep part = part_of(step, member, members);
+    step.dtype == DType::float32 ? update_float32(part) : update_float64(part);
+  });
 }
 
-void measure_update(const UpdateStep& step, BlockSums& sums, const OnTeam& on_team) {
+void HostOps::measure_update(const UpdateStep& step) {
+  require_real(step.dtype, "an update of ", " parameters");
   if (!step.scalars->go) return;
   const auto squares = [&](const void* values) {
-    return sum_of_squares({values, step.count, step.dtype}, sums, on_team);
+    return sum_of_squares({values, step.count, step.dtype}, sums_, on_team_);
   };
   if (step.squares != nullptr) step.squares[0] += squares(step.parameters);
   double other = 0;
   if (step.rule == UpdateRule::lamb) {
-    other = sums(step.count, on_team, [&](std::int64_t begin, std::int64_t count) {
+    other = sums_(step.count, on_team_, [&](std::int64_t begin, std::int64_t count) {
       const UpdateStep block = range_of(step, begin, count);
       return step.dtype == DType::float32 ? lamb_moments_float32(block) : lamb_moments_float64(block);
     });
@@ -150,12 +210,14 @@ void measure_update(const UpdateStep& step, BlockSums& sums, const OnTeam& on_te
   if (step.squares != nullptr) step.squares[1] += other;
 }
 
-UpdateStep part_of(const UpdateStep& step, int part, int parts) {
-  constexpr std::int64_t line = 16;  // unit: elements; a cache line of float32
-  const std::int64_t lines = (step.count.value + line - 1) / line;
-  const std::int64_t begin = std::min(lines * part / parts * line, step.count.value);
-  const std::int64_t end = std::min(lines * (part + 1) / parts * line, step.count.value);
-  return range_of(step, begin, end - begin);
+void HostOps::average(const AverageStep& step) {
+  require_real(step.dtype, "averages of ", " values");
+  if (step.scalars->go) on_team_([&](int member, int members) { average_part(step, member, members); });
+}
+
+void HostOps::add_squares(const ConstBuffer& values, double* sum, Queue /*queue*/) {
+  require_real(values.dtype, "squares of ", " values");
+  *sum += sum_of_squares(values, sums_, on_team_);
 }
 
 }  // namespace lockstep::ops

@@ -2,13 +2,10 @@
 #include "kernels/batch_norm.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "ops/onednn/batch_norm_channels.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitives/context.hpp"
 #include "ops/onednn/primitives/format.hpp"
 namespace lockstep::ops::onednn {
 namespace {

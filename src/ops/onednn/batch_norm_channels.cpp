@@ -2,7 +2,6 @@
 #include "ops/onednn/batch_norm_channels.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace lockstep::ops::onednn {

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "lockstep/base/error.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/windowed.hpp"

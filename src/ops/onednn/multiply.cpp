@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
-#include <vector>
 
 #include "lockstep/ops/reference.hpp"
 #include "ops/onednn/operators.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
 #include "ops/onednn/primitives/format.hpp"
 #include "ops/onednn/primitives/primitive.hpp"
-#include "ops/reference/sums.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops::onednn {

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include "lockstep/base/error.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
+#include "kernels/instruction_set.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/arithmetic.hpp"
 #include "ops/host/host_ops.hpp"
 #include "ops/onednn/library.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitives/context.hpp"
 #include "ops/onednn/primitives/format.hpp"
 #include "ops/onednn/primitives/primitive.hpp"
 
@@ -105,7 +95,7 @@ class OneDnnOps final : public HostOps {
   [[nodiscard]] std::string arithmetic() const override {
     std::string text = onednn::library_version();
     text += " isa " + std::to_string(static_cast<int>(dnnl::get_effective_cpu_isa())) + ", ";
-    text += instruction_set_of_loops() + (context_->exact ? ", exact" : "");
+    text += kernels::instruction_set_of_loops() + std::string(context_->exact ? ", exact" : "");
     return text + (choices().empty() ? "" : ", kernel choices " + choices().hash());
   }
 
@@ -175,6 +165,27 @@ class OneDnnOps final : public HostOps {
 };
 
 }  // namespace
+
+std::string onednn::library_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  std::string text = "oneDNN";
+  for (const int number : {version.major, version.minor, version.patch}) text += ' ' + std::to_string(number);
+  return text;
+}
+
+std::string onednn::library_instruction_set() {
+  const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+  switch (isa) {
+    case dnnl::cpu_isa::sse41: return "SSE4.1";
+    case dnnl::cpu_isa::avx: return "AVX";
+    case dnnl::cpu_isa::avx2: return "AVX2";
+    case dnnl::cpu_isa::avx512_core: return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 with VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with BF16";
+    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
+    default: return "number " + std::to_string(static_cast<int>(isa)) + " of dnnl::cpu_isa";
+  }
+}
 
 std::unique_ptr<Ops> make_onednn_ops(int threads, bool exact) { return std::make_unique<OneDnnOps>(threads, exact); }
 

@@ -14,6 +14,7 @@ struct Eltwise {
   dnnl::algorithm backward;  ///< has the same coefficients
   float alpha = 0;
   float beta = 0;
+  int in_place_gradient = -1;  ///< @see Traits
 
   /// Returns whether the derivative is a function of the result, so that the argument need not be kept.
   [[nodiscard]] bool by_output() const { return forward != backward; }
@@ -42,7 +43,8 @@ class PointwiseKernel final : public Kernel {
       : Kernel({.inputs = {in},
                 .output = in,
                 .backward_reads_inputs = !function.by_output(),
-                .backward_reads_output = function.by_output()}),
+                .backward_reads_output = function.by_output(),
+                .in_place_gradient = function.in_place_gradient}),
         by_output_(function.by_output()) {
     const Desc desc = to_desc(in);
     const PrimitiveParameters setting{context->engine, attributes()};
@@ -79,30 +81,6 @@ class PointwiseKernel final : public Kernel {
   bool by_output_;
   Primitive forward_;
   Primitive backward_;
-};
-
-class ReluKernel final : public Kernel {
- public:
-  ReluKernel(const ContextPtr& context, const Format& in)
-      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false, .in_place_gradient = 0}),
-        forward_(context, to_desc(in)),
-        backward_(context, to_desc(in)) {}
-
-  [[nodiscard]] std::string algorithm(Pass pass) const override {
-    return pass != Pass::backward ? forward_.kernel() : backward_.kernel();
-  }
-
-  void forward(const Arguments& call) override { forward_.run(call.inputs[0], call.output); }
-
-  void backward(const Arguments& call) override {
-    if (call.input_gradients[0] != nullptr) {
-      backward_.run(call.output, call.output_gradient, call.input_gradients[0]);
-    }
-  }
-
- private:
-  ReluForward forward_;
-  ReluBackward backward_;
 };
 
 /// The result has the format of the first summand.
@@ -171,7 +149,9 @@ KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in)
 }
 
 KernelPtr make(const Relu& /*relu*/, const ContextPtr& context, Formats in) {
-  return std::make_unique<ReluKernel>(context, in[0]);
+  using enum dnnl::algorithm;
+  const Eltwise relu{eltwise_relu, eltwise_relu_use_dst_for_bwd, 0, 0, 0};
+  return std::make_unique<PointwiseKernel>(context, in[0], relu);
 }
 
 KernelPtr make(const Add& add, const ContextPtr& context, Formats in) {

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <functional>
-#include <utility>
-
 #include "kernels/max_pool.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "ops/onednn/operators.hpp"
-#include "ops/onednn/primitives/context.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
 #include "ops/onednn/primitives/format.hpp"
 #include "ops/onednn/primitives/primitive.hpp"

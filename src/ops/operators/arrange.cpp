@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/axes.hpp"
 #include "ops/shapes.hpp"
 
 namespace lockstep::ops {

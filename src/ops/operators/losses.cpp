@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <sstream>
-#include <string>
-#include <utility>
 
 #include "ops/shapes.hpp"
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
-#include <vector>
 
 #include "ops/reference/operators.hpp"
 

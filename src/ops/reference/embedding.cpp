@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
-#include <vector>
 
 #include "ops/reference/operators.hpp"
 

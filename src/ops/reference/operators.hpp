@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "lockstep/ops/ops.hpp"
+#include "ops/shapes.hpp"
 
 /// These kernels are plain loops over plain NCHW arrays. There is one file per family of operators.
 namespace lockstep::ops::reference {
@@ -44,10 +45,14 @@ KernelPtr make(const Ctc& loss, Formats in);
 
 inline KernelPtr make(const Custom& custom, Formats in) { return custom.of->make(in); }
 
-/// Returns the format of the result of an operator with one input.
+/// Returns the format of the result, which has the dtype of the first input.
+template <typename Kind>
+Format output_of(const Kind& op, Formats in) {
+  return Format::plain(op.signature(shapes_of(in)).output, in[0].dtype);
+}
 template <typename Kind>
 Format output_of(const Kind& op, const Format& in) {
-  return Format::plain(op.signature(std::span(&in.shape, 1)).output, in.dtype);
+  return output_of(op, Formats(&in, 1));
 }
 
 /// Returns the traits of an operator with one input whose backward pass reads neither its input nor its result.

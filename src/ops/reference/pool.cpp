@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
-#include "ops/reference/activation.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/shapes.hpp"
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <variant>
-#include <vector>
-
-#include "lockstep/base/error.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
+#include "kernels/instruction_set.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/arithmetic.hpp"
 #include "ops/host/host_ops.hpp"
 #include "ops/reference/operators.hpp"
 
@@ -20,7 +15,9 @@ class ReferenceOps final : public HostOps {
   [[nodiscard]] bool supports(DType dtype) const override { return dtype == DType::float32 || dtype == DType::float64; }
 
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_reference_ops(); }
-  [[nodiscard]] std::string arithmetic() const override { return "reference, " + instruction_set_of_loops(); }
+  [[nodiscard]] std::string arithmetic() const override {
+    return std::string("reference, ") + kernels::instruction_set_of_loops();
+  }
 
   KernelPtr reorder(const Format& /*from*/, const Format& /*to*/) override {
     throw Error(ErrorCode::unsupported, "the reference operators support plain formats only");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
-#include <vector>
 
 #include "ops/formulas/resized_axis.hpp"
 #include "ops/reference/operators.hpp"

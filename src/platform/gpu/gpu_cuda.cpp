@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <string_view>
 
 #include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
@@ -25,9 +23,7 @@ std::string uuid_text(const cudaDeviceProp& properties) {
   std::string text = std::string_view(properties.name).find(" MIG ") != std::string_view::npos ? "MIG" : "GPU";
   for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
     if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    std::array<char, 3> hex{};
-    std::snprintf(hex.data(), hex.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
-    text += hex.data();
+    text += format_text("%02x", static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[i])));
   }
   return text;
 }

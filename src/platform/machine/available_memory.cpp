@@ -6,7 +6,6 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 
 namespace lockstep {

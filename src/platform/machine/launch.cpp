@@ -5,10 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <fstream>
 #include <initializer_list>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 
@@ -48,12 +46,9 @@ Environment environment_of(const std::filesystem::path& process) {
 
 /// Whether a process has the same parent as this one and is stopped.
 bool is_stopped_neighbor(const std::filesystem::path& process) {
-  std::string text;
-  std::getline(std::ifstream(process / "stat"), text);
-  std::istringstream after_name(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   char state = ' ';
   pid_t parent = 0;
-  after_name >> state >> parent;
+  stat_fields(process) >> state >> parent;
   return parent == getppid() && (state == 'T' || state == 't');
 }
 
@@ -152,6 +147,12 @@ bool all_on_this_host(const Environment& environment) {
     return number(environment, all) && number(environment, all) == number(environment, here);
   };
   return are_equal("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") || are_equal("PMI_SIZE", "MPI_LOCALNRANKS");
+}
+
+std::istringstream stat_fields(const std::filesystem::path& folder) {
+  std::string text;
+  std::getline(std::ifstream(folder / "stat"), text);
+  return std::istringstream(text.substr(std::min(text.size(), text.rfind(')') + 1)));
 }
 
 std::string stopped_neighbors() {

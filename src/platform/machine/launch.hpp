@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 
 namespace lockstep {
@@ -42,6 +44,10 @@ std::optional<int> process_number(const Environment& environment);
 /// Whether the launcher says that all ranks of the job are on this host, before MPI is initialized: by the numbers of
 /// ranks in the variables of Open MPI or MPICH. False without them.
 bool all_on_this_host(const Environment& environment);
+
+/// Returns the fields of the file `stat` in a folder of /proc, of a process or a thread, behind its name, which may
+/// contain anything.
+std::istringstream stat_fields(const std::filesystem::path& folder);
 
 /// Lists the other processes that the launcher started on this host and that are stopped (SIGSTOP, a debugger):
 /// "process 4711 (rank 2) on this host is stopped". Empty if there is none.

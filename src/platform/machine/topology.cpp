@@ -6,15 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <type_traits>
-#include <utility>
 
+#include "base/wrapped.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
@@ -50,10 +48,8 @@ constexpr unsigned amd = 0x1002;
 bool is_display_controller(unsigned short class_id) { return class_id >> 8 == 0x03; }
 
 std::string bus_id(const PciDevice& pci) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.%01x", static_cast<unsigned>(pci.domain),
-                static_cast<unsigned>(pci.bus), static_cast<unsigned>(pci.dev), static_cast<unsigned>(pci.func));
-  return text.data();
+  return format_text("%04x:%02x:%02x.%01x", static_cast<unsigned>(pci.domain), static_cast<unsigned>(pci.bus),
+                     static_cast<unsigned>(pci.dev), static_cast<unsigned>(pci.func));
 }
 
 std::string vendor_name(unsigned vendor_id) {

@@ -2,15 +2,9 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/platform/mpi/mpi_family.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"

@@ -5,10 +5,8 @@
 #include <deque>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <utility>
 
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"

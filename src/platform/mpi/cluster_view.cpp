@@ -8,10 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "lockstep/base/error.hpp"
-#include "platform/machine/rank_warnings.hpp"
-#include "platform/mpi/bootstrap.hpp"
-
 namespace lockstep {
 
 using nlohmann::json;

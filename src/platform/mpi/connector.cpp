@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"

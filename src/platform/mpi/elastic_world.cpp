@@ -2,12 +2,8 @@
 // This file implements how the living ranks of a World go on without those that have died.
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/ulfm.hpp"

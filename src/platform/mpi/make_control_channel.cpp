@@ -2,19 +2,14 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
 #include <list>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"
-#include "platform/node_memory/control_channel.hpp"
 
 namespace lockstep {
 namespace {

@@ -8,9 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "platform/machine/available_memory.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"

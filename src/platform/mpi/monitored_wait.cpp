@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements the wait of one rank for one call, and how it finds out which ranks are missing.
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <map>
 #include <set>
-#include <thread>
-#include <utility>
 
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
+#include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"
@@ -21,12 +16,6 @@ using Clock = std::chrono::steady_clock;
 using Seconds = WaitMonitor::Seconds;
 
 constexpr std::size_t most_listeners = 8;
-
-std::string in_seconds(Seconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g s", time.count());
-  return text.data();
-}
 
 /// The wait of one rank for one call.
 class Wait {
@@ -228,7 +217,7 @@ class Wait {
   }
 
   [[nodiscard]] std::string complaint(const std::vector<int>& missing, bool are_some_elsewhere) const {
-    const std::string limit = in_seconds(deadline_);
+    const std::string limit = format_text("%.3g s", deadline_.count());
     if (missing.empty() && are_some_elsewhere) {
       return "the ranks wait for each other in different places: " + names_of({monitor_.rank()}) + " has waited for " +
              limit + " while " + monitor_.what();

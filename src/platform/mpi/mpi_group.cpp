@@ -3,12 +3,10 @@
 
 #include <array>
 #include <numeric>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
 #include "base/origin_process.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/phase.hpp"

@@ -11,7 +11,9 @@
 
 namespace lockstep {
 
+class FlightRecorder;
 class WaitMonitor;
+class Watchdog;
 
 /// Names the task that the ranks of a group have in common while this object exists. Errors of ranks that wait in vain
 /// name this task. Phases may be nested.
@@ -33,6 +35,24 @@ class Phase {
  private:
   std::shared_ptr<WaitMonitor> monitor_;
 };
+
+/// Makes a watchdog, if there is one, watch a scope in which MPI may block.
+class BlockingCall {
+ public:
+  BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call);
+  BlockingCall(const MpiGroup& group, std::string call);
+  BlockingCall(const BlockingCall&) = delete;
+  BlockingCall& operator=(const BlockingCall&) = delete;
+  ~BlockingCall();
+
+  void touch();
+
+ private:
+  std::shared_ptr<Watchdog> watchdog_;
+};
+
+/// The record of this rank's operations, if the group was made from a World with a watchdog; else null.
+std::shared_ptr<FlightRecorder> flight_recorder_of(const MpiGroup& group);
 
 /// @throws Error{invalid_argument} unless the deadline is positive and at most 10⁹ s, so that clocks can add it
 inline void require_deadline(std::chrono::duration<double> deadline) {

@@ -2,19 +2,11 @@
 // The entry into lockstep: runs a program's function in a World, and turns exceptions into one message and an exit
 // code.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <functional>
 #include <new>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/open_groups.hpp"

@@ -3,8 +3,6 @@
 
 #include <deque>
 #include <numeric>
-#include <sstream>
-#include <utility>
 
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"
@@ -13,6 +11,11 @@ namespace lockstep {
 namespace {
 
 constexpr char message_separator = '\0';
+
+std::shared_ptr<Watchdog> watchdog_of(const MpiGroup& group) {
+  const auto& monitor = group.handle().monitor;
+  return monitor == nullptr ? nullptr : monitor->watchdog();
+}
 
 }  // namespace
 
@@ -106,6 +109,26 @@ Phase::Phase(const MpiGroup& group, std::string what, Kind kind, Seconds extra) 
 
 Phase::~Phase() {
   if (monitor_ != nullptr) monitor_->end();
+}
+
+BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call) : watchdog_(std::move(watchdog)) {
+  if (watchdog_ != nullptr) watchdog_->enter(std::move(call));
+}
+
+BlockingCall::BlockingCall(const MpiGroup& group, std::string call)
+    : BlockingCall(watchdog_of(group), std::move(call)) {}
+
+BlockingCall::~BlockingCall() {
+  if (watchdog_ != nullptr) watchdog_->leave_call();
+}
+
+void BlockingCall::touch() {
+  if (watchdog_ != nullptr) watchdog_->touch();
+}
+
+std::shared_ptr<FlightRecorder> flight_recorder_of(const MpiGroup& group) {
+  const std::shared_ptr<Watchdog> watchdog = watchdog_of(group);
+  return watchdog == nullptr ? nullptr : watchdog->record();
 }
 
 }  // namespace lockstep

@@ -7,22 +7,19 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
-#include <map>
-#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/origin_process.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/watchdog/watchdog.hpp"
 
 namespace lockstep {
 namespace {
@@ -130,7 +127,7 @@ std::shared_ptr<NodeMemory> watch_job(const MpiGroup& all, const MpiGroup& node,
 
 MpiGroup node_group_of(const MpiGroup& all) {
   const Phase phase(all, "starting up");
-  return *all.split(all.shape().node_of_rank[static_cast<std::size_t>(all.rank().value)], all.rank().value);
+  return split_by_node(all, all.shape());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "platform/node_memory/control_channel.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "platform/node_memory/control_board.hpp"
 

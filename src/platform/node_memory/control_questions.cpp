@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements how ranks compare their calls, and how they ask which ranks others wait for.
-#include <algorithm>
-#include <utility>
 
 #include "platform/node_memory/control_board.hpp"
 

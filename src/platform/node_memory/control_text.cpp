@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstddef>
-#include <iterator>
 #include <sstream>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include "platform/node_memory/control_board.hpp"
 

@@ -6,12 +6,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <random>
 
@@ -35,16 +33,6 @@ Descriptor make_socket() {
   return made;
 }
 
-/// Calls `use` with the socket address of a name: a zero byte, followed by the name without a terminating zero.
-template <typename Use>
-int with_address(const std::string& name, Use use) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(&address.sun_path[1], name.data(), std::min(name.size(), sizeof address.sun_path - 1));
-  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return use(reinterpret_cast<const sockaddr*>(&address), length);
-}
-
 void await_input(const Descriptor& socket, Clock::time_point until, const char* what) {
   pollfd watched{.fd = socket.get(), .events = POLLIN, .revents = 0};
   for (;;) {
@@ -54,12 +42,6 @@ void await_input(const Descriptor& socket, Clock::time_point until, const char* 
     if (ready == 0) throw Error(ErrorCode::timeout, what);
     if (errno != EINTR) give_up(failed("poll"));
   }
-}
-
-bool same_user(const Descriptor& connection) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
 /// A message of one byte, because a descriptor cannot travel alone, with space for the descriptor.
@@ -106,6 +88,20 @@ class WithoutSignals {
 
 }  // namespace
 
+std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name = name.substr(0, sizeof address.sun_path - 1);
+  std::copy(name.begin(), name.end(), address.sun_path + 1);
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
+}
+
+bool is_of_this_user(int connection) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
 Descriptor open_descriptor_of(pid_t process, int descriptor, const FileIdentity& file) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
   // The identity is checked first: if the number belongs to another process, the file may be a device, and opening a
@@ -118,9 +114,8 @@ DescriptorSender::DescriptorSender(int descriptor, std::uint64_t nonce)
     : socket_(make_socket()), stop_(eventfd(0, EFD_CLOEXEC)), descriptor_(descriptor), nonce_(nonce) {
   std::random_device random;
   name_ = "lockstep-" + std::to_string(getpid()) + '-' + std::to_string(random()) + '-' + std::to_string(random());
-  const auto bound = with_address(
-      name_, [this](const sockaddr* address, socklen_t length) { return bind(socket_.get(), address, length); });
-  if (bound != 0) give_up(failed("bind"));
+  const auto [address, length] = unix_address(name_);
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0) give_up(failed("bind"));
   if (listen(socket_.get(), SOMAXCONN) != 0) give_up(failed("listen"));
   if (fcntl(socket_.get(), F_SETFL, O_NONBLOCK) != 0 || !stop_.open()) give_up(failed("fcntl or eventfd"));
   const WithoutSignals inherited_by_the_thread;
@@ -164,7 +159,7 @@ void DescriptorSender::accept_some() {
       if (has_too_many_files) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
     }
-    if (same_user(connection)) connections_.push_back(std::move(connection));
+    if (is_of_this_user(connection.get())) connections_.push_back(std::move(connection));
   }
 }
 
@@ -185,14 +180,13 @@ Descriptor connect_to(const std::string& name, std::chrono::milliseconds deadlin
   // If the queue of pending connections is full, connect() waits this long.
   const timeval limit{.tv_sec = deadline.count() / 1000, .tv_usec = deadline.count() % 1000 * 1000};
   setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  const auto connected = with_address(name, [&connection](const sockaddr* address, socklen_t length) {
-    int result = -1;
-    while ((result = connect(connection.get(), address, length)) != 0 && errno == EINTR) {
-    }
-    return result;
-  });
-  if (connected != 0) give_up(failed("connect"));
-  if (!same_user(connection)) give_up("the local rank 0 runs as another user");
+  const auto [address, length] = unix_address(name);
+  int result = -1;
+  while ((result = connect(connection.get(), reinterpret_cast<const sockaddr*>(&address), length)) != 0 &&
+         errno == EINTR) {
+  }
+  if (result != 0) give_up(failed("connect"));
+  if (!is_of_this_user(connection.get())) give_up("the local rank 0 runs as another user");
   return connection;
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "platform/node_memory/mapping.hpp"
@@ -14,6 +17,11 @@
 /// Passes an open file to other processes of this machine and user: through /proc, or over a Unix socket in
 /// the abstract namespace, which leaves no file behind. Every function @throws Error{unsupported} or Error{timeout}.
 namespace lockstep {
+
+/// The address of a name in the abstract namespace: a zero byte, followed by the name without a terminating zero.
+std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name);
+/// Whether a Unix socket belongs to a process of the same user, at the other end of a connection or of a listener.
+bool is_of_this_user(int connection);
 
 /// Opens a file that another process has open, through /proc. No other process takes part in this, or can interfere.
 /// @return an empty descriptor if /proc does not show the file, as to another user or in another PID namespace

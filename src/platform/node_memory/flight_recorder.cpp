@@ -2,7 +2,6 @@
 #include "platform/node_memory/flight_recorder.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 namespace lockstep {

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/node_memory/node_file.hpp"
 
-#include <array>
-#include <iterator>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
-
 namespace lockstep {
 
 Extents::Extents(Bytes whole) { extents_[0] = {whole.value, false}; }

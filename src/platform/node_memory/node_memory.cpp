@@ -11,7 +11,6 @@
 #include <climits>
 #include <ctime>
 #include <limits>
-#include <utility>
 
 #include "lockstep/base/error.hpp"
 #include "platform/node_memory/mapping.hpp"

@@ -2,14 +2,11 @@
 #include "platform/watchdog/rank_report.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
-#include "platform/watchdog/process.hpp"
 
 namespace lockstep {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "platform/node_memory/flight_recorder.hpp"
-#include "platform/watchdog/stacks.hpp"
+#include "platform/watchdog/process.hpp"
 
 namespace lockstep {
 

@@ -5,19 +5,16 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 #include "platform/machine/launch.hpp"
+#include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/watchdog/tcp.hpp"
 
 namespace lockstep {
@@ -33,16 +30,7 @@ constexpr milliseconds time_to_ask{2000};
 constexpr milliseconds time_to_take_an_answer{200};
 constexpr std::size_t most_askers = 256;
 
-/// The name has no file: it ends with its process.
-std::pair<sockaddr_un, socklen_t> unix_address(std::string_view name) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name = name.substr(0, sizeof address.sun_path - 1);
-  std::copy(name.begin(), name.end(), address.sun_path + 1);
-  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
-}
-
-/// Nobody else can take the name before, because it has a random word.
+/// The name has no file: it ends with its process. Nobody else can take it before, because it has a random word.
 Descriptor open_unix_socket() {
   Descriptor opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const std::string name = std::string(unix_name) + std::to_string(getpid()) + '.' + random_word();
@@ -50,13 +38,6 @@ Descriptor open_unix_socket() {
   const auto* const plain = reinterpret_cast<const sockaddr*>(&address);
   if (!opened.open() || bind(opened.get(), plain, length) != 0 || listen(opened.get(), SOMAXCONN) != 0) return {};
   return opened;
-}
-
-/// Whether a Unix socket belongs to a process of the same user, at the other end of a connection or of a listener.
-bool is_of_this_user(int connection) {
-  ucred peer{};
-  socklen_t length = sizeof peer;
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
 /// @return whether the descriptor was ready before the end

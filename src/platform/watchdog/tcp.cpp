@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <random>
 #include <sstream>
-#include <string_view>
 
 namespace lockstep {
 

@@ -2,17 +2,13 @@
 #include "platform/watchdog/watchdog.hpp"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/watchdog/process.hpp"
 
 namespace lockstep {
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/checkpoint/checkpoint_job.hpp"
 
-#include <cstddef>
 #include <exception>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 
 namespace lockstep::trainer {
 namespace {

@@ -2,13 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
 
-#include "lockstep/base/buffer.hpp"
-#include "lockstep/ops/device.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/state_file.hpp"

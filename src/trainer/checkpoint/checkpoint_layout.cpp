@@ -2,7 +2,6 @@
 #include "trainer/checkpoint/checkpoint_layout.hpp"
 
 #include <iterator>
-#include <utility>
 
 #include "state/safetensors_file.hpp"
 
@@ -50,10 +49,6 @@ std::int64_t CheckpointLayout::statistics_in(const state::SafetensorsHeader& opt
   return samples < 0 ? 1 : optimizer.tensors()[static_cast<std::size_t>(samples)].count().value;
 }
 
-int CheckpointLayout::index_of(CheckpointFile file, const std::string& name) const {
-  return header(file).index_of(name);
-}
-
 /// @param own  the elements of `owned`, one after the other
 void CheckpointLayout::add(std::vector<StoredPart>& parts, CheckpointFile file, const std::string& prefix,
                            const Layout& layout, const Buffer& own, std::span<const LayoutPart> owned) const {
@@ -62,7 +57,7 @@ void CheckpointLayout::add(std::vector<StoredPart>& parts, CheckpointFile file, 
     for (const state::TensorPart& inside : state::tensor_parts(layout, part)) {
       const TensorSlot& slot = layout.at(inside.tensor);
       const Count at{before + slot.offset.value + inside.first.value - part.offset.value};
-      parts.push_back({file, index_of(file, prefix + slot.name), inside.first, slice(own, at, inside.count)});
+      parts.push_back({file, header(file).index_of(prefix + slot.name), inside.first, slice(own, at, inside.count)});
     }
     before += part.count.value;
   }
@@ -88,7 +83,8 @@ void CheckpointLayout::add_average(std::vector<StoredPart>& parts, const Store& 
 
 void CheckpointLayout::add_statistics(std::vector<StoredPart>& parts, const Store& store,
                                       GatheredStatistics& all) const {
-  const int samples = index_of(CheckpointFile::optimizer, samples_name);
+  const state::SafetensorsHeader& optimizer = header(CheckpointFile::optimizer);
+  const int samples = optimizer.index_of(samples_name);
   if (samples < 0) return;
   parts.push_back({CheckpointFile::optimizer, samples, {0}, Buffer(all.samples)});
   const Layout& layout = store.model().state();
@@ -96,7 +92,7 @@ void CheckpointLayout::add_statistics(std::vector<StoredPart>& parts, const Stor
     for (const TensorSlot& slot : layout.tensors()) {
       const Count at{part * layout.count().value + slot.offset.value};
       parts.push_back({CheckpointFile::optimizer,
-                       index_of(CheckpointFile::optimizer, statistics_prefix + slot.name),
+                       optimizer.index_of(statistics_prefix + slot.name),
                        {part * slot.count.value},
                        slice(all.as(store.model().dtype()), at, slot.count)});
     }

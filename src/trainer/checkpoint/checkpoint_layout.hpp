@@ -2,12 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
-#include "lockstep/base/buffer.hpp"
 #include "state/safetensors.hpp"
 #include "trainer/replica/store.hpp"
 
@@ -56,7 +51,6 @@ class CheckpointLayout {
   void add_statistics(std::vector<StoredPart>& parts, const Store& store, GatheredStatistics& all) const;
 
  private:
-  [[nodiscard]] int index_of(CheckpointFile file, const std::string& name) const;
   void add(std::vector<StoredPart>& parts, CheckpointFile file, const std::string& prefix, const Layout& layout,
            const Buffer& own, std::span<const LayoutPart> owned) const;
 

@@ -2,15 +2,10 @@
 #include "trainer/checkpoint/checkpoint_reading.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
-#include <span>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"
 #include "trainer/checkpoint/checkpoint_layout.hpp"

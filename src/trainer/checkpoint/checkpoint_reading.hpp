@@ -2,12 +2,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "lockstep/ddp/process_group.hpp"
-#include "lockstep/trainer/run_state.hpp"
 #include "state/state_file.hpp"
 #include "trainer/replica/store.hpp"
 

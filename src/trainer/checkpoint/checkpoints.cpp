@@ -5,14 +5,10 @@
 #include <chrono>
 #include <exception>
 #include <iterator>
-#include <span>
 #include <system_error>
-#include <utility>
 
 #include "base/seconds_since.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "trainer/checkpoint/resume.hpp"
 
 namespace lockstep::trainer {

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <future>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "lockstep/ddp/process_group.hpp"
-#include "lockstep/observe/events.hpp"
-#include "lockstep/trainer/options.hpp"
-#include "lockstep/trainer/run_state.hpp"
-#include "state/checkpoint_folder.hpp"
-#include "state/state_file.hpp"
 #include "trainer/checkpoint/checkpoint_job.hpp"
 #include "trainer/checkpoint/checkpoint_layout.hpp"
 #include "trainer/replica/store.hpp"

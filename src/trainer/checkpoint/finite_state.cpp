@@ -2,19 +2,29 @@
 #include "trainer/checkpoint/finite_state.hpp"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "base/nearest.hpp"
 #include "ddp/rank_zero.hpp"
 #include "kernels/finite.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "trainer/checkpoint/checkpoint_layout.hpp"
 #include "trainer/checkpoint/resume.hpp"
+#include "trainer/replica/host_mirror.hpp"
 
 namespace lockstep::trainer {
 namespace {
+
+/// Returns the index of the first element that is infinite or NaN; nothing if all are finite. @pre memory of the host
+std::optional<std::int64_t> first_not_finite(const ConstBuffer& elements) {
+  if (kernels::all_finite(elements)) return std::nullopt;
+  std::int64_t first = 0;
+  for (std::int64_t count = elements.count.value; count > 1;) {
+    const std::int64_t half = count / 2;
+    const bool lower_is_finite = kernels::all_finite(slice(elements, {first}, {half}));
+    first += lower_is_finite ? half : 0;
+    count = lower_is_finite ? count - half : half;
+  }
+  return first;
+}
 
 /// Returns this rank's parts of everything that a checkpoint holds.
 std::vector<StoredPart> all_parts(const Store& store, const CheckpointLayout& layout) {
@@ -27,36 +37,25 @@ std::vector<StoredPart> all_parts(const Store& store, const CheckpointLayout& la
   return parts;
 }
 
-/// Reads elements in memory of the host, to which it copies those of a device.
-class HostCopy {
- public:
-  HostCopy(const ops::ComputeDevice& device, const std::vector<StoredPart>& parts) : device_(device) {
-    Bytes largest;
-    for (const StoredPart& part : parts)
-      if (part.elements.kind == MemoryKind::device) largest = std::max(largest, part.elements.bytes());
-    if (largest.value > 0) copy_ = device.allocate_staging(largest);
-  }
-  [[nodiscard]] ConstBuffer of(const Buffer& elements) const {
-    if (elements.kind != MemoryKind::device) return elements;
-    device_.copy(copy_.data(), elements.data, elements.bytes(), device_.queue());
-    device_.wait(device_.queue());
-    return {copy_.data(), elements.count, elements.dtype};
-  }
-
- private:
-  const ops::ComputeDevice& device_;
-  Allocation copy_;
-};
-
 /// Describes what this rank has that is not finite; empty if there is nothing.
 std::string found_in(const Store& store) {
   const CheckpointLayout layout(store, 1);
   const std::vector<StoredPart> parts = all_parts(store, layout);
-  const HostCopy host(store.model().device(), parts);
+  const ops::ComputeDevice& device = store.model().device();
+  Bytes largest;  // of those in memory of the device
+  for (const StoredPart& part : parts)
+    if (part.elements.kind == MemoryKind::device) largest = std::max(largest, part.elements.bytes());
+  const Allocation copy = largest.value > 0 ? device.allocate_staging(largest) : Allocation();
+  const auto on_host = [&](const Buffer& elements) {
+    if (elements.kind != MemoryKind::device) return elements;
+    const Buffer copied{copy.data(), elements.count, elements.dtype};
+    copy_and_wait(device, copied, elements);
+    return copied;
+  };
   std::string first;
   int more = 0;
   for (const StoredPart& part : parts) {
-    const auto at = first_not_finite(host.of(part.elements));
+    const auto at = first_not_finite(on_host(part.elements));
     if (!at) continue;
     more += first.empty() ? 0 : 1;
     if (!first.empty()) continue;
@@ -66,18 +65,6 @@ std::string found_in(const Store& store) {
 }
 
 }  // namespace
-
-std::optional<std::int64_t> first_not_finite(const ConstBuffer& elements) {
-  if (kernels::all_finite(elements)) return std::nullopt;
-  std::int64_t first = 0;
-  for (std::int64_t count = elements.count.value; count > 1;) {
-    const std::int64_t half = count / 2;
-    const bool lower_is_finite = kernels::all_finite(slice(elements, {first}, {half}));
-    first += lower_is_finite ? half : 0;
-    count = lower_is_finite ? count - half : half;
-  }
-  return first;
-}
 
 void read_finite(ProcessGroup& group, const Buffer& to, const ReadPart& part, const std::function<void()>& read) {
   on_rank_zero(group, [&] {

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 
-#include "lockstep/base/buffer.hpp"
-#include "lockstep/ddp/process_group.hpp"
 #include "trainer/replica/store.hpp"
 
 /// Looks for numbers in the tensors of a run that are infinite or NaN. Gradients are checked in each step, but an
 /// update may overflow, and what is loaded may be damaged; operators do not always show it, as oneDNN's ReLU turns NaN
 /// into 0.
 namespace lockstep::trainer {
-
-/// Returns the index of the first element that is infinite or NaN; nothing if all are finite. @pre memory of the host
-std::optional<std::int64_t> first_not_finite(const ConstBuffer& elements);
 
 /// Elements of a tensor in a file.
 struct ReadPart {

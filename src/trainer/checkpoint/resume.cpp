@@ -1,25 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/checkpoint/resume.hpp"
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <sstream>
-#include <string>
+#include <cinttypes>
+#include <cmath>
+#include <type_traits>
 #include <variant>
 
+#include "base/wrapped.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 
 namespace lockstep::trainer {
 namespace {
 
-std::string hexadecimal(std::uint64_t number) {
-  std::ostringstream text;
-  text << std::hex << number;
-  return text.str();
+constexpr const char* run_section = "run";
+constexpr const char* evaluation_section = "evaluation";
+constexpr const char* best_section = "best";
+constexpr const char* evaluated_step_key = "evaluated_step";
+constexpr const char* since_best_section = "evaluations_since_best";
+
+/// Calls `take` with the name of each number and the number.
+template <typename Run, typename Take>
+void for_each_number(Run& run, const Take& take) {
+  take("epoch", run.epoch);
+  take("step", run.step);
+  take("global_step", run.global_step);
+  take("skipped", run.skipped);
+  take("loss_scale", run.loss_scale);
+  take("scaled_steps", run.scaled_steps);
+  take("last_loss", run.last_loss);
+  take("epoch_loss_sum", run.epoch_loss_sum);
+  take("epoch_samples", run.epoch_samples);
+}
+
+/// @throws Error{corrupt} on every rank that names the key
+void require_in_range(bool is_in_range, const std::string& key) {
+  if (is_in_range) return;
+  throw Error(ErrorCode::corrupt, "in the checkpoint's state.json, \"" + std::string(run_section) + "\".\"" + key +
+                                      "\" is out of range; resume from another checkpoint")
+      .on_every_rank();
 }
 
 /// Describes the settings that differ; empty if none does. Hashes, which follow from others, are named only if nothing
@@ -46,8 +64,8 @@ std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& op
   std::vector<RunSetting> settings{{"model", model.graph().name()},
                                    {"optimizer", std::string(nn::name(store.rule()))},
                                    {"precision", std::string(name(model.values()))},
-                                   {"parameters", hexadecimal(model.parameters().hash())},
-                                   {"statistics", hexadecimal(model.state().hash())},
+                                   {"parameters", format_text("%" PRIx64, model.parameters().hash())},
+                                   {"statistics", format_text("%" PRIx64, model.state().hash())},
                                    {"ema", yes_or_no(store.has_averages())},
                                    {"training samples", std::to_string(training_samples)},
                                    {"batch", std::to_string(options.batch.value)},
@@ -104,6 +122,55 @@ void require_no_obstacle(ProcessGroup& group, const std::string& obstacle) {
                   ". Nothing was changed; give the options of the run that saved it",
               {.operation = "resume", .rank = group.rank().value, .host = group.host(), .peers = found.ranks})
       .on_every_rank();
+}
+
+void add_run(const RunState& run, state::StateFile& file) {
+  state::StateFile::Section& section = file.sections[run_section];
+  for_each_number(run, [&](const char* name, auto number) { section[name] = number; });
+  section["is_reported"] = std::int64_t{run.is_reported};
+  section[evaluated_step_key] = run.evaluated_step;
+  for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}})
+    for (const observe::MetricValue& metric : *metrics)
+      if (metric.value) file.sections[name][metric.name] = *metric.value;
+  for (std::size_t i = 0; i < run.best.size(); ++i)
+    if (run.best[i].value) file.sections[since_best_section][run.best[i].name] = run.evaluations_since_best[i];
+}
+
+RunState run_state_of(const state::StateFile& file) {
+  RunState run;
+  for_each_number(run, [&](const char* name, auto& number) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(number)>, double>) {
+      number = file.real(run_section, name);
+    } else {
+      number = file.integer(run_section, name);
+    }
+  });
+  require_in_range(run.epoch >= 1, "epoch");
+  require_in_range(run.skipped >= 0 && run.skipped <= run.global_step, "skipped");
+  require_in_range(run.loss_scale >= 0 && std::isfinite(run.loss_scale), "loss_scale");
+  require_in_range(run.scaled_steps >= 0, "scaled_steps");
+  require_in_range(run.epoch_samples >= 0, "epoch_samples");
+  run.is_reported = file.integer(run_section, "is_reported") != 0;
+  // Older files lack it.
+  if (file.sections.at(run_section).contains(evaluated_step_key))
+    run.evaluated_step = file.integer(run_section, evaluated_step_key);
+  require_in_range(run.evaluated_step >= 0 && run.evaluated_step <= run.global_step, evaluated_step_key);
+  for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}}) {
+    const auto section = file.sections.find(name);
+    if (section == file.sections.end()) continue;
+    for (const auto& [metric, value] : section->second) metrics->push_back({metric, file.real(name, metric)});
+  }
+  for (const observe::MetricValue& metric : run.best)
+    run.evaluations_since_best.push_back(file.integer(since_best_section, metric.name));
+  return run;
+}
+
+void require_position(const RunState& run, std::int64_t step, std::int64_t steps_per_epoch) {
+  require_in_range(run.global_step == step, "global_step");
+  require_in_range(run.step >= 0 && run.step <= steps_per_epoch, "step");
+  const std::int64_t before = step - run.step;  // steps of completed epochs
+  require_in_range(before % steps_per_epoch == 0, "step");
+  require_in_range(before / steps_per_epoch == run.epoch - 1, "epoch");
 }
 
 }  // namespace lockstep::trainer

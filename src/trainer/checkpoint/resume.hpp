@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "lockstep/ddp/process_group.hpp"
-#include "lockstep/trainer/options.hpp"
-#include "lockstep/trainer/run_state.hpp"
 #include "state/state_file.hpp"
 #include "trainer/replica/replica.hpp"
 

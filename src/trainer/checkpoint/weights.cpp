@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string>
 
 #include "base/nearest.hpp"
 #include "ddp/rank_zero.hpp"
 #include "kernels/convert.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "state/safetensors_file.hpp"
 #include "trainer/checkpoint/checkpoint_reading.hpp"
 #include "trainer/checkpoint/finite_state.hpp"

@@ -2,14 +2,9 @@
 #include "trainer/loop/continuation.hpp"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <utility>
 #include <variant>
 
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
 #include "trainer/checkpoint/checkpoint_reading.hpp"
 #include "trainer/checkpoint/resume.hpp"
 #include "trainer/loop/evaluator.hpp"

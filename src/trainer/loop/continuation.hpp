@@ -2,8 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/loop/training_run.hpp"

@@ -2,13 +2,8 @@
 #include "trainer/loop/evaluator.hpp"
 
 #include <algorithm>
-#include <span>
-#include <string_view>
-#include <utility>
 
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -32,8 +27,7 @@ std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup
 }  // namespace
 
 std::size_t index_of(const MetricValues& metrics, const std::string& name) {
-  const auto has_name = [&](const observe::MetricValue& metric) { return metric.name == name; };
-  return static_cast<std::size_t>(std::find_if(metrics.begin(), metrics.end(), has_name) - metrics.begin());
+  return static_cast<std::size_t>(std::ranges::find(metrics, name, &observe::MetricValue::name) - metrics.begin());
 }
 
 Evaluator::Evaluator(TrainingRun& run)

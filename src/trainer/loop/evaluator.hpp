@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
-#include "lockstep/data/prefetcher.hpp"
 #include "lockstep/trainer/metric.hpp"
 #include "trainer/loop/requests.hpp"
 #include "trainer/loop/training_run.hpp"

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
-#include <utility>
 #include <variant>
 
 #include "nn/run/step.hpp"
@@ -74,12 +71,12 @@ class LossMetric final : public Metric {
 class TopMetric final : public Metric {
  public:
   /// @param output, labels  index of the logits among the outputs, and of the labels among the tensors of a batch
-  TopMetric(ops::CrossEntropy loss, const ops::Shape& logits, std::size_t output, std::size_t labels)
+  TopMetric(ops::CrossEntropy loss, const ops::Shape& logits, std::ptrdiff_t output, std::ptrdiff_t labels)
       : loss_(std::move(loss)),
         classes_(logits.channels),
         positions_(logits.height * logits.width),
-        output_(output),
-        labels_(labels) {}
+        output_(static_cast<std::size_t>(output)),
+        labels_(static_cast<std::size_t>(labels)) {}
 
   void reset() override { sums_ = {}; }
   void add(const nn::Prediction& prediction, const data::Batch& batch) override {
@@ -128,12 +125,6 @@ class TopMetric final : public Metric {
   std::array<double, 2> sums_{};  // of the weights of labels among the largest, and of all labels
 };
 
-/// Returns the index of the element that `is_it` accepts, or the size of the list.
-template <typename List, typename Predicate>
-std::size_t index_where(const List& list, const Predicate& is_it) {
-  return static_cast<std::size_t>(std::find_if(list.begin(), list.end(), is_it) - list.begin());
-}
-
 }  // namespace
 
 std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
@@ -142,12 +133,12 @@ std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const 
   const nn::Node& node = first_loss(graph);
   const auto* loss = std::get_if<ops::CrossEntropy>(&node.op);
   if (loss == nullptr || graph.shape(node.inputs[0]).channels <= top_places) return metrics;
-  const std::size_t output =
-      index_where(graph.outputs(), [&](const nn::Output& one) { return one.value == node.inputs[0]; });
+  const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
   const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
-  const std::size_t tensor = index_where(tensors, [&](const TensorSpec& one) { return one.name == labels; });
-  if (output < graph.outputs().size() && tensor < tensors.size())
-    metrics.push_back(std::make_unique<TopMetric>(*loss, graph.shape(node.inputs[0]), output, tensor));
+  const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
+  if (output != graph.outputs().end() && tensor != tensors.end())
+    metrics.push_back(std::make_unique<TopMetric>(*loss, graph.shape(node.inputs[0]), output - graph.outputs().begin(),
+                                                  tensor - tensors.begin()));
   return metrics;
 }
 

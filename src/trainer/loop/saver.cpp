@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/loop/saver.hpp"
 
-#include <string>
-#include <utility>
-
 #include "ddp/rank_zero.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 #include "trainer/checkpoint/finite_state.hpp"
 #include "trainer/checkpoint/resume.hpp"
 

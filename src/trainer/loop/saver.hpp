@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
 
 #include "trainer/checkpoint/checkpoints.hpp"
 #include "trainer/loop/requests.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <queue>
-#include <utility>
 
 #include "ddp/rank_zero.hpp"
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <span>
-#include <vector>
-
-#include "lockstep/base/leaves.hpp"
-#include "lockstep/ddp/process_group.hpp"
 #include "trainer/loop/evaluator.hpp"
 #include "trainer/loop/training_run.hpp"
 

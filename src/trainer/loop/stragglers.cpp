@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
+#include <functional>
 
 #include "ddp/rank_zero.hpp"
 
@@ -32,7 +32,7 @@ struct Excess {
 };
 
 /// What a rank tells the others.
-struct Report {
+struct TimeReport {
   RankTime time;
   std::array<char, 64> host{};
 };
@@ -49,13 +49,10 @@ std::vector<observe::SlowRank> slow_ranks(std::span<const RankTime> times, std::
     all.push_back({rank, true, usual_data, times[rank].data - usual_data});
     all.push_back({rank, false, usual_compute, times[rank].compute - usual_compute});
   }
-  const auto slowest =
-      static_cast<std::size_t>(std::max_element(times.begin(), times.end(),
-                                                [](const RankTime& a, const RankTime& b) { return own(a) < own(b); }) -
-                               times.begin());
+  const auto slowest = static_cast<std::size_t>(std::ranges::max_element(times, {}, own) - times.begin());
   // The slowest rank comes first, with the respect in which it is the slowest.
-  std::stable_sort(all.begin(), all.end(), [](const Excess& a, const Excess& b) { return a.seconds > b.seconds; });
-  const auto first = std::find_if(all.begin(), all.end(), [&](const Excess& e) { return e.rank == slowest; });
+  std::ranges::stable_sort(all, std::greater(), &Excess::seconds);
+  const auto first = std::ranges::find(all, slowest, &Excess::rank);
   std::rotate(all.begin(), first, first + 1);
   const double least = slow_fraction * (own(times[slowest]) + times[slowest].wait);
   std::vector<observe::SlowRank> found;
@@ -76,26 +73,24 @@ std::vector<observe::SlowRank> slow_ranks(std::span<const RankTime> times, std::
   return found;
 }
 
-RankTime StragglerReports::time_since_start() const {
+StragglerReports::Mark StragglerReports::mark() const {
   // On a device the host does not see how much of the time it computes and how much it waits for other ranks.
   const bool is_host = run_->replica.model().device().queue().is_host();
   const double data = run_->batches.waited_seconds();
   const double others = run_->trained.seconds - data;
   const double wait = is_host ? run_->replica.waited_seconds() : others;
-  return {.data = data, .compute = others - wait, .wait = wait};
+  return {{.data = data, .compute = others - wait, .wait = wait}, run_->state.global_step};
 }
-
-StragglerReports::Mark StragglerReports::mark() const { return {time_since_start(), run_->state.global_step}; }
 
 std::vector<observe::SlowRank> StragglerReports::slow_ranks_since(const Mark& before) {
   const Mark now = mark();
   const std::int64_t steps = now.global_step - before.global_step;
   if (run_->group.size() < 2 || steps == 0) return {};
-  Report own{.time = now.time - before.time};
+  TimeReport own{.time = now.time - before.time};
   run_->group.host().copy(own.host.data(), own.host.size() - 1);
   std::vector<RankTime> times;
   std::vector<std::string> hosts;
-  for (const Report& report : gather_values(run_->group, own, "times of ranks")) {
+  for (const TimeReport& report : gather_values(run_->group, own, "times of ranks")) {
     times.push_back(report.time);
     hosts.emplace_back(report.host.data());
   }

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "lockstep/ddp/process_group.hpp"
-#include "lockstep/observe/events.hpp"
 #include "trainer/loop/training_run.hpp"
 
 namespace lockstep::trainer {
@@ -58,8 +51,6 @@ class StragglerReports {
   void report_if_due();
 
  private:
-  [[nodiscard]] RankTime time_since_start() const;
-
   TrainingRun* run_;
   Mark last_;                   // at the last report
   Clock::time_point reported_;  // when that was

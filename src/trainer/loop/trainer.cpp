@@ -2,9 +2,7 @@
 #include "lockstep/trainer/trainer.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
 #include "trainer/checkpoint/checkpoint_reading.hpp"
 #include "trainer/loop/continuation.hpp"
 #include "trainer/loop/evaluator.hpp"

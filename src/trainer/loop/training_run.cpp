@@ -2,10 +2,8 @@
 #include "trainer/loop/training_run.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
+#include "ddp/rank_zero.hpp"
 
 namespace lockstep::trainer {
 
@@ -77,11 +75,7 @@ TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph&
       batches(make_batches(data.train, group, options, replica.model(), true, observer)) {
   state.loss_scale = options.step.loss_scale.initial;
   replica.start_from(state);
-  try {
-    (void)nn::learning_rate(options.schedule, 0, total_steps());
-  } catch (const Error& error) {  // the same on all ranks, as the options are
-    require(false, error.message(), group);
-  }
+  on_every_rank(group, [&] { (void)nn::learning_rate(options.schedule, 0, total_steps()); });
   prepare_steps();
 }
 

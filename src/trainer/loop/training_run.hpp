@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "base/seconds_since.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/prefetcher.hpp"
-#include "lockstep/ddp/process_group.hpp"
-#include "lockstep/trainer/options.hpp"
-#include "lockstep/trainer/run_state.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {

@@ -2,13 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <span>
-#include <string>
-#include <utility>
 
 #include "ddp/finite_check.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {
@@ -39,19 +35,19 @@ Error not_finite(const ProcessGroup& group, const std::string& what, Culprits cu
 
 [[noreturn]] void refuse_data(ProcessGroup& group, const nn::Model& model, const std::vector<std::int64_t>& samples) {
   /// What a rank tells the others.
-  struct Report {
+  struct FaultReport {
     ops::Fault fault;
     std::int64_t id = -1;  // the sample's index in the data set
     std::array<char, 64> host{};
   };
-  Report own{.fault = model.fault()};
+  FaultReport own{.fault = model.fault()};
   const auto sample = static_cast<std::size_t>(own.fault.sample);
   if (own.fault.code != ops::FaultCode::none && sample < samples.size()) own.id = samples[sample];
   group.host().copy(own.host.data(), own.host.size() - 1);
-  const std::vector<Report> all = gather_values(group, own, "bad values");
+  const std::vector<FaultReport> all = gather_values(group, own, "bad values");
   Culprits culprits;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const Report& of = all[rank];
+    const FaultReport& of = all[rank];
     if (of.fault.code == ops::FaultCode::none) continue;
     culprits.ranks.push_back(static_cast<int>(rank));
     const std::string number = of.id < 0 ? "" : " (number " + std::to_string(of.id) + " of the data set)";
@@ -71,7 +67,7 @@ std::vector<DataParallel::NotFinite> not_finite_gradients(ProcessGroup& group, c
   ddp::FiniteCheck check(marks.size());
   for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)
     if (marks[parameter] != 0) check.mark(parameter);
-  std::vector<DataParallel::NotFinite> found = check.gather(group, group.control(), 1);
+  std::vector<DataParallel::NotFinite> found = check.gather(group, 1);
   if (!found.empty()) return found;
   DataParallel::NotFinite sums;
   for (std::size_t parameter = 0; parameter < marks.size(); ++parameter)
@@ -98,7 +94,7 @@ std::vector<DataParallel::NotFinite> not_finite_gradients(ProcessGroup& group, c
 [[noreturn]] void refuse_loss(ProcessGroup& group, const nn::Model& model, double loss) {
   const std::span<const ops::LossSums> sums = model.own_loss_sums();
   const auto is_sound = [](const ops::LossSums& term) { return std::isfinite(term.loss); };
-  const std::uint8_t own = std::all_of(sums.begin(), sums.end(), is_sound) ? 0 : 1;
+  const std::uint8_t own = std::ranges::all_of(sums, is_sound) ? 0 : 1;
   const std::vector<std::uint8_t> all = gather_values(group, own, "losses");
   Culprits culprits;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -4,26 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <utility>
 
 #include "base/hash.hpp"
 #include "ddp/rank_zero.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ops/kernel_choices.hpp"
 
 namespace lockstep::trainer {
 namespace {
-
-/// Runs `make`, whose errors occur on every rank if they occur on one.
-template <typename Make>
-auto on_every_rank(const ProcessGroup& group, const Make& make) {
-  try {
-    return make();
-  } catch (const Error& error) {
-    throw error.reported_by(group.rank().value, group.host()).on_every_rank();
-  }
-}
 
 LeafShares checked_shards(const ProcessGroup& group, const TrainerOptions& options) {
   if (options.step.shards == 0) return {};
@@ -57,10 +43,8 @@ void require_equal_arithmetic(ProcessGroup& group, const ops::Ops& ops, bool sha
                               std::to_string(others.front()) + ' ' + of_other +
                               (shards ? ". Shards need equal ones: use nodes of one kind, or no shards"
                                       : ". Give rank 0's kernel choices to all ranks");
-  throw_on_every_rank(
-      group.control(),
-      Error(ErrorCode::mismatch, message,
-            {.operation = "arithmetic", .rank = group.rank().value, .host = group.host(), .peers = std::move(others)}));
+  throw_on_every_rank(group,
+                      Error(ErrorCode::mismatch, message, {.operation = "arithmetic", .peers = std::move(others)}));
 }
 
 void check_loss_scale(const ops::LossScaleOptions& options) {
@@ -112,7 +96,43 @@ auto or_abort(ProcessGroup& group, const ops::ComputeDevice& device, const Use& 
   }
 }
 
+std::string extents_of(const TensorSpec& spec) {
+  const auto& [channels, height, width] = spec.extent;
+  return std::to_string(channels) + "×" + std::to_string(height) + "×" + std::to_string(width) +
+         (spec.content == Content::real ? " real numbers" : " integers");
+}
+
 }  // namespace
+
+BatchInputs::BatchInputs(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
+  for (TensorSpec input : graph.inputs()) {
+    const auto found = std::ranges::find(tensors, input.name, &TensorSpec::name);
+    if (found != tensors.end()) input.bytes = found->bytes;
+    if (found == tensors.end() || *found != input) {
+      throw Error(ErrorCode::invalid_argument, "model '" + graph.name() + "' takes '" + input.name + "' of " +
+                                                   extents_of(input) + ", and the data set has " +
+                                                   (found == tensors.end() ? "none" : extents_of(*found)));
+    }
+    tensors_.push_back(static_cast<std::size_t>(found - tensors.begin()));
+  }
+  inputs_.resize(tensors_.size());
+}
+
+nn::Graph BatchInputs::with_bytes(nn::Graph graph, const ops::Ops& ops, const std::vector<TensorSpec>& tensors) const {
+  for (std::size_t i = 0; i < tensors_.size() && ops.converts_bytes(); ++i)
+    if (const auto& numbers = tensors[tensors_[i]].bytes) graph.take_bytes(i, *numbers);
+  return graph;
+}
+
+nn::Feed BatchInputs::feed(const data::Batch& batch) {
+  bool stays = true;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const Buffer& tensor = batch.tensors[tensors_[i]];
+    inputs_[i] = tensor.data;
+    stays = stays && tensor.kind == MemoryKind::pinned;
+  }
+  return {.samples = batch.samples.value, .inputs = inputs_, .stays = stays};
+}
 
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
                  const TrainerOptions& options, Observer* observer)

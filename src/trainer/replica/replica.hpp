@@ -1,21 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "lockstep/base/leaves.hpp"
-#include "lockstep/base/observer.hpp"
-#include "lockstep/base/tensor_spec.hpp"
 #include "lockstep/data/batch.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/nn/graph.hpp"
-#include "lockstep/nn/model.hpp"
-#include "lockstep/ops/ops.hpp"
-#include "lockstep/trainer/options.hpp"
-#include "lockstep/trainer/run_state.hpp"
 #include "trainer/replica/step_exchange.hpp"
 #include "trainer/replica/store.hpp"
 
@@ -46,7 +32,6 @@ class Replica {
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
   /// @param tensors  the tensors of a batch; those with bytes are uint8 in batches if the model's inputs have bytes
-  /// then
   /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them; Error{mismatch} on
   ///         every rank if the ranks' models or buckets differ, or their initial values if these are compared
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,

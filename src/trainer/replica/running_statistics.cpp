@@ -2,14 +2,11 @@
 #include "trainer/replica/running_statistics.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <numeric>
-#include <utility>
 
 #include "kernels/reduce.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "nn/graph/fill.hpp"
 #include "trainer/replica/host_mirror.hpp"
 

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/replica/step_exchange.hpp"
 
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-
 #include "base/seconds_since.hpp"
-#include "lockstep/base/error.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "platform/machine/launch.hpp"
 
 namespace lockstep::trainer {

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <optional>
-
-#include "ddp/stream_ordered_work.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/ddp/process_group.hpp"
+#include "ddp/reducer.hpp"
 #include "lockstep/nn/gradient_reducer.hpp"
-#include "lockstep/nn/model.hpp"
 #include "trainer/replica/store.hpp"
 
 namespace lockstep::trainer {

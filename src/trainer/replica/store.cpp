@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/replica/store.hpp"
 
-#include <optional>
-
 #include "trainer/replica/host_mirror.hpp"
 
 namespace lockstep::trainer {

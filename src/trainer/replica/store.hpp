@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string_view>
-#include <vector>
-
-#include "lockstep/base/buffer.hpp"
-#include "lockstep/base/layout.hpp"
-#include "lockstep/base/leaves.hpp"
-#include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/nn/model.hpp"
-#include "lockstep/trainer/options.hpp"
 #include "trainer/replica/running_statistics.hpp"
 
 namespace lockstep::trainer {

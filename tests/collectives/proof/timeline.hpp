@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/choice/prices.hpp"
+#include "collectives/choice/selection.hpp"
 #include "collectives/plan/plan.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 

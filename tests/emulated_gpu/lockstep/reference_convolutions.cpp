@@ -12,7 +12,7 @@
 #include "kernels/cuda/element.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

@@ -2,11 +2,7 @@
 #include "ops/cuda/convolution/convolution.hpp"
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
-#include <variant>
 
-#include "lockstep/base/error.hpp"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "platform/gpu/gpu.hpp"
 

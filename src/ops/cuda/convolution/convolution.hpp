@@ -8,7 +8,7 @@
 
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/ops/ops.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 
 namespace lockstep::ops::cuda {

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/convolution/convolution_requests.hpp"
-
-#include <array>
-#include <cstddef>
-#include <span>
-#include <string>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/shapes.hpp"
 

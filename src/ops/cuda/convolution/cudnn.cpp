@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions by cuDNN's graph API: plans, the threads that make them, and the interface to the operators.
-#include "ops/cuda/convolution/cudnn.hpp"
-
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <initializer_list>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <semaphore>
-#include <span>
-#include <string_view>
 #include <thread>
-#include <utility>
 
-#include "lockstep/base/error.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 #include "ops/cuda/convolution/cudnn_descriptor.hpp"
 #include "ops/cuda/convolution/cudnn_engines.hpp"
-#include "ops/cuda/convolution/cudnn_graph.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

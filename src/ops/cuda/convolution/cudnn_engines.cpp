@@ -3,9 +3,7 @@
 
 #include <charconv>
 
-#include "lockstep/base/error.hpp"
-#include "ops/cuda/convolution/convolution_requests.hpp"
-#include "ops/cuda/convolution/cudnn_graph.hpp"
+#include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

@@ -1,19 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "ops/cuda/convolution/convolutions.hpp"
 #include "ops/cuda/convolution/cudnn_descriptor.hpp"
 
 // From a request to a plan of cuDNN: a graph, the engines that the heuristics name for it, and their configurations.
 namespace lockstep::ops::cuda {
+
+/// The identifiers of the tensors of a graph, by which a plan is told their addresses.
+enum TensorId : std::int64_t {
+  x_tensor = 1,
+  w_tensor,
+  y_tensor,
+  bias_tensor,
+  products_tensor,
+  biased_tensor,
+  shift_tensor,
+  deviations_tensor,
+  squares_tensor,
+  sum_tensor,
+  sum_of_squares_tensor
+};
+
+/// Returns the operations of a request, with its epilogue if `is_fused`.
+std::vector<Descriptor> operations_of(const ConvolutionRequest& request, bool is_fused);
 
 /// The GPU that plans are made for: the selected one, by a handle, or one that is described by its properties.
 struct PlanTarget {

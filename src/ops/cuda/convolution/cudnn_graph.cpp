@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/convolution/cudnn_graph.hpp"
-
 #include <array>
 #include <span>
 #include <utility>
+
+#include "ops/cuda/convolution/cudnn_engines.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {

@@ -3,10 +3,8 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <cstdlib>
 
-#include "lockstep/base/error.hpp"
 #include "ops/cuda/convolution/convolutions.hpp"
 
 namespace lockstep::ops::cuda {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces the files cudnn*.cpp in builds without CUDA or without cuDNN's header.
-#include "lockstep/base/error.hpp"
 #include "ops/cuda/convolution/convolutions.hpp"
-#include "ops/cuda/convolution/cudnn.hpp"
 
 namespace lockstep::ops::cuda {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/cuda/device/tensor_view.hpp"
 
-#include <memory>
-
 namespace lockstep::ops::cuda {
 
 Format nhwc(const Shape& shape, DType dtype) {

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <vector>
-
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"

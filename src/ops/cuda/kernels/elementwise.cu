@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <type_traits>
-
 #include "base/split_mix.hpp"
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "ops/cuda/device/channels.cuh"
 #include "ops/cuda/device/norm_runs.cuh"
 #include "ops/cuda/device/tensor_view.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/primitives/format.hpp"
 
-#include <dnnl.hpp>
-#include <memory>
-
-#include "lockstep/base/error.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
 namespace lockstep::ops::onednn {
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/primitives/primitive.hpp"
 
-#include <string>
-#include <utility>
-
-#include "lockstep/base/error.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
+
+// These are the functions of libgomp that gcc calls for `#pragma omp parallel`. Other compilers would bring their own
+// runtime, with a team of its own.
+extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned members, unsigned flags);
+extern "C" int omp_get_thread_num();
+extern "C" int omp_get_num_threads();
+
 namespace lockstep::ops::onednn {
 namespace {
 
@@ -112,6 +115,14 @@ void* Reordered::target(void* outer) const { return in_ ? context_->reordered.da
 
 void Reordered::store(void* outer) {
   if (out_) out_.run({{DNNL_ARG_FROM, context_->reordered.data()}, {DNNL_ARG_TO, outer}});
+}
+
+void on_team(const std::function<void(int, int)>& body) {
+  using Body = std::function<void(int, int)>;
+  constexpr unsigned as_many_as_set = 0;
+  Body mine = body;
+  GOMP_parallel([](void* data) { (*static_cast<const Body*>(data))(omp_get_thread_num(), omp_get_num_threads()); },
+                &mine, as_many_as_set, 0);
 }
 
 }  // namespace lockstep::ops::onednn

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 
 #include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
@@ -112,8 +111,89 @@ class CrossEntropyKernel final : public Kernel {
   std::int64_t positions_;
 };
 
+/// Computes Σ target · weight · −log softmax at each position. Exponentials are summed in T, the loss in double.
+template <typename T>
+class SoftCrossEntropyKernel final : public Kernel {
+ public:
+  SoftCrossEntropyKernel(Formats in, const SoftCrossEntropy& loss)
+      : Kernel(loss_traits(in)),
+        shares_(loss.label_smoothing, loss.class_weights, in[0].shape.channels),
+        logits_(in[0].shape),
+        positions_(in[0].shape.height * in[0].shape.width) {}
+
+  void normalizer(const Arguments& call) override { static_cast<LossSums*>(call.output)->weight = weight(); }
+
+  void forward(const Arguments& call) override {
+    LossSums loss_sums{.weight = weight()};
+    visit(call, [&](const Scores<T>& logits, const Scores<T>& targets, std::int64_t /*offset*/) {
+      const std::int64_t largest = logits.largest();
+      const T shift = logits[largest];
+      const T log_sum = std::log(logits.sum_of_exponentials(shift));
+      for (std::int64_t c = 0; c < logits.classes; ++c) {
+        const double target = share(targets, c);
+        if (target != 0) loss_sums.loss += target * static_cast<double>(log_sum - (logits[c] - shift));
+      }
+      loss_sums.correct += largest == targets.largest() ? 1 : 0;
+    });
+    *static_cast<LossSums*>(call.output) = loss_sums;
+  }
+
+  void backward(const Arguments& call) override {
+    const auto factor = static_cast<T>(factor_of(call));
+    T* of_logits = static_cast<T*>(call.input_gradients[0]);
+    T* of_targets = static_cast<T*>(call.input_gradients[1]);
+    visit(call, [&](const Scores<T>& logits, const Scores<T>& targets, std::int64_t offset) {
+      const T shift = logits[logits.largest()];
+      const T sum = logits.sum_of_exponentials(shift);
+      if (of_logits != nullptr) set_logits(logits, targets, factor, shift, sum, of_logits + offset);
+      if (of_targets == nullptr) return;
+      const T log_sum = std::log(sum);
+      for (std::int64_t c = 0; c < logits.classes; ++c) {
+        const auto own = static_cast<T>(shares_.own(c));
+        of_targets[offset + c * positions_] = scaled(factor * own, log_sum - (logits[c] - shift));
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] double weight() const { return static_cast<double>(logits_.batch * positions_); }
+
+  /// Returns the factor of a class's −log softmax.
+  [[nodiscard]] double share(const Scores<T>& targets, std::int64_t c) const {
+    return shares_.own(c) * static_cast<double>(targets[c]) + static_cast<double>(shares_.spread(c));
+  }
+
+  void set_logits(const Scores<T>& logits, const Scores<T>& targets, T factor, T shift, T sum, T* gradient) const {
+    double mass = 0;
+    for (std::int64_t c = 0; c < logits.classes; ++c) mass += share(targets, c);
+    for (std::int64_t c = 0; c < logits.classes; ++c) {
+      const T probability = std::exp(logits[c] - shift) / sum;
+      const T difference = static_cast<T>(mass) * probability - static_cast<T>(share(targets, c));
+      gradient[c * positions_] = scaled(factor, difference);
+    }
+  }
+
+  /// Calls `f(logits, targets, index of their first class)` for every position.
+  template <typename F>
+  void visit(const Arguments& call, const F& f) const {
+    const auto* logits = static_cast<const T*>(call.inputs[0]);
+    const auto* targets = static_cast<const T*>(call.inputs[1]);
+    for (std::int64_t i = 0; i < logits_.batch * positions_; ++i) {
+      const std::int64_t offset = i / positions_ * logits_.channels * positions_ + i % positions_;
+      f(Scores<T>{logits + offset, logits_.channels, positions_},
+        Scores<T>{targets + offset, logits_.channels, positions_}, offset);
+    }
+  }
+
+  ClassShares<T> shares_;
+  Shape logits_;
+  std::int64_t positions_;
+};
+
 }  // namespace
 
 KernelPtr make(const CrossEntropy& loss, Formats in) { return make_for<CrossEntropyKernel>(in, loss); }
+
+KernelPtr make(const SoftCrossEntropy& loss, Formats in) { return make_for<SoftCrossEntropyKernel>(in, loss); }
 
 }  // namespace lockstep::ops::reference

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <limits>
-#include <utility>
-#include <vector>
 
 #include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <span>
 
-#include "ops/formulas/functions.hpp"
 #include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
 namespace lockstep::ops::reference {

@@ -9,7 +9,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/ops.hpp"
-#include "ops/reference/sums.hpp"
+#include "ops/reference/loops.hpp"
 
 /// Helpers that several losses use.
 namespace lockstep::ops::reference {

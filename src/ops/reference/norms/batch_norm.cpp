@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
 #include "ops/formulas/moments.hpp"
-#include "ops/reference/activation.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

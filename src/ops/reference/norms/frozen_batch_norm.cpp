@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {

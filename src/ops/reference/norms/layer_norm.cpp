@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
+#include "ops/reference/loops.hpp"
 #include "ops/reference/norms/run_norm.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {
 namespace {

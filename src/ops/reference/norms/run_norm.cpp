@@ -2,11 +2,9 @@
 #include "ops/reference/norms/run_norm.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
 
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/sums.hpp"
 
 namespace lockstep::ops::reference {
 namespace {

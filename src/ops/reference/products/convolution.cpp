@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <type_traits>
-
-#include "ops/reference/activation.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/products/gemm.hpp"
 #include "ops/reference/products/unrolled.hpp"
-#include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
 namespace {

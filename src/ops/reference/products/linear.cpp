@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "ops/reference/activation.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/reference/products/gemm.hpp"
 #include "ops/shapes.hpp"

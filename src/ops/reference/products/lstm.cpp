@@ -1,13 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <vector>
 
 #include "ops/reference/operators.hpp"
 #include "ops/reference/products/gemm.hpp"
-#include "ops/reference/products/lstm_cell.hpp"
 
 namespace lockstep::ops::reference {
 namespace {
+
+template <typename T>
+T sigmoid_of(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
+
+/// The cell of one sample at one step. Pointers are to `hidden` values; those to gates are to i, f, g and o, `hidden`
+/// values each.
+template <typename T>
+struct LstmCell {
+  std::int64_t hidden;
+
+  /// Turns sums into gates, in place. @param before  the cell at the step before
+  void forward(T* gates, const T* before, T* cell, T* state) const {
+    for (std::int64_t j = 0; j < hidden; ++j) {
+      T& i = gates[j];
+      T& f = gates[hidden + j];
+      T& g = gates[2 * hidden + j];
+      T& o = gates[3 * hidden + j];
+      i = sigmoid_of(i);
+      f = sigmoid_of(f);
+      g = std::tanh(g);
+      o = sigmoid_of(o);
+      cell[j] = f * before[j] + i * g;
+      state[j] = o * std::tanh(cell[j]);
+    }
+  }
+
+  /// @param d_state  gradient of the state  @param d_cell  gradient of the cell from the step after; overwritten with
+  ///        that of the cell before
+  /// @param d_gates  overwritten with the gradients of the sums
+  void backward(const T* gates, const T* before, const T* cell, const T* d_state, T* d_cell, T* d_gates) const {
+    for (std::int64_t j = 0; j < hidden; ++j) {
+      const T i = gates[j];
+      const T f = gates[hidden + j];
+      const T g = gates[2 * hidden + j];
+      const T o = gates[3 * hidden + j];
+      const T squashed = std::tanh(cell[j]);
+      const T dc = d_cell[j] + d_state[j] * o * (T{1} - squashed * squashed);
+      d_gates[j] = dc * g * i * (T{1} - i);
+      d_gates[hidden + j] = dc * before[j] * f * (T{1} - f);
+      d_gates[2 * hidden + j] = dc * i * (T{1} - g * g);
+      d_gates[3 * hidden + j] = d_state[j] * squashed * o * (T{1} - o);
+      d_cell[j] = dc * f;
+    }
+  }
+};
 
 /// Works on copies in which a step's samples are contiguous, T×N×features, one direction after the other. Saved for
 /// each direction are the gates, T×N×4·hidden, and the cells, T×N×hidden. Elements beyond a sample's length are zero
@@ -15,9 +60,10 @@ namespace {
 template <typename T>
 class LstmKernel final : public Kernel {
  public:
-  LstmKernel(Formats in, const Lstm& lstm, const Format& out)
-      : Kernel(
-            {.inputs = {in.begin(), in.end()}, .output = out, .saved = {5 * out.shape.count() * size_of(out.dtype)}}),
+  LstmKernel(Formats in, const Lstm& lstm)
+      : Kernel({.inputs = {in.begin(), in.end()},
+                .output = output_of(lstm, in),
+                .saved = {5 * output_of(lstm, in).bytes.value}}),
         in_(in[0].shape),
         hidden_(lstm.hidden),
         directions_(lstm.bidirectional ? 2 : 1),
@@ -217,12 +263,6 @@ class LstmKernel final : public Kernel {
 
 }  // namespace
 
-KernelPtr make(const Lstm& lstm, Formats in) {
-  std::vector<Shape> shapes;
-  for (const Format& format : in) shapes.push_back(format.shape);
-  const Format out = Format::plain(lstm.signature(shapes).output, in[0].dtype);
-  if (in[0].dtype == DType::float32) return std::make_unique<LstmKernel<float>>(in, lstm, out);
-  return std::make_unique<LstmKernel<double>>(in, lstm, out);
-}
+KernelPtr make(const Lstm& lstm, Formats in) { return make_for<LstmKernel>(in, lstm); }
 
 }  // namespace lockstep::ops::reference

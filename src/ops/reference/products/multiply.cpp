@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
-#include <vector>
 
-#include "ops/axes.hpp"
+#include "ops/reference/loops.hpp"
 #include "ops/reference/operators.hpp"
-#include "ops/reference/sums.hpp"
+#include "ops/shapes.hpp"
 
 namespace lockstep::ops::reference {
 namespace {
@@ -46,9 +44,9 @@ template <typename T>
 class MultiplyKernel final : public Kernel {
  public:
   MultiplyKernel(Formats in, const Multiply& product)
-      : out_(product.signature(std::array{in[0].shape, in[1].shape}).output) {
-    set({.inputs = {in[0], in[1]}, .output = Format::plain(out_, in[0].dtype), .backward_reads_output = false});
-    loops_ = loops_of(out_, in);
+      : Kernel({.inputs = {in[0], in[1]}, .output = output_of(product, in), .backward_reads_output = false}),
+        out_(traits().output.shape),
+        loops_(loops_of(out_, in)) {
     for (std::size_t f = 0; f < 2; ++f) {
       counts_[f] = sample(in[f].shape);
       if (counts_[f] < sample(out_)) sums_[f].resize(static_cast<std::size_t>(counts_[f]));
@@ -128,8 +126,8 @@ class MultiplyKernel final : public Kernel {
   [[nodiscard]] const Loop& row() const { return loops_[2]; }
   [[nodiscard]] static std::int64_t sample(const Shape& shape) { return shape.channels * shape.height * shape.width; }
 
-  Loops loops_;
   Shape out_;
+  Loops loops_;
   std::array<std::int64_t, 2> counts_{};       ///< elements of each factor in one sample
   std::array<std::vector<double>, 2> sums_{};  ///< of gradients of factors smaller than the result
 };
