@@ -7,12 +7,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
-#include <utility>
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/print.hpp"
 #include "platform/mpi/time_limit.hpp"
 
@@ -47,9 +45,21 @@ class Reader {
   void line(std::string text, const std::string& place);
   /// Keeps the mistake that `read` throws, for `report_mistakes`. @return whether there was none
   template <typename Read>
-  bool keep_mistake(const Read& read);
+  bool keep_mistake(const Read& read) {
+    try {
+      read();
+      return true;
+    } catch (const UsageError& mistake) {
+      if (++number_of_mistakes_ <= most_mistakes)
+        mistakes_ += (mistakes_.empty() ? "" : "\n  ") + std::string(mistake.what());
+      if (number_of_mistakes_ == most_mistakes) mistakes_ += "\n  and perhaps more";
+      return false;
+    }
+  }
   /// @throws UsageError with a line for each mistake
-  void report_mistakes() const;
+  void report_mistakes() const {
+    if (!mistakes_.empty()) throw UsageError(mistakes_);
+  }
 
   const Program& program_;
   OptionValues& values_;
@@ -58,26 +68,9 @@ class Reader {
   int number_of_mistakes_ = 0;
 };
 
-template <typename Read>
-bool Reader::keep_mistake(const Read& read) {
-  try {
-    read();
-    return true;
-  } catch (const UsageError& mistake) {
-    if (++number_of_mistakes_ <= most_mistakes)
-      mistakes_ += (mistakes_.empty() ? "" : "\n  ") + std::string(mistake.what());
-    if (number_of_mistakes_ == most_mistakes) mistakes_ += "\n  and perhaps more";
-    return false;
-  }
-}
-
-void Reader::report_mistakes() const {
-  if (!mistakes_.empty()) throw UsageError(mistakes_);
-}
-
 /// Returns the name with '-' in place of '_'.
 std::string with_dashes(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,8 @@
 #include <variant>
 #include <vector>
 
-#include "apps/cli/run_app.hpp"
+#include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/agreement.hpp"
 
 /// A program's options are rows of a table. The command line and the configuration file are checked against it and
 /// stored by it, ranks are compared by it, and --help, the man page, the documentation and shell completion are
@@ -133,6 +135,12 @@ Word one_of(const List& words, bool several = false) {
   return {std::vector<std::string_view>(std::begin(words), std::end(words)), several};
 }
 
+/// Returns the value of a word, for `into`. @pre the word is one of `words`, which are in the order of the values
+template <typename Enum, const auto& words>
+Enum value_named(const std::string& word) {
+  return static_cast<Enum>(std::ranges::find(words, word) - words.begin());
+}
+
 /// Options under one heading.
 struct OptionGroup {
   std::string title;
@@ -179,10 +187,13 @@ class OptionValues {
   [[nodiscard]] bool is_on_command_line(std::string_view name) const {
     return has(name) && from_file_.find(name) == from_file_.end();
   }
-  /// @tparam T  bool, int, std::int64_t, double or std::string, according to the row
+  /// @tparam T  bool, std::int64_t, double or std::string, according to the row
   /// @return the default if it is not given; T() if there is none
   template <typename T>
-  [[nodiscard]] T get(std::string_view name) const;
+  [[nodiscard]] T get(std::string_view name) const {
+    const std::optional<OptionValue> value = find(name);
+    return value ? std::get<T>(*value) : T();
+  }
   /// Sets the default of an option whose row only describes it, because it depends on other options.
   void default_to(const std::string& name, OptionValue value) { defaults_.insert_or_assign(name, std::move(value)); }
   [[nodiscard]] const Program& program() const { return *program_; }
@@ -194,7 +205,7 @@ class OptionValues {
   void store() const { refuse(store_and_check()); }
   /// Returns every option that must be the same on all ranks, as "--lr" and its value with all digits, options without
   /// a value included. A text that is long or not printable is shown by its beginning and a hash.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> of_all_ranks() const;
+  [[nodiscard]] std::vector<Term> of_all_ranks() const;
 
   /// Returns a configuration file with which `--config` gives the same values, also where defaults change. Options that
   /// would be refused beside the others, because they have no meaning there, are left out.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses and describes the values of options by their domains.
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
@@ -58,9 +57,9 @@ std::optional<OptionValue> parse(const Word& domain, const std::string& text) {
   if (number) return text_of(*number);
   const std::vector<std::string> words = domain.several ? words_of(text) : std::vector{text};
   const auto is_known = [&](const std::string& word) {
-    return std::find(domain.words.begin(), domain.words.end(), word) != domain.words.end();
+    return std::ranges::find(domain.words, word) != domain.words.end();
   };
-  if (words.empty() || !std::all_of(words.begin(), words.end(), is_known)) return std::nullopt;
+  if (words.empty() || !std::ranges::all_of(words, is_known)) return std::nullopt;
   return text;
 }
 

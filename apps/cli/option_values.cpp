@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the values of options.
-#include <algorithm>
 
 #include "apps/cli/command_line.hpp"
 #include "base/hash.hpp"
@@ -29,20 +28,6 @@ std::optional<OptionValue> OptionValues::find(std::string_view name) const {
   if (option.otherwise.value.empty()) return std::nullopt;
   return parse_value(option, option.otherwise.value);
 }
-
-template <typename T>
-T OptionValues::get(std::string_view name) const {
-  const std::optional<OptionValue> value = find(name);
-  return value ? std::get<T>(*value) : T();
-}
-template <>
-int OptionValues::get<int>(std::string_view name) const {
-  return static_cast<int>(get<std::int64_t>(name));
-}
-template bool OptionValues::get<bool>(std::string_view) const;
-template std::int64_t OptionValues::get<std::int64_t>(std::string_view) const;
-template double OptionValues::get<double>(std::string_view) const;
-template std::string OptionValues::get<std::string>(std::string_view) const;
 
 std::vector<Rule> OptionValues::broken_rules() const {
   std::vector<Rule> broken;
@@ -142,12 +127,12 @@ std::string OptionValues::for_launcher() const {
   return text;
 }
 
-std::vector<std::pair<std::string, std::string>> OptionValues::of_all_ranks() const {
-  std::vector<std::pair<std::string, std::string>> values;
+std::vector<Term> OptionValues::of_all_ranks() const {
+  std::vector<Term> values;
   for (const Option* option : rows_of(*program_)) {
     if (option->scope == Scope::each_rank) continue;
     const std::optional<OptionValue> value = find(option->name);
-    values.emplace_back("--" + option->name, value ? in_short(written(*option, *value)) : "(nothing)");
+    values.push_back({"--" + option->name, value ? in_short(written(*option, *value)) : "(nothing)"});
   }
   return values;
 }
@@ -156,7 +141,7 @@ std::string OptionValues::as_configuration(const std::vector<std::string_view>& 
   OptionValues all = *this;
   for (const Option* option : rows_of(*program_)) {
     const std::optional<OptionValue> value = find(option->name);
-    const bool is_wanted = std::find(except.begin(), except.end(), option->name) == except.end();
+    const bool is_wanted = std::ranges::find(except, option->name) == except.end();
     if (value && is_wanted && is_writable(*option, *value)) {
       all.give(option->name, *value);
     } else {

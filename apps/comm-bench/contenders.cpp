@@ -2,15 +2,9 @@
 #include "apps/comm-bench/contenders.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
-#include <vector>
 
-#include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
-#include "apps/comm-bench/exercise.hpp"
 #include "backends/mpi_native.hpp"
-#include "collectives/choice/selection.hpp"
 #include "ddp/members.hpp"
 #include "platform/mpi/print.hpp"
 
@@ -119,7 +113,7 @@ std::vector<std::string> names_on(const World& world, const Options& options) {
     const auto is_own = [&](collectives::Algorithm algorithm) { return algorithm_name(kind, algorithm) == name; };
     const bool is_useful = name == automatic || is_mpi_contender(name) ||
                            !uses_shared_memory(collectives::parse_algorithm(kind, name)) ||
-                           std::any_of(able.begin(), able.end(), is_own);
+                           std::ranges::any_of(able, is_own);
     if (is_useful) names.push_back(name);
   }
   return names;
@@ -137,7 +131,7 @@ std::string explanation(const World& world, const Options& options) {
   std::vector<std::string> names = names_on(world, options);
   names.erase(std::remove_if(names.begin(), names.end(), is_mpi_contender), names.end());
   if (names.empty()) throw UsageError("--explain: how the MPI library chooses is not known here");
-  if (std::find(names.begin(), names.end(), automatic) != names.end()) names = {std::string(automatic)};
+  if (std::ranges::find(names, automatic) != names.end()) names = {std::string(automatic)};
   std::vector<Bytes> sizes;
   for (const Count count : counts_of(options, world.size())) sizes.push_back(bytes_of(count, options.dtype));
   std::string text;

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "backends/make_communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"

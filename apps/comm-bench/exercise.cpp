@@ -63,10 +63,6 @@ Count count_apart(const Exercise::Shape& shape, const std::vector<Count>& parts)
 Pattern::Pattern(DType dtype, int ranks)
     : dtype_(dtype), ranks_(ranks), tile_(static_cast<std::size_t>(period * size_of(dtype))) {}
 
-void Pattern::set_input(int rank, std::int64_t repetition) { set(rank, rank, repetition); }
-
-void Pattern::set_sum(std::int64_t repetition) { set(0, ranks_ - 1, repetition); }
-
 void Pattern::set(int first_rank, int last_rank, std::int64_t repetition) {
   const auto values = static_cast<std::uint64_t>(std::clamp(256 / ranks_, 2, 128));  // values are 0 … values − 1
   kernels::with_type(dtype_, [&](auto zero) {

@@ -22,9 +22,9 @@ class Pattern {
   Pattern(DType dtype, int ranks);
 
   /// Sets the sequence to the input of `rank` in this repetition.
-  void set_input(int rank, std::int64_t repetition);
+  void set_input(int rank, std::int64_t repetition) { set(rank, rank, repetition); }
   /// Sets the sequence to the sum over the inputs of all ranks in this repetition.
-  void set_sum(std::int64_t repetition);
+  void set_sum(std::int64_t repetition) { set(0, ranks_ - 1, repetition); }
 
   /// Overwrites `to` with elements first, first+1, … of the sequence. @pre `to` has the pattern's dtype
   void write(const Buffer& to, std::int64_t first) const;

@@ -4,19 +4,11 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "apps/cli/facts.hpp"
 #include "apps/cli/run_app.hpp"
-#include "apps/cli/same_options.hpp"
 #include "apps/cli/version.hpp"
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/comm-bench/measure.hpp"
-#include "apps/comm-bench/options.hpp"
-#include "apps/comm-bench/report.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "platform/mpi/bootstrap.hpp"
@@ -110,8 +102,7 @@ int main(int argc, char** argv) {
   }
   if (options.prediction) options.to_print = lockstep::comm_bench::prediction_text(*options.prediction);
   if (!options.to_print.empty()) return lockstep::cli::print_once("comm-bench", options.to_print);
-  const lockstep::WorldOptions world_options{.deadline = options.group.deadline};
-  return lockstep::cli::run_app("comm-bench", world_options, [&](lockstep::World& world) {
+  return lockstep::run({.deadline = options.group.deadline, .program = "comm-bench"}, [&](lockstep::World& world) {
     std::vector<lockstep::Term> settings = lockstep::cli::facts_of_process();
     settings.insert(settings.end(), options.settings.begin(), options.settings.end());
     lockstep::cli::require_same_start(world, "comm-bench", mistake ? mistake->what() : "", settings);

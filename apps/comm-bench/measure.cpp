@@ -2,20 +2,16 @@
 #include "apps/comm-bench/measure.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <numeric>
 #include <random>
-#include <string>
 #include <system_error>
 #include <thread>
 
 #include "base/hash.hpp"
-#include "lockstep/base/observer.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -113,7 +109,7 @@ std::int64_t agreed_repetitions(Ranks& ranks, const Effort& effort, double secon
 }
 
 double median(std::vector<std::int64_t>& values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t half = values.size() / 2;
   const auto upper = static_cast<double>(values[half]);
   return values.size() % 2 == 1 ? upper : (static_cast<double>(values[half - 1]) + upper) / 2;
@@ -133,14 +129,9 @@ Clock::time_point StartLine::wait() {
   const Clock::time_point arrival = Clock::now();
   const Clock::time_point start = latest(*ranks_, arrival + lead_);
   lead_ = std::clamp(2 * (Clock::now() - arrival), min_lead, max_lead);
-  wait_until(start);
-  return start;
-}
-
-void StartLine::wait_until(Clock::time_point start) const {
-  while (Clock::now() < start) {
+  while (Clock::now() < start)
     if (yields_) std::this_thread::yield();
-  }
+  return start;
 }
 
 std::vector<Measurement> measure(Ranks& ranks, const Contenders& contenders, std::span<Exercise* const> exercises,

@@ -69,6 +69,7 @@ enum class Protocol {
   common_clock,  ///< at a moment that the ranks of one machine agree on; across machines like `barrier`
   barrier,       ///< for each rank when it leaves a barrier, by its own clock, as in most programs
 };
+/// In the order of `Protocol`.
 inline constexpr std::array<std::string_view, 2> protocol_names = {"common-clock", "barrier"};
 
 /// Lets ranks begin a timed operation together; the time that this takes is not measured.
@@ -89,8 +90,6 @@ class StartLine {
   Clock::time_point wait();
 
  private:
-  void wait_until(Clock::time_point start) const;
-
   Ranks* ranks_;
   bool common_clock_;
   bool yields_;  // also true with more ranks than cores, to let the other ranks run

@@ -2,13 +2,10 @@
 #include "apps/comm-bench/options.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <string_view>
-#include <type_traits>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/contenders.hpp"
 #include "backends/plan/options.hpp"
 #include "base/nearest.hpp"
@@ -23,6 +20,7 @@ constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   D
                                DType::uint8,   DType::float16, DType::bfloat16};
 
 constexpr std::array devices = {Device::cpu, Device::cuda};
+/// In the order of `Buffers`.
 constexpr std::array<std::string_view, 2> buffer_names = {"allocate", "user"};
 
 template <typename List>
@@ -33,12 +31,8 @@ Word names_of(const List& values) {
 }
 /// @pre the word is the name of one of the values, which the option's row ensures
 template <const auto& values>
-auto value_named(const std::string& word) -> typename std::remove_cvref_t<decltype(values)>::value_type {
-  return *std::find_if(values.begin(), values.end(), [&](auto value) { return name(value) == word; });
-}
-Buffers buffers_of(const std::string& word) { return word == buffer_names[1] ? Buffers::user : Buffers::allocate; }
-Protocol protocol_of(const std::string& word) {
-  return word == protocol_names[1] ? Protocol::barrier : Protocol::common_clock;
+auto one_named(const std::string& word) -> typename std::remove_cvref_t<decltype(values)>::value_type {
+  return *std::ranges::find_if(values, [&](auto value) { return name(value) == word; });
 }
 
 std::chrono::duration<double> to_duration(double seconds) { return std::chrono::duration<double>(seconds); }
@@ -50,15 +44,16 @@ OptionGroup measuring_options(Options& o) {
           {row("op", names_of(collectives::planned_kinds()), "all_reduce", "collective operation",
                into(o.op, collectives::parse_kind)),
            row("device", names_of(devices), "cpu", "where buffers are; with cuda NCCL's algorithms run",
-               into(o.group.device, value_named<devices>)),
+               into(o.group.device, one_named<devices>)),
            row("min", Text{"SIZE"}, "4", "smallest buffer in bytes; K, M and G are powers of 1024",
                into(o.sizes.min, parse_size)),
            row("max", Text{"SIZE"}, "64M", "largest buffer", into(o.sizes.max, parse_size)),
            row("factor", Whole{2, most}, "4", "ratio of each size to the one before", into(o.sizes.factor)),
            row("algorithm", Text{"NAME,..."}, described("all of the operation's"), "algorithms, with commas between"),
-           row("dtype", names_of(dtypes), "float32", "data type of the elements", into(o.dtype, value_named<dtypes>)),
+           row("dtype", names_of(dtypes), "float32", "data type of the elements", into(o.dtype, one_named<dtypes>)),
            row("buffers", one_of(buffer_names), "allocate",
-               "memory of the buffers: the communicator's own, or ordinary memory", into(o.buffers, buffers_of)),
+               "memory of the buffers: the communicator's own, or ordinary memory",
+               into(o.buffers, value_named<Buffers, buffer_names>)),
            row("prepared", Switch{}, "no", "start a prepared operation each time; not for the algorithm mpi",
                into(o.prepared))}};
 }
@@ -72,7 +67,7 @@ OptionGroup effort_options(Options& o) {
                "time to spend on each size and algorithm", into(o.effort.seconds)),
            row("warmup", Whole{1, most}, "2", "rounds before those that count", into(o.effort.warmup)),
            row("protocol", one_of(protocol_names), "common-clock", "when the time of a repetition begins",
-               into(o.effort.protocol, protocol_of)),
+               into(o.effort.protocol, value_named<Protocol, protocol_names>)),
            row("comm-timeout", Real{.min = 0.001, .max = 1e7}, std::to_string(usual_deadline.count()),
                "seconds without progress that end the run", into(o.group.deadline, to_duration), Scope::each_rank),
            row("json", Text{"FILE"}, no_default, "write the results to FILE", into(o.json), Scope::each_rank)}};
@@ -129,7 +124,7 @@ Program describe(Options& o) {
 
 /// @throws UsageError with the nearest of `words` unless `word` is one of them
 void require_known(std::string_view what, std::string_view word, std::span<const std::string_view> words) {
-  if (std::find(words.begin(), words.end(), word) != words.end()) return;
+  if (std::ranges::find(words, word) != words.end()) return;
   throw UsageError(unknown(what, word, words));
 }
 
@@ -142,7 +137,7 @@ std::vector<std::string> parse_algorithms(const OptionValues& flags, CollectiveK
   std::vector<std::string> names;
   for (const std::string& word : words_of(flags.get<std::string>("algorithm"))) {
     require_known(std::string(name(op)) + " algorithm" + (device == Device::cuda ? " on cuda" : ""), word, known);
-    if (std::find(names.begin(), names.end(), word) != names.end()) {
+    if (std::ranges::find(names, word) != names.end()) {
       throw UsageError("--algorithm names '" + word + "' twice");
     }
     names.push_back(word);
@@ -165,7 +160,7 @@ void check(const Options& o) {
   require(o.sizes.min.value <= o.sizes.max.value, "--min (" + std::to_string(o.sizes.min.value) +
                                                       " bytes) is larger than --max (" +
                                                       std::to_string(o.sizes.max.value) + ")");
-  const bool chooses = std::find(o.algorithms.begin(), o.algorithms.end(), automatic) != o.algorithms.end();
+  const bool chooses = std::ranges::find(o.algorithms, automatic) != o.algorithms.end();
   require(o.group.tuning.empty() || chooses, "--tuning is for the algorithm 'auto'; --algorithm does not name it");
   require(o.tune.empty() || (o.group.tuning.empty() && o.json.empty() && !o.explain),
           "--tune measures for its own purpose; it goes with neither --tuning nor --json nor --explain");
@@ -186,7 +181,7 @@ Options parse_options(int argc, const char* const* argv) {
   if (options.group.device == Device::cuda) reject_cpu_only_options(flags);
   options.algorithms = parse_algorithms(flags, options.op, options.group.device);
   options.algorithms_given = flags.has("algorithm");
-  options.settings = settings_to_compare(flags);
+  options.settings = flags.of_all_ranks();
   check(options);
   options.prediction = prediction_of(flags, options.cluster, options.choice, options.sizes, size_of(options.dtype));
   require(!options.prediction || options.op == CollectiveKind::all_reduce, "--predict supports all_reduce only");

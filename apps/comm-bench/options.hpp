@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "apps/cli/command_line.hpp"
-#include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/report.hpp"
 #include "collectives/choice/choice.hpp"
 #include "collectives/choice/selection.hpp"

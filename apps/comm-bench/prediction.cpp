@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
-#include <optional>
-#include <string>
 
-#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
@@ -45,17 +41,13 @@ collectives::Prices prices_of(const ClusterOptions& c, const std::string& overhe
           .shared_memory = {local.alpha_seconds, local.beta_seconds_per_byte, gamma}};
 }
 
-struct Quantity {
-  double number;
-  std::string_view unit;
-};
-
-/// Splits a positive decimal number from the text after it; returns nothing if there is no such number.
-std::optional<Quantity> split(std::string_view text) {
+/// Parses a positive decimal number and the unit behind it. @return nothing if the text is no such number
+std::optional<double> quantity(std::string_view text, std::optional<double> (*factor_of)(std::string_view unit)) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   if (error != std::errc() || !std::isfinite(number) || number <= 0) return std::nullopt;
-  return Quantity{number, text.substr(static_cast<std::size_t>(end - text.data()))};
+  const auto factor = factor_of(text.substr(static_cast<std::size_t>(end - text.data())));
+  return factor ? std::optional(number * *factor) : std::nullopt;
 }
 
 std::optional<double> seconds_of(std::string_view unit) {
@@ -175,16 +167,12 @@ std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const
 }
 
 double parse_duration(std::string_view text) {
-  const auto quantity = split(text);
-  const auto unit = quantity ? seconds_of(quantity->unit) : std::nullopt;
-  if (unit) return quantity->number * *unit;
+  if (const auto seconds = quantity(text, seconds_of)) return *seconds;
   throw UsageError("'" + echo(text) + "' is not a duration; write a positive number with ns, us, ms or s, like 2us");
 }
 
 double parse_bandwidth(std::string_view text) {
-  const auto quantity = split(text);
-  const auto unit = quantity ? bytes_of(quantity->unit) : std::nullopt;
-  if (unit) return quantity->number * *unit;
+  if (const auto rate = quantity(text, bytes_of)) return *rate;
   throw UsageError("'" + echo(text) +
                    "' is not a bandwidth; write a positive number of bits or bytes per second, with K, M, G or T for "
                    "powers of 1000, like 400Gbit or 50GB");

@@ -2,16 +2,14 @@
 #include "apps/comm-bench/report.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <string>
 
-#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -121,8 +119,7 @@ std::string summary_line(const AutoComparison& c) {
 }
 
 std::optional<std::string> complaint(std::span<const Measurement> measurements) {
-  const auto wrong =
-      std::count_if(measurements.begin(), measurements.end(), [](const Measurement& m) { return m.wrong > 0; });
+  const auto wrong = std::ranges::count_if(measurements, [](const Measurement& m) { return m.wrong > 0; });
   if (wrong == 0) return {};
   return "# " + std::to_string(wrong) + " of " + std::to_string(measurements.size()) + " lines have wrong results\n";
 }

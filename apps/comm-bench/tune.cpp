@@ -2,16 +2,9 @@
 #include "apps/comm-bench/tune.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <optional>
-#include <set>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/workplaces.hpp"
 #include "backends/selection_file.hpp"
 #include "base/text_file.hpp"
@@ -201,9 +194,9 @@ std::vector<Choice> settings_of(CollectiveKind kind, const Choice& choice, const
 }
 
 std::vector<Timed> fastest(std::vector<Timed> timed, std::size_t most, double factor) {
-  std::stable_sort(timed.begin(), timed.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+  std::ranges::stable_sort(timed, [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
   const auto too_slow = [&](const Timed& t) { return t.seconds > factor * timed.front().seconds; };
-  const auto end = std::find_if(timed.begin(), timed.end(), too_slow);
+  const auto end = std::ranges::find_if(timed, too_slow);
   const auto kept = std::min(most, static_cast<std::size_t>(end - timed.begin()));
   timed.erase(timed.begin() + static_cast<std::ptrdiff_t>(kept), timed.end());
   return timed;
@@ -212,7 +205,7 @@ std::vector<Timed> fastest(std::vector<Timed> timed, std::size_t most, double fa
 Choice best_of(std::vector<Timed> timed, const Choice& preferred) {
   const std::size_t all = timed.size();
   timed = fastest(std::move(timed), all, within_noise);
-  const auto among = std::any_of(timed.begin(), timed.end(), [&](const Timed& t) { return t.choice == preferred; });
+  const auto among = std::ranges::any_of(timed, [&](const Timed& t) { return t.choice == preferred; });
   return among ? preferred : timed.front().choice;
 }
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/comm-bench/workplaces.hpp"
 
-#include <string>
-
-#include "lockstep/base/error.hpp"
 #include "platform/machine/available_memory.hpp"
 #include "platform/mpi/bootstrap.hpp"
 

@@ -6,8 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "apps/comm-bench/exercise.hpp"
-#include "apps/comm-bench/measure.hpp"
 #include "apps/comm-bench/options.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/platform/mpi/world.hpp"

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-check runs random operations on communicators that come and go, and checks every element of every result.
 // Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/comm-check/member.hpp"
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
@@ -66,7 +60,7 @@ ClusterShape shape_of(const Members& members, const ClusterShape& world) {
   ClusterShape shape;
   for (const int member : members) {
     const int node = world.node_of_rank[static_cast<std::size_t>(member)];
-    const auto known = std::find(nodes.begin(), nodes.end(), node);
+    const auto known = std::ranges::find(nodes, node);
     shape.node_of_rank.push_back(static_cast<int>(known - nodes.begin()));
     if (known == nodes.end()) nodes.push_back(node);
   }
@@ -136,7 +130,7 @@ class Run {
 
   /// Makes the group's communicator. Its member closes it; the rest of the group is destroyed after the scenario.
   std::shared_ptr<Communicator> make(const Group& of) {
-    const auto place = std::find(of.members.begin(), of.members.end(), world_.rank().value);
+    const auto place = std::ranges::find(of.members, world_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
     const GroupOptions options{.algorithm = settings_.algorithm == "any"
                                                 ? draw_algorithm(shape_of(of.members, world_.shape()), of.setting)

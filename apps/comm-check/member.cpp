@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
-#include <utility>
 
 namespace lockstep::comm_check {
 
@@ -19,8 +17,6 @@ Member::Member(const Scenario& scenario, int rank, Progress& progress, Together 
       random_(scenario.seed * 64 + static_cast<unsigned>(rank)),
       communicators_(scenario.groups.size()) {}
 
-Member::~Member() = default;
-
 void Member::run() {
   for (std::size_t round = 0; round < scenario_.rounds.size(); ++round) {
     make_communicators(round);
@@ -32,12 +28,12 @@ void Member::run() {
 
 bool Member::is_in(std::size_t group) const {
   const Members& members = scenario_.groups[group].members;
-  return std::find(members.begin(), members.end(), rank_) != members.end();
+  return std::ranges::find(members, rank_) != members.end();
 }
 
 bool Member::has_part_in(const Request& request) const {
   const Members& members = scenario_.groups[request.group].members;
-  const auto me = std::find(members.begin(), members.end(), rank_);
+  const auto me = std::ranges::find(members, rank_);
   return me != members.end() && takes_part(request, static_cast<int>(me - members.begin()));
 }
 
@@ -101,7 +97,7 @@ void Member::submit(const std::vector<Request>& requests) {
 Member::Order Member::order_of(const Request& request, const std::vector<Request>& requests) {
   const auto group = static_cast<int>(request.group);
   const auto is_joined = [&](const Request& other) { return other.group == request.group && other.bundle; };
-  if (!is_message(request.kind) || std::any_of(requests.begin(), requests.end(), is_joined)) return {group, -1, -1};
+  if (!is_message(request.kind) || std::ranges::any_of(requests, is_joined)) return {group, -1, -1};
   return {group, request.root, request.to};
 }
 
@@ -142,8 +138,7 @@ void Member::start(const Request& request) {
 void Member::wait_for_those_that_start_again(const std::vector<Request>& requests) {
   const auto is_needed = [&](const auto& pending) {
     const auto& number = pending->request().preparation;
-    return number &&
-           std::any_of(requests.begin(), requests.end(), [&](const Request& r) { return r.preparation == number; });
+    return number && std::ranges::any_of(requests, [&](const Request& r) { return r.preparation == number; });
   };
   const auto needed = std::stable_partition(under_way_.begin(), under_way_.end(), std::not_fn(is_needed));
   for (auto pending = needed; pending != under_way_.end(); ++pending) wait_for(**pending);

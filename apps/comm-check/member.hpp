@@ -87,8 +87,6 @@ class WrongResult : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-class Pending;
-
 /// One rank's part in a scenario.
 class Member {
  public:
@@ -105,7 +103,6 @@ class Member {
          std::function<void(unsigned)> between);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
-  ~Member();
 
   /// Runs the rounds. A round makes the communicators that begin with it, submits its operations, with the
   /// communicators in any order, waits for some of those under way, in any order, and closes the communicators that end

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
-#include <string>
 
 #include "apps/comm-check/member.hpp"
 #include "comm/collective_parts.hpp"

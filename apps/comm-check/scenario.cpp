@@ -117,6 +117,22 @@ std::string list(const Members& members) {
   return text;
 }
 
+/// Returns element i of the concatenated contributions of all ranks to rank `me`.
+int gathered(const Request& r, int me, std::int64_t i) {
+  const bool exchanges = is_all_to_all(r.kind);
+  int from = 0;
+  for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
+  for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);
+  return contributed(r, from, i);
+}
+
+/// Returns where the part of `me` begins in every rank's input.
+std::int64_t own_part(const Request& r, int me) {
+  std::int64_t at = 0;
+  for (int rank = 0; rank < me; ++rank) at += part_length(r, rank, rank);
+  return at;
+}
+
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed, const Limits& limits) {
@@ -217,26 +233,6 @@ int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
   }
   return result;
 }
-
-namespace {
-
-/// Returns element i of the concatenated contributions of all ranks to rank `me`.
-int gathered(const Request& r, int me, std::int64_t i) {
-  const bool exchanges = is_all_to_all(r.kind);
-  int from = 0;
-  for (; i >= part_length(r, from, exchanges ? me : from); ++from) i -= part_length(r, from, exchanges ? me : from);
-  for (int to = 0; exchanges && to < me; ++to) i += part_length(r, from, to);
-  return contributed(r, from, i);
-}
-
-/// Returns where the part of `me` begins in every rank's input.
-std::int64_t own_part(const Request& r, int me) {
-  std::int64_t at = 0;
-  for (int rank = 0; rank < me; ++rank) at += part_length(r, rank, rank);
-  return at;
-}
-
-}  // namespace
 
 int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::broadcast || is_message(r.kind)) return contributed(r, r.root, i);

@@ -1,19 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep-stacks prints what the ranks of a running job do. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
-#include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <fstream>
-#include <map>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
-#include "apps/cli/command_line.hpp"
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
 #include "platform/watchdog/side_channel.hpp"
@@ -100,8 +91,8 @@ int show_stacks(int argc, char** argv) {
   std::vector<Job> jobs = jobs_of_this_host();
   const std::string wanted = values.has("job") ? std::to_string(values.get<std::int64_t>("job")) : "";
   std::erase_if(jobs, [&](const Job& job) {
-    return !wanted.empty() && std::none_of(job.processes.begin(), job.processes.end(),
-                                           [&](int process) { return belongs_to(process, wanted); });
+    return !wanted.empty() &&
+           std::ranges::none_of(job.processes, [&](int process) { return belongs_to(process, wanted); });
   });
   if (jobs.empty()) {
     return fail(exit_error, (wanted.empty() ? "no job" : "no job " + wanted) +

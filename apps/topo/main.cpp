@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // topo prints the cluster as the processes of a job see it. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
 #include <cstdio>
-#include <string>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"

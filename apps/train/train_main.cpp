@@ -1,60 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
-#include <csignal>
-#include <cstdint>
 #include <new>
 #include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "apps/cli/run_app.hpp"
-#include "apps/cli/same_options.hpp"
-#include "apps/train/cluster/cluster.hpp"
-#include "apps/train/data/data.hpp"
-#include "apps/train/model/computation.hpp"
-#include "apps/train/model/model.hpp"
-#include "apps/train/options/options.hpp"
 #include "apps/train/run/run.hpp"
-#include "lockstep/train.hpp"
 #include "platform/mpi/print.hpp"
 
 namespace lockstep::train {
 namespace {
 
-/// A command line, or what is wrong with it.
-struct Typed {
-  CommandLine line;
-  std::string mistake;  ///< empty if it is valid
-};
-
-Typed parse(int argc, char** argv, const Registry& registry, const OptionsOfRun* run = nullptr) {
+/// Parses the command line. A mistake in it is returned, because the other ranks have to hear of it.
+CommandLine parse(int argc, char** argv, const Registry& registry, const OptionsOfRun* run = nullptr) {
   try {
-    return {.line = parse_options(argc, argv, registry, run), .mistake = {}};
+    return parse_options(argc, argv, registry, run);
   } catch (const UsageError& error) {
-    return {.line = {}, .mistake = error.what()};
+    return {.mistake = error.what()};
   }
 }
+
+/// A command line, and what the ranks have agreed on with it.
+struct Start {
+  CommandLine line;
+  Agreement agreement;
+};
 
 /// Compares the options of all ranks, after it has read those of the run that they resume. Collective.
 /// @param typed  this rank's command line, also if it is invalid
 /// @throws UsageError or Error on every rank, as cli::require_same_start
-CommandLine agreed_command_line(World& world, Typed typed, int argc, char** argv, const Registry& registry) {
+Start agreed_start(World& world, CommandLine typed, int argc, char** argv, const Registry& registry) {
   const std::string_view program = cli::program_name(argc, argv);
-  if (takes_options_of_run(typed.line.options)) {
-    cli::require_same_start(world, program, typed.mistake, typed.line.options.settings);
-    const OptionsOfRun run = read_options_of_run(world, typed.line.options);
+  if (takes_options_of_run(typed.options)) {
+    cli::require_same_start(world, program, typed.mistake, typed.options.settings);
+    const OptionsOfRun run = read_options_of_run(world, typed.options);
     typed = parse(argc, argv, registry, &run);
-    if (typed.mistake.empty()) world.set_deadline(std::chrono::duration<double>(typed.line.options.timeout_seconds));
+    if (typed.mistake.empty()) world.set_deadline(std::chrono::duration<double>(typed.options.timeout_seconds));
   }
-  std::vector<Term> settings = facts_to_compare(typed.line.options);
-  const std::vector<Term>& of_options = typed.line.options.settings;
-  settings.insert(settings.end(), of_options.begin(), of_options.end());
-  cli::require_same_start(world, program, typed.mistake, settings);
+  Agreement more;
+  more.add(typed.options.settings);
+  add_paths(more, typed.options);
+  Agreement agreement =
+      cli::require_same_start(world, program, typed.mistake, facts_to_compare(typed.options), std::move(more));
   if (world.rank() == Rank{0})
-    for (const std::string& note : typed.line.notes) print_error(program, "note: " + note);
-  return typed.line;
+    for (const std::string& note : typed.notes) print_error(program, "note: " + note);
+  return {std::move(typed), std::move(agreement)};
 }
 
 /// Returns the message for a run that needs more memory than there is.
@@ -70,7 +59,8 @@ std::string needs_memory(const Options& options, Count batch, int ranks) {
 /// Performs one run from start to end, stage by stage. Each stage returns a value, which the next ones read.
 /// Collective.
 /// @return the exit code
-int run_stages(World& world, const Options& options, const Registry& registry) {
+int run_stages(World& world, const Start& start, const Registry& registry) {
+  const Options& options = start.line.options;
   const Clock::time_point begin = Clock::now();
   const GlobalBatch batch = global_batch(world.size(), options);
   if (const std::string why = world.why_not_elastic(); options.min_ranks > 0 && !why.empty())
@@ -79,10 +69,9 @@ int run_stages(World& world, const Options& options, const Registry& registry) {
     StopSignals signals;            // before any thread that computes starts
     std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
     Console console(world, options.program);
-    const Cluster cluster = join_cluster(world, options, batch, console);
+    const Cluster cluster = join_cluster(world, options, batch, start.agreement, console);
     console.phase("loading " + options.dataset);
-    const Data data = load_data(cluster, options, registry.datasets);
-    const ModelOnDevice model = make_model(cluster, options, data, registry.models);
+    const auto [data, model] = load_data_and_model(cluster, options, registry);
     return run(options, cluster, data, model, console, signals, begin);
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(needs_memory(options, batch.samples, world.size()));
@@ -95,23 +84,22 @@ int run_stages(World& world, const Options& options, const Registry& registry) {
 int lockstep::train_main(int argc, char** argv, const Registry& registry) {
   open_standard_streams();  // before any file is opened
   const std::string_view program = cli::program_name(argc, argv);
-  train::Typed typed = train::parse(argc, argv, registry);
-  const train::CommandLine& line = typed.line;
-  if (typed.mistake.empty() && line.to_print.empty()) {
+  train::CommandLine line = train::parse(argc, argv, registry);
+  if (line.mistake.empty() && line.to_print.empty()) {
     try {
       train::start_ranks(argc, argv, line.options);
     } catch (const UsageError& error) {
-      typed.mistake = error.what();
+      line.mistake = error.what();
     }
   }
-  if (!typed.mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
-    print_error(program, typed.mistake);  // without MPI, since lockstep-launch asks before it starts ranks
+  if (!line.mistake.empty() && std::find(argv, argv + argc, std::string_view("--help=launcher")) != argv + argc) {
+    print_error(program, line.mistake);  // without MPI, since lockstep-launch asks before it starts ranks
     return exit_usage;
   }
   if (!line.to_print.empty()) return cli::print_once(program, line.to_print);
-  const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds)};
-  return cli::run_app(program, world_options, [&](World& world) {
-    const train::CommandLine agreed = train::agreed_command_line(world, typed, argc, argv, registry);
-    return train::run_stages(world, agreed.options, registry);
+  const WorldOptions world_options{.deadline = std::chrono::duration<double>(line.options.timeout_seconds),
+                                   .program = std::string(program)};
+  return run(world_options, [&](World& world) {
+    return train::run_stages(world, train::agreed_start(world, line, argc, argv, registry), registry);
   });
 }

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 
-#include "apps/cli/build_id.hpp"
 #include "apps/cli/version.hpp"
 #include "support/verdict.hpp"
 

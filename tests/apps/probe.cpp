@@ -205,7 +205,7 @@ int main(int argc, char** argv) {
   if (manner == "plain") return plain_main();
   if (manner == "mpi") return mpi_main(&argc, &argv);
   if (manner == "pending_plain") return pending_main();
-  if (manner == "seven") return lockstep::cli::run_app("seven", {}, [](World&) { return 7; });
+  if (manner == "seven") return lockstep::run({.program = "seven"}, [](World&) { return 7; });
   const lockstep::WorldOptions options{.deadline = std::chrono::seconds(manner == "never" ? 2 : 60)};
   return lockstep::run(options, [&](World& world) { behave(world, manner); });
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/cli/facts.hpp"
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/cluster/cluster.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <set>
@@ -10,9 +12,10 @@
 #include "base/nearest.hpp"
 #include "ddp/on_gpus.hpp"
 #include "kernels/instruction_set.hpp"
-#include "lockstep/base/error.hpp"
+#include "lockstep/ops/cuda.hpp"
 #include "ops/onednn/library.hpp"
 #include "platform/gpu/gpu.hpp"
+#include "platform/machine/launch.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 
@@ -40,11 +43,10 @@ void add_gpus(std::vector<Term>& facts) {
 
 /// Returns the path of the file that rank 0 writes if any rank requests it; empty if none does.
 /// @throws Error{mismatch} on every rank if ranks have different paths
-std::string agreed_path(const World& world, const std::string& option, const std::string& mine) {
-  const Phase phase(world.group(), "comparing " + option);
-  const std::vector<std::string> all = all_gather_strings(world.group(), mine);
+std::string agreed_path(const World& world, const Agreement& start, const std::string& option) {
+  const std::vector<std::string> all = start.fact(option);
   const auto is_given = [](const std::string& path) { return !path.empty(); };
-  const auto first = std::find_if(all.begin(), all.end(), is_given);
+  const auto first = std::ranges::find_if(all, is_given);
   if (first == all.end()) return {};
   const auto other =
       std::find_if(first, all.end(), [&](const std::string& path) { return is_given(path) && path != *first; });
@@ -63,7 +65,7 @@ int threads_of_this_rank(const Options& options, const World& world, const NodeV
   if (options.threads > 0) return options.threads;
   const auto mine = static_cast<std::size_t>(world.place().local_rank);
   const CpuSet& pus = node.bound_pus[mine];
-  const auto sharing = std::count(node.bound_pus.begin(), node.bound_pus.end(), pus);
+  const auto sharing = std::ranges::count(node.bound_pus, pus);
   return std::max(1, static_cast<int>(pus.size() / std::max<std::ptrdiff_t>(1, sharing)));
 }
 
@@ -84,6 +86,35 @@ NodeView show_cluster(const World& world, const Options& options, const DeviceCh
   return node;
 }
 
+/// Returns why the library for GPUs cannot compute the graph; empty if it can.
+std::string why_not_this_graph(const nn::Graph& graph) {
+  for (const nn::Node& node : graph.nodes()) {
+    if (!ops::has_cuda_kernel(node.op))
+      return "node '" + node.name + "' is '" + ops::text_of(node.op) + "', which has no kernel for GPUs";
+  }
+  return {};
+}
+
+/// Returns the choice of CPUs. @throws Error on every rank if GPUs were asked for
+DeviceChoice on_cpus(const Options& options, std::string why) {
+  if (options.device == "auto" && !options.precision.tf32) return {.why = std::move(why)};
+  const std::string wish = options.device == "auto" ? "--precision tf32" : "--device " + options.device;
+  throw Error(ErrorCode::unsupported,
+              wish + ": the run cannot compute on GPUs: " + why + ". --device cpu computes on CPUs")
+      .on_every_rank();
+}
+
+/// Chooses the device of all ranks. Collective. @throws Error on every rank if GPUs were asked for and cannot be used
+DeviceChoice choose_device(const World& world, const Options& options) {
+  if (options.device == "cpu") return {};
+  const Phase phase(world.group(), "choosing the device");
+  std::vector<int> gpus = listed_gpus(options.device);
+  std::string why = options.cpu_reason;
+  if (why.empty()) why = ddp::why_no_gpus(world.group(), ops::why_no_cuda_ops(), !gpus.empty());
+  if (why.empty()) return {.device = Device::cuda, .gpus = std::move(gpus)};
+  return on_cpus(options, std::move(why));
+}
+
 }  // namespace
 
 std::vector<Term> facts_to_compare(const Options& options) {
@@ -101,14 +132,42 @@ std::vector<Term> facts_to_compare(const Options& options) {
   return facts;
 }
 
-Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, Console& console) {
+void add_paths(Agreement& start, const Options& options) {
+  start.add_fact("--trace", options.trace);
+  start.add_fact("--metrics", options.metrics);
+  start.add_fact("--data-dir", options.data_dir);
+}
+
+Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, const Agreement& start,
+                     Console& console) {
   Cluster cluster{.world = world, .batch = batch};
-  cluster.trace = agreed_path(world, "--trace", options.trace);
-  cluster.metrics = agreed_path(world, "--metrics", options.metrics);
+  cluster.trace = agreed_path(world, start, "--trace");
+  cluster.metrics = agreed_path(world, start, "--metrics");
+  const std::vector<std::string> folders = start.fact("--data-dir");
+  cluster.same_data_dir = std::ranges::adjacent_find(folders, std::not_equal_to<>()) == folders.end();
   cluster.device = choose_device(world, options);
   cluster.node = show_cluster(world, options, cluster.device, console);
   cluster.threads = threads_of_this_rank(options, world, cluster.node);
   return cluster;
+}
+
+void start_ranks(int argc, char** argv, const Options& options) {
+  const std::size_t ranks = listed_gpus(options.device).size();
+  if (ranks < 2 || process_number(read_environment())) return;
+  std::string number = std::to_string(ranks);
+  std::string launcher = "mpirun";
+  std::string np = "-np";
+  std::vector<char*> command{launcher.data(), np.data(), number.data()};
+  command.insert(command.end(), argv, argv + argc);
+  command.push_back(nullptr);
+  execvp(launcher.c_str(), command.data());
+  throw UsageError("--device " + options.device + " is for " + number +
+                   " ranks, and mpirun, which would start them, is not found: put it in PATH, or start them yourself");
+}
+
+DeviceChoice device_for(const nn::Graph& graph, const Options& options, const DeviceChoice& chosen) {
+  std::string why = chosen.device == Device::cpu ? "" : why_not_this_graph(graph);
+  return why.empty() ? chosen : on_cpus(options, std::move(why));
 }
 
 }  // namespace lockstep::train

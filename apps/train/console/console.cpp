@@ -53,8 +53,7 @@ void Console::recovered(const observe::RecoveryEvent& event, const observe::RunL
   std::vector<int> dead;
   for (const observe::DeadRank& rank : event.ranks) dead.push_back(rank.rank);
   const auto host_of = [&](int number) {
-    return std::find_if(event.ranks.begin(), event.ranks.end(), [&](const auto& rank) { return rank.rank == number; })
-        ->host;
+    return std::ranges::find_if(event.ranks, [&](const auto& rank) { return rank.rank == number; })->host;
   };
   const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
   print(rank_names(dead, host_of) + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +

@@ -2,31 +2,13 @@
 #include "apps/train/data/data.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <vector>
 
-#include "apps/cli/same_options.hpp"
 #include "base/hash.hpp"
-#include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "data/fingerprint.hpp"
-#include "lockstep/base/error.hpp"
-#include "platform/mpi/agreement.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
 
 namespace lockstep::train {
 namespace {
-
-/// Returns "'mnist' from 'DIR'". The folder may differ between ranks.
-std::string name_of_data(const World& world, const Options& options) {
-  const Phase phase(world.group(), "comparing --data-dir");
-  const std::vector<std::string> all = all_gather_strings(world.group(), options.data_dir);
-  const bool differ = std::adjacent_find(all.begin(), all.end(), std::not_equal_to<>()) != all.end();
-  const std::string folder = differ ? " from its --data-dir" : " from '" + echo(options.data_dir, 400) + "'";
-  return "'" + options.dataset + "'" + (all.front().empty() && !differ ? "" : folder);
-}
 
 std::string hexadecimal(std::uint64_t number) {
   return format_text("%016llx", static_cast<unsigned long long>(number));
@@ -57,69 +39,36 @@ SampledHash samples_to_hash(const data::Dataset& part, data::Directory directory
 }
 
 void add_hashes(const data::Dataset& part, const std::string& name, std::int64_t samples, const std::string& with,
-                std::vector<Term>& settings) {
+                std::vector<Term>& terms) {
   for (const auto& [tensor, hash] : data::fingerprint(part, samples))
-    settings.push_back({name + ' ' + tensor + with, hexadecimal(hash)});
+    terms.push_back({name + ' ' + tensor + with, hexadecimal(hash)});
 }
 
-/// The properties of the data that must be the same on all ranks.
-struct Description {
-  std::vector<Term> recorded;  ///< in checkpoints
-  std::vector<Term> compared;  ///< by ranks only, beside the others
-};
-
+/// Adds the properties of a part that must be the same on all ranks.
+/// @param recorded  a hash of those that a checkpoint records
 void describe_part(const data::Dataset& part, const std::string& name, data::Directory directory,
-                   const Options& options, Description& description) {
-  description.recorded.push_back({name + " samples", std::to_string(part.size())});
-  description.recorded.push_back({name + " classes", std::to_string(part.classes())});
+                   const Options& options, Agreement& agreement, Fnv1a& recorded) {
+  std::vector<Term> terms = {{name + " samples", std::to_string(part.size())},
+                             {name + " classes", std::to_string(part.classes())}};
   const SampledHash hash = samples_to_hash(part, directory, options);
-  add_hashes(part, name, hash.recorded, " with hash", description.recorded);
+  add_hashes(part, name, hash.recorded, " with hash", terms);
+  for (const Term& term : terms) recorded.add(term.name + ' ' + term.value);
   const std::int64_t compared = std::min(hash.compared, part.size());
-  if (compared <= hash.recorded) return;
-  add_hashes(part, name, compared, " with hash of " + std::to_string(compared) + " samples", description.compared);
-}
-
-/// @return a hash of the data. @throws on every rank Error{mismatch} that names the ranks whose data differ, and what
-/// differs
-std::string require_equal_data(const World& world, const data::DatasetPair& data, data::Directory directory,
-                               const Options& options) {
-  constexpr double slowest_bytes_per_second = 10e6;  // of a data set that is generated, or on a slow disk
-  double seconds = 0;
-  for (const data::Dataset* part : {data.train.get(), data.test.get()})
-    seconds += static_cast<double>(bytes_of_sample(*part) * part->size()) / slowest_bytes_per_second;
-  const Phase phase(world.group(), "hashing the data set", Phase::Kind::work,
-                    Phase::Seconds(options.full_fingerprint ? seconds : 0));
-  Description description;
-  agree(world.group(), [&] {
-    describe_part(*data.train, "training", directory, options, description);
-    describe_part(*data.test, "test", directory, options, description);
-  });
-  std::vector<Term> settings = description.recorded;
-  settings.insert(settings.end(), description.compared.begin(), description.compared.end());
-  try {
-    require_equal(world.group(), settings);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::mismatch) throw;
-    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
-        .on_every_rank();
-  }
-  Fnv1a hash;
-  for (const Term& setting : description.recorded) hash.add(setting.name + ' ' + setting.value);
-  return hexadecimal(hash.value());
+  if (compared > hash.recorded)
+    add_hashes(part, name, compared, " with hash of " + std::to_string(compared) + " samples", terms);
+  agreement.add(std::move(terms));
 }
 
 /// Augments the training images. A run that resumes has to do so, too.
-/// @throws UsageError on every rank if the data set does not allow it
-void augment(const World& world, const Options& options, Data& loaded) {
+/// @throws UsageError if the data set does not allow it
+void augment(const Options& options, Data& loaded) {
   const std::string how = options.augmentation.text();
-  std::string mistake;
   try {
     loaded.sets.train = data::augmented(loaded.sets.train, options.augmentation);
   } catch (const Error& error) {
-    mistake = "--augment " + how + " with --dataset " + options.dataset + ": " + error.message() +
-              "; leave --augment out, or choose images with a label each";
+    throw UsageError("--augment " + how + " with --dataset " + options.dataset + ": " + error.message() +
+                     "; leave --augment out, or choose images with a label each");
   }
-  cli::require_no_mistake(world, mistake);
   loaded.fingerprint += " augmented by " + how;
 }
 
@@ -137,7 +86,7 @@ observe::RunLength length_of(const trainer::TrainerOptions& options, Count batch
 
 /// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it, and
 /// left out before one cycle, which has its own; a warm-up that the user gave is used as it is.
-/// @throws UsageError on every rank
+/// @throws UsageError
 std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
   if (options.trainer.schedule.decay == nn::Decay::one_cycle) return 0;
   const std::int64_t steps =
@@ -154,22 +103,37 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 }  // namespace
 
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets) {
-  const World& world = cluster.world;
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
-  const Phase phase(world.group(), "loading the data set " + name_of_data(world, options), Phase::Kind::work);
-  agree(world.group(), [&] {
-    loaded.sets = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
-  });
-  loaded.fingerprint = require_equal_data(world, loaded.sets, datasets.directory(options.dataset), options);
-  if (options.augmentation.changes_images()) augment(world, options, loaded);
+  loaded.sets = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
+  const Phase phase(cluster.world.group(), "hashing the data set", Phase::Kind::work);
+  const data::Directory directory = datasets.directory(options.dataset);
+  Fnv1a recorded;
+  describe_part(*loaded.sets.train, "training", directory, options, agreement, recorded);
+  describe_part(*loaded.sets.test, "test", directory, options, agreement, recorded);
+  loaded.fingerprint = hexadecimal(recorded.value());
+  return loaded;
+}
+
+void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
+  if (options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
   if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm
     loaded.batch.value = std::min(loaded.batch.value, train.size());
   loaded.length = length_of(options.trainer, loaded.batch, train);
   loaded.schedule.peak = cluster.batch.peak;
   if (!options.eval_only) loaded.schedule.warmup_steps = warmup_of(options, loaded.length);
-  return loaded;
+}
+
+Phase::Seconds hashing_time(const Options& options, const data::DatasetPair& sets) {
+  constexpr double slowest_bytes_per_second = 10e6;  // of a data set that is generated, or on a slow disk
+  constexpr Phase::Seconds unknown{86400};           // how large the other ranks' data are
+  if (!options.full_fingerprint) return Phase::Seconds(0);
+  if (sets.train == nullptr) return unknown;
+  double bytes = 0;
+  for (const data::Dataset* part : {sets.train.get(), sets.test.get()})
+    bytes += static_cast<double>(bytes_of_sample(*part) * part->size());
+  return Phase::Seconds(bytes / slowest_bytes_per_second);
 }
 
 }  // namespace lockstep::train

@@ -4,10 +4,11 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
-#include "apps/train/options/options.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "observe/progress_display.hpp"
+#include "platform/mpi/agreement.hpp"
+#include "platform/mpi/phase.hpp"
 
 namespace lockstep::train {
 
@@ -20,10 +21,15 @@ struct Data {
   nn::LearningRateSchedule schedule;  ///< with the peak and the warm-up of this run
 };
 
-/// Loads the data set, and compares it between the ranks. Collective.
-/// @throws Error on every rank if a rank cannot read its files; Error{mismatch} on every rank if the ranks' data
-/// differ; UsageError on every rank if the data set cannot be augmented as the options want, or if the warm-up is
-/// longer than the run
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets);
+/// Loads the data set, and adds what the ranks compare of it. Not collective.
+/// @throws Error if this rank cannot read its files
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement);
+
+/// Augments the data, and computes the length of the run. Not collective.
+/// @throws UsageError if the data set cannot be augmented as the options want, or if the warm-up is longer than the run
+void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded);
+
+/// How long --full-fingerprint may take on the ranks. @param sets  without data on a rank that could not load them
+Phase::Seconds hashing_time(const Options& options, const data::DatasetPair& sets);
 
 }  // namespace lockstep::train

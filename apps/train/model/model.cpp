@@ -2,17 +2,18 @@
 #include "apps/train/model/model.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include <chrono>
 
-#include "apps/cli/same_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
-#include "lockstep/base/error.hpp"
+#include "base/text_file.hpp"
+#include "base/wrapped.hpp"
+#include "lockstep/ops/cuda.hpp"
+#include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/metric.hpp"
-#include "platform/mpi/phase.hpp"
+#include "nn/plan/choose.hpp"
+#include "platform/machine/topology.hpp"
+#include "platform/mpi/bootstrap.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -69,8 +70,7 @@ void require_metrics(const Options& options, const nn::Graph& graph, const nn::D
     for (const observe::MetricValue& value : metric->values()) names.push_back(value.name);
   const std::vector<std::string_view> known(names.begin(), names.end());
   const auto require = [&](const std::string& option, const std::string& name) {
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      throw UsageError(option + ": " + unknown("metric", name, known));
+    if (std::ranges::find(names, name) == names.end()) throw UsageError(option + ": " + unknown("metric", name, known));
   };
   if (!options.trainer.best_metric.empty()) require("--best", options.trainer.best_metric);
   if (options.trainer.early_stop.patience > 0) require("--early-stop", options.trainer.early_stop.metric);
@@ -90,22 +90,146 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
   return graph;
 }
 
+/// Names what this rank loads, for messages. The folder may differ between ranks.
+std::string loading(const Cluster& cluster, const Options& options) {
+  const std::string text = "loading the data set '" + options.dataset + "'";
+  if (!cluster.same_data_dir) return text + " from its --data-dir";
+  return text + (options.data_dir.empty() ? "" : " from '" + echo(options.data_dir, 400) + "'");
+}
+
+/// @throws Error on every rank, as load_data_and_model
+void require_agreement(const World& world, const Agreement& agreement) {
+  agreement.throw_failed_checks();
+  try {
+    (void)agreement.require_equal_terms();
+  } catch (const Error& error) {
+    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
+        .on_every_rank();
+  }
+  cli::refuse_mistakes(world, agreement.fact("mistake"));
+}
+
+ops::KernelChoicesByConditions parsed(const std::optional<std::string>& text, const std::string& path) {
+  return text ? ops::parse_choices_file(*text, path) : ops::KernelChoicesByConditions();
+}
+
+/// Returns the conditions under which measured times are comparable.
+std::string conditions_of(const ops::Ops& ops, int threads, DType dtype) {
+  const Topology topology = discover_topology();
+  const std::string processor = topology.packages.empty() ? "" : topology.packages.front().model;
+  return (processor.empty() ? "an unknown processor" : processor) + ", " + ops.arithmetic() + ", " +
+         std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + std::string(name(dtype));
+}
+
+/// For GPUs some candidates are compiled when they are measured.
+Phase::Seconds time_limit(const ops::Ops& ops) {
+  return Phase::Seconds(ops.device().queue().is_host() ? nn::MeasureOptions{}.seconds : 60);
+}
+
+std::string line_about(const std::string& path, const nn::MeasuredChoices& chosen) {
+  const std::string left =
+      chosen.left > 0 ? ", " + std::to_string(chosen.left) + " left to the rule: time was over" : "";
+  return "kernels by " + path +
+         format_text(": %zu operators (%d known, %d measured in %.1f s%s), hash ", chosen.choices.size(), chosen.known,
+                     chosen.measured, chosen.seconds, left.c_str()) +
+         chosen.choices.hash() + '\n';
+}
+
+nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads,
+                                     std::int64_t samples) {
+  const SharedTextFile file(options.kernels);
+  const nn::MeasureOptions choose{.dtype = options.trainer.precision,
+                                  .samples = samples,
+                                  .synchronized = options.trainer.sync_batch_norm,
+                                  .passes = options.trainer.passes,
+                                  .seconds = time_limit(ops).count()};
+  const std::string conditions = conditions_of(ops, threads, choose.dtype);
+  nn::MeasuredChoices chosen =
+      nn::measure_kernels(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
+  if (chosen.measured > 0) {
+    file.update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
+      ops::KernelChoicesByConditions all = parsed(present, options.kernels);
+      all[conditions].add(chosen.choices);
+      return ops::format_choices_file(all);
+    });
+  }
+  return chosen;
+}
+
+/// @return a line about the file for people, on rank 0
+std::string use_kernel_choices(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops,
+                               int threads, std::int64_t samples) {
+  nn::MeasuredChoices chosen;
+  const Phase phase(world.group(), "measuring kernels for '" + options.kernels + "'", Phase::Kind::work,
+                    time_limit(ops));
+  agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, samples); });
+  const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
+  agree(world.group(), [&] { ops.use(ops::KernelChoices::parse(text, options.kernels)); });
+  return world.rank() == Rank{0} ? line_about(options.kernels, chosen) : std::string();
+}
+
+/// Makes the library of the group's GPU, which all ranks must have in the same version.
+std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& options, const ProcessGroup& group) {
+  const Phase phase(world.group(), "preparing the GPU", Phase::Kind::work);
+  std::unique_ptr<ops::Ops> ops;
+  const ops::CudaArithmetic arithmetic{.values = options.precision.half.value_or(DType::float32),
+                                       .tf32 = options.precision.tf32};
+  agree(world.group(), [&] { ops = ops::make_cuda_ops(*group.gpu(), arithmetic, group.deadline()); });
+  cli::warn_of(world, options.program, require_equal(world.group(), {{"GPU kernels by", ops->arithmetic(), true}}));
+  return ops;
+}
+
 }  // namespace
 
-ModelOnDevice make_model(const Cluster& cluster, const Options& options, const Data& data, const nn::Models& models) {
+DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
+  const MpiGroup& group = cluster.world.group();
+  const Phase phase(group, loading(cluster, options), Phase::Kind::work);
+  Agreement agreement;
+  Data data;
+  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, agreement); });
   std::optional<nn::Graph> graph;
-  std::string mistake;
-  {
-    const Phase phase(cluster.world.group(), "making the model '" + options.model + "'", Phase::Kind::work);
-    try {
-      graph = graph_for_data(options, models, {data.sets.train->tensors(), data.sets.train->classes()});
-    } catch (const UsageError& error) {
-      mistake = error.what();
+  try {
+    if (data.sets.train != nullptr) {
+      fit_to_run(cluster, options, data);
+      const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
+      graph = graph_for_data(options, registry.models, {data.sets.train->tensors(), data.sets.train->classes()});
     }
-    cli::require_no_mistake(cluster.world, mistake);
+  } catch (const UsageError& error) {
+    agreement.add_fact("mistake", error.what());
   }
+  {
+    const Phase comparing(group, loading(cluster, options), Phase::Kind::work, hashing_time(options, data.sets));
+    agreement.exchange(group);
+  }
+  require_agreement(cluster.world, agreement);
   DeviceChoice device = device_for(*graph, options, cluster.device);
-  return {.graph = *std::move(graph), .device = std::move(device)};
+  return {std::move(data), {.graph = *std::move(graph), .device = std::move(device)}};
+}
+
+std::int64_t largest_leaf(const Options& options, Count batch, int ranks) {
+  const ops::StepOptions& step = options.trainer.step;
+  const std::int64_t parts = std::int64_t{step.shards > 0 ? step.shards : ranks} * step.accumulate;
+  return (batch.value + parts - 1) / parts;
+}
+
+Computation prepare_computation(const Cluster& cluster, const Options& options, const Data& data,
+                                const ModelOnDevice& model, const ProcessGroup& group, Console& console) {
+  const World& world = cluster.world;
+  // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
+  const int threads = options.trainer.step.shards > 0 ? 1 : cluster.threads;
+  Computation computation{.library = options.ops};
+  if (group.gpu()) {
+    computation.ops = make_ops_on_gpu(world, options, group);
+    computation.library = computation.ops->name();
+  } else {
+    computation.ops = make_ops(options.ops, options.precision, threads, options.exact);
+  }
+  console.phase("preparing kernels");
+  if (!options.kernels.empty()) {
+    const std::int64_t samples = largest_leaf(options, data.batch, world.size());
+    computation.kernels = use_kernel_choices(world, options, model.graph, *computation.ops, threads, samples);
+  }
+  return computation;
 }
 
 }  // namespace lockstep::train

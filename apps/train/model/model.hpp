@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "apps/train/cluster/cluster.hpp"
+#include <cstdint>
+#include <memory>
+#include <string>
+
 #include "apps/train/data/data.hpp"
-#include "apps/train/options/options.hpp"
+#include "lockstep/ddp/process_group.hpp"
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
+#include "lockstep/ops/ops.hpp"
 
 namespace lockstep::train {
 
@@ -15,10 +19,36 @@ struct ModelOnDevice {
   DeviceChoice device;  ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
 };
 
-/// Makes the graph of the model that the options name, for the data, and applies `Options::graph_edits`. Collective.
-/// @throws UsageError on every rank if the model cannot take such data, which names both, the reason and the models
-///         that can; or that names an option that cannot be applied to the model. Error on every rank, naming the
-///         operator, if the options ask for GPUs, and it has no kernel for them
-ModelOnDevice make_model(const Cluster& cluster, const Options& options, const Data& data, const nn::Models& models);
+/// What the second and the third stage result in.
+struct DataAndModel {
+  Data data;
+  ModelOnDevice model;
+};
+
+/// Loads the data set, makes the graph of the model that the options name, for the data, and applies
+/// `Options::graph_edits`. The ranks agree on all of it in one exchange. Collective.
+/// @throws Error on every rank if a rank cannot read its files; Error{mismatch} on every rank if the ranks' data
+///         differ. UsageError on every rank as `fit_to_run`; if the model cannot take such data, which names both, the
+///         reason and the models that can; or that names an option that cannot be applied to the model. Error on every
+///         rank, naming the operator, if the options ask for GPUs, and it has no kernel for them
+DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry);
+
+/// What computes the model on this rank.
+struct Computation {
+  std::unique_ptr<ops::Ops> ops;
+  std::string library;  ///< the name of the compute library for users
+  std::string kernels;  ///< on rank 0, a line about --kernels for people; empty if that was not given
+};
+
+/// Returns the samples of the largest leaf of a step: of a rank's, or of its largest shard or micro-batch.
+std::int64_t largest_leaf(const Options& options, Count batch, int ranks);
+
+/// Makes the compute library of the model's device, and lets it use the algorithms that the file of --kernels has for
+/// this machine, number of threads and leaf. Rank 0 reads the file, measures and adds what is missing; the others sleep
+/// meanwhile. Collective.
+/// @throws on every rank Error{io | corrupt} with the file, and Error{unsupported} if a rank cannot use an algorithm;
+///         as ops::make_cuda_ops
+Computation prepare_computation(const Cluster& cluster, const Options& options, const Data& data,
+                                const ModelOnDevice& model, const ProcessGroup& group, Console& console);
 
 }  // namespace lockstep::train

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of checkpoints and weights, and of the reports.
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "apps/train/options/rows.hpp"
 #include "observe/progress_display.hpp"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the computation and of the communication.
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "apps/train/options/precision.hpp"
 #include "apps/train/options/rows.hpp"
 #include "backends/make_communicator.hpp"
 #include "backends/plan/options.hpp"

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "apps/train/options/rows.hpp"
-#include "lockstep/nn/graph.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -14,12 +13,9 @@ namespace {
 using namespace cli;
 
 constexpr std::array<std::string_view, 3> augmentations = {"none", "crop", "flip"};
+/// In the order of `InitialValues`.
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 constexpr const char* no_early_stop = "off";
-
-InitialValues initial_of(const std::string& word) {
-  return word == "compare" ? InitialValues::compare : InitialValues::broadcast;
-}
 
 data::Augmentation augmentation_of(const std::string& words) {
   data::Augmentation augmentation;
@@ -105,7 +101,7 @@ OptionGroup data_options(Options& o, const Registry& registry) {
            row("model", one_of(registry.models.names()), registry.model, "network to train", into(o.model)),
            row("initial", one_of(initial_values), "broadcast",
                "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
-               into(o.trainer.initial, initial_of)),
+               into(o.trainer.initial, value_named<InitialValues, initial_values>)),
            row("freeze", Text{"NAME,..."}, no_default,
                "parameters not to train: full names, or prefixes up to a dot, such as layer1",
                into(o.trainer.optimizer.frozen, words_of)),

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the optimizer and of the learning rate: its peak, schedule, warm-up, and scaling with the batch.
-#include <algorithm>
 #include <array>
-#include <functional>
 #include <initializer_list>
 
 #include "apps/train/options/rows.hpp"
@@ -19,12 +17,6 @@ constexpr std::array<std::string_view, 4> optimizers = {"sgd", "adamw", "lars", 
 /// In the order of `nn::Decay`.
 constexpr std::array<std::string_view, 5> schedules = {"constant", "step", "cosine", "polynomial", "one-cycle"};
 constexpr std::array<std::string_view, 3> scalings = {"none", "linear", "sqrt"};
-
-/// @pre the word is one of `words`, which are in the order of the values
-template <typename Enum, const auto& words>
-Enum value_named(const std::string& word) {
-  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
-}
 
 /// @throws UsageError
 std::vector<double> milestones_of(const std::string& list) {
@@ -48,7 +40,7 @@ Rule belongs_to(std::initializer_list<Decay> owners, const std::string& option, 
   const Decay chosen = o.trainer.schedule.decay;
   std::string names;
   for (const Decay owner : owners) names += (names.empty() ? "" : ", ") + schedule_name(owner);
-  return {option, given.has(option) && std::find(owners.begin(), owners.end(), chosen) == owners.end(),
+  return {option, given.has(option) && std::ranges::find(owners, chosen) == owners.end(),
           "--" + option + " has no meaning with --lr-schedule " + schedule_name(chosen) + "; it belongs to " + names};
 }
 
@@ -60,8 +52,7 @@ Rule needs_a_warmup(const std::string& option, const OptionValues& given, const 
 
 std::vector<Rule> learning_rate_rules(const Options& o, const OptionValues& given) {
   const std::vector<double>& milestones = o.trainer.schedule.milestones;
-  const bool ascend =
-      std::adjacent_find(milestones.begin(), milestones.end(), std::greater_equal<>()) == milestones.end();
+  const bool ascend = std::ranges::adjacent_find(milestones, std::greater_equal<>()) == milestones.end();
   return {belongs_to({Decay::cosine, Decay::polynomial, Decay::one_cycle}, "lr-final", given, o),
           {"lr-milestones", !ascend,
            "--lr-milestones " + given.get<std::string>("lr-milestones") + ": milestones must ascend"},

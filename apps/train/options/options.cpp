@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/options/options.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdint>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "apps/cli/help.hpp"
-#include "apps/cli/same_options.hpp"
-#include "apps/train/options/foreign_options.hpp"
+#include "apps/cli/run_app.hpp"
 #include "apps/train/options/rows.hpp"
 
 namespace lockstep::train {
@@ -104,6 +101,48 @@ double lr_factor(const Options& options, Count batch) {
   return options.lr_scaling == "sqrt" ? std::sqrt(ratio) : std::stod(options.lr_scaling);
 }
 
+constexpr std::string_view table =
+#include "foreign_options.txt"
+    ;
+
+/// Returns what stands before the separator, and removes both from `rest`.
+std::string_view take_until(char separator, std::string_view& rest) {
+  const std::string_view first = rest.substr(0, rest.find(separator));
+  rest.remove_prefix(std::min(first.size() + 1, rest.size()));
+  return first;
+}
+
+std::vector<ForeignOption> read_table() {
+  std::vector<ForeignOption> all;
+  ForeignOption row = {};
+  for (std::string_view rest = table; !rest.empty();) {
+    std::string_view line = take_until('\n', rest);
+    if (line.starts_with('#')) continue;
+    if (line.starts_with("! ") || line.starts_with("~ ")) {
+      row = {.spelling = {}, .alias = {}, .answer = line.substr(2), .is_needless = line[0] == '~'};
+      continue;
+    }
+    std::string_view spellings = take_until(';', line);
+    if (!spellings.starts_with(' ')) {
+      row = {.spelling = {},
+             .alias = take_until(' ', spellings),
+             .answer = line.substr(std::min<std::size_t>(1, line.size()))};
+    }
+    while (!spellings.empty()) {
+      row.spelling = take_until(' ', spellings);
+      if (!row.spelling.empty() && row.spelling[0] != '@' && row.spelling != "=") all.push_back(row);
+    }
+  }
+  return all;
+}
+
+/// Returns options of PaddleDetection, PaddleSeg, PaddleOCR, YOLOv5, torchrun, paddle.distributed.launch, Horovod and
+/// mpirun, with the equivalent option of `train` or advice.
+std::span<const ForeignOption> foreign_options() {
+  static const std::vector<ForeignOption> all = read_table();
+  return all;
+}
+
 }  // namespace
 
 Program describe_train(const std::string& name, const Registry& registry, Options& options) {
@@ -155,7 +194,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
     if (!note.is_plain) line.notes.push_back(note.text);
   if (run != nullptr && !run->path.empty()) values = with_options_of_run(values, *run, program, registry, options);
   const std::vector<Rule> broken = store_in(options, values, registry);
-  options.settings = settings_to_compare(values);
+  options.settings = values.of_all_ranks();
   if (run == nullptr && takes_options_of_run(options)) return line;
   OptionValues::refuse(broken);
   if (run != nullptr) options.options_file = run->path;

@@ -94,6 +94,7 @@ struct CommandLine {
   Options options;
   std::string to_print;            ///< text for --help or --version instead of a run; otherwise empty
   std::vector<std::string> notes;  ///< about options that have no effect, or mean something else than they seem to
+  std::string mistake;             ///< what is wrong with it, instead of the options; empty if it is valid
 };
 
 /// The file with the options of the run that --resume, or --weights beside --eval-only, means.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "kernels/instruction_set.hpp"
-#include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 
@@ -36,7 +35,7 @@ constexpr std::array<Library, 2> libraries = {
 /// Returns the object of this name. @pre there is one
 template <typename All>
 const auto& named(const All& all, std::string_view name) {
-  return *std::find_if(all.begin(), all.end(), [name](const auto& one) { return one.name == name; });
+  return *std::ranges::find_if(all, [name](const auto& one) { return one.name == name; });
 }
 
 template <typename All>
@@ -58,10 +57,6 @@ std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& pr
   const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
   return ops::make_rounded_ops(std::move(ops), *precision.half,
                                has_instructions ? ops::HalfPrecision::native : ops::HalfPrecision::emulated);
-}
-
-std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision, std::chrono::duration<double> deadline) {
-  return ops::make_cuda_ops(gpu, {.values = precision.half.value_or(DType::float32), .tf32 = precision.tf32}, deadline);
 }
 
 std::string emulation_of(const Precision& precision, const ops::Ops& ops) {

@@ -33,10 +33,8 @@ std::vector<std::string_view> library_names();
 /// @param library  one of the names
 /// @param exact    whether to leave out what rounds more
 std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact);
-/// Makes the compute library of a GPU, by CUDA's index. @throws as ops::make_cuda_ops
-std::unique_ptr<ops::Ops> make_cuda_ops(int gpu, const Precision& precision, std::chrono::duration<double> deadline);
 /// Describes which parts are emulated and why; empty if nothing is.
-/// @param ops  as returned by `make_ops` or `make_cuda_ops`
+/// @param ops  as returned by `make_ops` or `ops::make_cuda_ops`
 std::string emulation_of(const Precision& precision, const ops::Ops& ops);
 
 }  // namespace lockstep::train

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/run/run.hpp"
 
-#include <optional>
-#include <utility>
-#include <vector>
+#include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "apps/train/run/training.hpp"
+#include "base/nearest.hpp"
 #include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
+#include "state/verify.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -30,6 +31,90 @@ void write_trace(const World& world, const RunFolder& folder, const observe::Tra
     if (file) file->write(events);
   });
   console.print("trace: " + folder.trace + '\n');
+}
+
+std::string extents_text(const std::optional<std::vector<std::int64_t>>& extents) {
+  if (!extents) return "-";
+  std::string text;
+  for (const std::int64_t extent : *extents) text += (text.empty() ? "" : ",") + std::to_string(extent);
+  return '[' + text + ']';
+}
+
+/// Returns a line about the file, and a table of the tensors where not all were loaded: loaded ones are counted by the
+/// first part of their names.
+std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights) {
+  std::vector<std::pair<std::string, int>> parts;  // loaded tensors of each part of the model
+  std::vector<std::array<std::string, 4>> rows = {{"tensor", "in the file", "in the model", ""}};
+  int loaded = 0;
+  int of_model = 0;
+  for (const trainer::LoadedWeights::Tensor& tensor : weights.tensors) {
+    of_model += tensor.in_model ? 1 : 0;
+    if (tensor.is_loaded()) {
+      ++loaded;
+      const std::string part = echo(tensor.name.substr(0, tensor.name.find('.')));
+      auto known = std::ranges::find_if(parts, [&](const auto& one) { return one.first == part; });
+      if (known == parts.end()) known = parts.insert(known, {part, 0});
+      ++known->second;
+    } else {
+      rows.push_back({echo(tensor.name), tensor.not_real.empty() ? extents_text(tensor.in_file) : tensor.not_real,
+                      extents_text(tensor.in_model), tensor.in_model ? "drawn by --seed" : "not used"});
+    }
+  }
+  std::string text = "weights from " + path.string() + ": " + std::to_string(loaded) + " of the model's " +
+                     std::to_string(of_model) + " tensors\n";
+  if (rows.size() == 1) return text + '\n';
+  std::array<std::size_t, 4> widths{};
+  for (const auto& row : rows)
+    for (std::size_t column = 0; column < row.size(); ++column)
+      widths[column] = std::max(widths[column], row[column].size() + 2);
+  for (auto row : rows) {
+    for (std::size_t column = 0; column + 1 < row.size(); ++column) row[column].resize(widths[column], ' ');
+    text += "  " + row[0] + row[1] + row[2] + row[3] + '\n';
+  }
+  text += "  loaded:";
+  for (const auto& [part, count] : parts) text += ' ' + part + " (" + std::to_string(count) + ')';
+  return text + "\n\n";
+}
+
+/// Describes the options of which the checkpoint's run had other values; one that must not differ was refused before.
+std::string changes_since(const std::map<std::string, std::map<std::string, std::string>>& notes,
+                          const Options& options) {
+  const auto before = notes.find("options");
+  if (before == notes.end()) return {};
+  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
+                                             "--weights",  "--partial-weights", "--max-time"};
+  std::string text;
+  for (const Term& setting : options.settings) {
+    const auto value = before->second.find(setting.name);
+    if (value == before->second.end() || value->second == setting.value) continue;
+    if (std::find(std::begin(of_one_run), std::end(of_one_run), setting.name) != std::end(of_one_run)) continue;
+    text += "changed since: " + setting.name + ' ' + echo(value->second, 400) + ", now " + setting.value + '\n';
+  }
+  return text;
+}
+
+/// Resumes; if the run differs from that of the checkpoint, the error also names the file with the options of that run.
+trainer::Trainer::Resumed resume_or_say_how(const RunContext& run, trainer::Trainer& trainer) {
+  const Options& options = run.options;
+  try {
+    return trainer.resume(options.resume, run.folder.checkpoints);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch || options.options_file.empty()) throw;
+    throw Error(error.code(), error.message() + ", or leave them out: " + options.options_file + " has them",
+                error.context())
+        .on_every_rank();
+  }
+}
+
+/// Says how a run that is complete may go on; nothing of another one.
+std::string complete_text(const trainer::Trainer& trainer, const Options& options) {
+  if (trainer.state().global_step < trainer.total_steps()) return {};
+  const std::int64_t steps = options.trainer.steps;
+  const bool by_steps = steps != 0 && steps == trainer.total_steps();
+  return "nothing is left to train: to train on, give a larger " +
+         (by_steps ? "--steps than " + std::to_string(steps)
+                   : "--epochs than " + std::to_string(options.trainer.epochs)) +
+         '\n';
 }
 
 }  // namespace
@@ -55,6 +140,51 @@ int run(const Options& options, const Cluster& cluster, const Data& data, const 
   if (recorder) write_trace(cluster.world, folder, *recorder, files.trace, console);
   console.print(training.not_saved_text());
   return training.exit_code();
+}
+
+std::string resume(const RunContext& context, trainer::Trainer& trainer, const std::string& library) {
+  const Options& options = context.options;
+  if (options.resume.empty()) return {};
+  const trainer::Trainer::Resumed resumed = resume_or_say_how(context, trainer);
+  std::string text;
+  for (const std::string& refused : resumed.refused) text += "not resumed from: " + refused + '\n';
+  const trainer::RunState& run = trainer.state();
+  if (run.global_step == 0)
+    return text + "no checkpoint to resume from in " + context.folder.path + ": a fresh start\n\n";
+  const std::string others =
+      resumed.foreign_kernel_choices == 0
+          ? ""
+          : std::to_string(resumed.foreign_kernel_choices) +
+                " kernel choices of the checkpoint are not used: they are another compute library's than --ops " +
+                library + "\n";
+  return text + "resumed from " + resumed.path.string() + ": epoch " + std::to_string(run.epoch) + ", step " +
+         std::to_string(run.step) + "; " + std::to_string(run.global_step) + " of " +
+         std::to_string(trainer.total_steps()) + " steps done\n" + others + changes_since(resumed.notes, options) +
+         complete_text(trainer, options) + '\n';
+}
+
+std::string load_weights(const RunContext& run, trainer::Trainer& trainer) {
+  const Options& options = run.options;
+  const MpiGroup& ranks = run.cluster.world.group();
+  const bool is_resumed = !options.resume.empty() && (options.resume != "auto" || trainer.state().global_step > 0);
+  if (is_resumed && !options.eval_only) return {};  // the checkpoint has its own
+  std::filesystem::path path = options.weights;
+  if (options.eval_only && !options.resume.empty()) {
+    const Phase phase(ranks, "looking for the checkpoint", Phase::Kind::work);
+    agree_on_rank_zero(ranks, [&] {
+      path = state::find_checkpoint(options.resume, run.folder.checkpoints).path.value() / "model.safetensors";
+    });
+  } else if (options.weights.empty()) {
+    return {};
+  }
+  const Phase phase(ranks, "loading weights", Phase::Kind::work);
+  if (options.partial_weights) return table_of(path, trainer.load_weights(path, trainer::WeightsMatch::partial));
+  try {
+    return table_of(path, trainer.load_weights(path));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::mismatch) throw;
+    throw Error(error.code(), error.message() + " (--partial-weights)", error.context()).on_every_rank();
+  }
 }
 
 }  // namespace lockstep::train

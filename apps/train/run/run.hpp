@@ -3,13 +3,10 @@
 
 #include <string>
 
-#include "apps/train/cluster/cluster.hpp"
-#include "apps/train/console/console.hpp"
 #include "apps/train/console/stop_signals.hpp"
-#include "apps/train/data/data.hpp"
 #include "apps/train/model/model.hpp"
-#include "apps/train/options/options.hpp"
 #include "apps/train/run/run_folder.hpp"
+#include "lockstep/trainer/trainer.hpp"
 #include "observe/trace.hpp"
 
 namespace lockstep::train {
@@ -31,5 +28,15 @@ struct RunContext {
 /// @return the exit code
 int run(const Options& options, const Cluster& cluster, const Data& data, const ModelOnDevice& model, Console& console,
         StopSignals& signals, Clock::time_point begin);
+
+/// Continues from the checkpoint that --resume means. Collective.
+/// @param library  the name of the compute library for users
+/// @return on rank 0, lines that say from which one, and why newer ones were refused; empty without --resume
+std::string resume(const RunContext& context, trainer::Trainer& trainer, const std::string& library);
+
+/// Loads the weights that --weights, or with --eval-only --resume, means, unless the run has been resumed. Collective.
+/// @return on rank 0, lines that say which tensors were loaded; empty if none were
+/// @throws as Trainer::load_weights
+std::string load_weights(const RunContext& run, trainer::Trainer& trainer);
 
 }  // namespace lockstep::train

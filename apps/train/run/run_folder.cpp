@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/run/run_folder.hpp"
 
-#include <algorithm>
-#include <filesystem>
-#include <utility>
-#include <vector>
-
 #include "apps/cli/command_line.hpp"
 #include "apps/cli/version.hpp"
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
-#include "lockstep/base/error.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/phase.hpp"
 #include "state/checkpoint_folder.hpp"

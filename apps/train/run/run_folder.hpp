@@ -6,8 +6,6 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
-#include "apps/train/console/console.hpp"
-#include "apps/train/options/options.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/run/texts.hpp"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <variant>
 
-#include "apps/train/console/stop_signals.hpp"
-#include "apps/train/options/precision.hpp"
+#include "apps/cli/terminal.hpp"
 #include "base/wrapped.hpp"
-#include "lockstep/nn/learning_rate.hpp"
+#include "lockstep/nn/explain.hpp"
 #include "lockstep/ops/operators.hpp"
+#include "platform/mpi/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {
@@ -55,8 +57,8 @@ std::string scaling_text(const Options& options, const Data& data) {
 /// Returns a line about batch norm; empty if there is neither a batch norm nor an option about it.
 std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
   const auto& nodes = graph.nodes();
-  const bool has_one = std::any_of(
-      nodes.begin(), nodes.end(), [](const nn::Node& node) { return std::holds_alternative<ops::BatchNorm>(node.op); });
+  const bool has_one =
+      std::ranges::any_of(nodes, [](const nn::Node& node) { return std::holds_alternative<ops::BatchNorm>(node.op); });
   const bool synchronized = options.trainer.sync_batch_norm;
   if (!has_one) return synchronized ? "--sync-bn changes nothing: the model has no batch norm" : "";
   if (synchronized) return "batch norm synchronized: over all samples of a step (--sync-bn)";
@@ -87,6 +89,19 @@ std::string results_text(const trainer::Trainer& trainer) {
             run.best[i].text() + '\n';
   }
   return text.empty() || is_of_these_weights ? text : text + "the last weights were not evaluated\n";
+}
+
+/// With shards there is no choice of algorithm.
+std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
+  std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
+                     std::to_string(options.trainer.step.shards) + " shards, as --shards asks, at any size\n";
+  std::string line = "# size (B)";
+  for (const Bytes size : sizes) line += ' ' + std::to_string(size.value);
+  return text + wrapped(line, cli::table_columns()) + '\n';
+}
+
+void require_success(int result) {
+  if (result != 1) throw Error(ErrorCode::unsupported, "OpenSSL computes no SHA-256 here");
 }
 
 }  // namespace
@@ -172,6 +187,45 @@ std::string summary_text(const RunContext& context, const trainer::Trainer& trai
   const std::string& metrics = context.folder.metrics;
   if (metrics.empty()) return text;
   return text + "metrics: " + metrics + (effort.lost_metrics ? " (incomplete)\n" : "\n");
+}
+
+std::string explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer) {
+  std::vector<Bytes> sizes = trainer.replica().data_parallel().bucket_sizes();
+  if (options.trainer.step.shards > 0) return order_of_shards(options, group, sizes);
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  if (options.trainer.zero) {
+    kind = CollectiveKind::reduce_scatter_v;
+    for (Bytes& size : sizes) size.value /= group.size();  // the size of a rank's part
+  }
+  return group.explain(kind, sizes, cli::table_columns()) + '\n';
+}
+
+void show_step(const RunContext& run, ops::Ops& ops) {
+  const World& world = run.cluster.world;
+  const trainer::TrainerOptions& options = run.options.trainer;
+  const std::int64_t samples = largest_leaf(run.options, run.data.batch, world.size());
+  const Phase phase(world.group(), "measuring the operators of a step");
+  run.console.phase("measuring a step");
+  barrier(world.group());
+  const nn::StepReport report = nn::explain_step(run.model.graph, ops, options.precision, samples, options.passes);
+  const std::string what = options.step.accumulate > 1 ? "micro-batch" : options.step.shards > 0 ? "shard" : "step";
+  run.console.print("A " + what + " of rank 0, with " + std::to_string(samples) + " samples:\n" +
+                    to_text(report, cli::table_columns()) + '\n');
+}
+
+std::string sha256(const Layout& layout, const Buffer& flat) {
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> digest(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  require_success(EVP_DigestInit_ex(digest.get(), EVP_sha256(), nullptr));
+  for (const TensorSlot& slot : layout.tensors()) {
+    const Buffer tensor = slice(flat, slot.offset, slot.count);
+    require_success(EVP_DigestUpdate(digest.get(), tensor.data, static_cast<std::size_t>(tensor.bytes().value)));
+  }
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
+  unsigned length = 0;
+  require_success(EVP_DigestFinal_ex(digest.get(), bytes.data(), &length));
+  std::string text;
+  for (std::size_t i = 0; i < length; ++i) text += format_text("%02x", bytes[i]);
+  return text;
 }
 
 }  // namespace lockstep::train

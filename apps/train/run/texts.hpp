@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/train/model/computation.hpp"
 #include "apps/train/run/run.hpp"
+#include "lockstep/base/layout.hpp"
+#include "lockstep/ddp/process_group.hpp"
 #include "lockstep/observe/events.hpp"
 #include "lockstep/trainer/trainer.hpp"
 
+/// What a run tells about itself.
 namespace lockstep::train {
 
 /// Returns the lines before the first step, which say what is trained and how.
@@ -33,5 +35,16 @@ struct Effort {
 
 /// Summarizes a run, whether or not it was stopped.
 std::string summary_text(const RunContext& context, const trainer::Trainer& trainer, const Effort& effort);
+
+/// Explains the algorithm that reduces each bucket, in the order in which backward fills them.
+std::string explanation(const Options& options, const ProcessGroup& group, const trainer::Trainer& trainer);
+
+/// Shows the operators of a step, for the largest leaf. All ranks measure at once, as they train at once. Collective.
+void show_step(const RunContext& run, ops::Ops& ops);
+
+/// Returns the SHA-256 of the elements of all tensors as they are in memory, in the layout's order and without the
+/// padding between them, in hexadecimal. Equal weights have equal checksums, however they were computed.
+/// @param flat  in the layout, in host memory
+std::string sha256(const Layout& layout, const Buffer& flat);
 
 }  // namespace lockstep::train

@@ -3,20 +3,13 @@
 
 #include <chrono>
 #include <exception>
-#include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
-#include "apps/train/run/checksum.hpp"
-#include "apps/train/run/explain.hpp"
-#include "apps/train/run/start.hpp"
 #include "apps/train/run/texts.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/base/error.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
-#include "platform/mpi/phase.hpp"
 #include "trainer/replica/host_mirror.hpp"
 #include "trainer/replica/replica.hpp"
 

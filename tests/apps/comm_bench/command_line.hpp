@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/cli/run_app.hpp"
 #include "apps/comm-bench/options.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "apps/train/metrics_lines.hpp"
-#include "apps/train/run/checksum.hpp"
+#include "apps/train/run/texts.hpp"
 #include "apps/train/train_program.hpp"
 
 namespace lockstep::train {
