@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "backends/plan/medium.hpp"
