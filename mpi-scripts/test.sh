@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs packages, builds, and runs the tests that find most for their time: about ten minutes on two cores.
+# Installs packages, builds, and runs the tests that find most for their time.
 #   test.sh                the stages deps, format, build-quick and quick
 #   test.sh all            these, and then the rest: everything else that has to hold before a change goes in. That
 #                          is the stages build, tidy, docs, nocuda and slow

@@ -177,8 +177,7 @@ def rows(is_mpich):
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT):
             add(number.name, phase, str(int(number)), [r"checkpoint|model: |signal"], {3, 128 + number} if phase == "start" else {3}, 8)
         add("SIGSTOP", phase, str(int(signal.SIGSTOP)), STOPPED, {4}, hangs)
-        # The destructors of an exit may take kernels of oneDNN from another thread that runs them: then it is a SIGSEGV.
-        add("exit(0)", phase, "exit", dead, {0, 1, 128 + signal.SIGSEGV} | ({signal.SIGKILL} if is_mpich else set()), 6)
+        add("exit(0)", phase, "exit", dead, {0, 1} | ({signal.SIGKILL} if is_mpich else set()), 6)
         add("exception", phase, "throw", [r"rank 1 on \S+: .*the sensor gives no images"], {1}, 6)
         add("a held lock", phase, "lock", [r"rank 1 on \S+", r"wait_for_a_lock|__lll_lock_wait|pthread_mutex_lock"], {4}, hangs)
     return found

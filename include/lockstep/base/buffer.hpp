@@ -198,7 +198,7 @@ struct ConstBuffer {
 /// A view of `count` elements from element `offset` on. @pre the range lies inside `whole`
 Buffer slice(const Buffer& whole, Count offset, Count count);
 ConstBuffer slice(const ConstBuffer& whole, Count offset, Count count);
-/// The same of a range, which may be written if its elements may.
+/// Returns the same slice of a range. It may be written if the elements of the range may be.
 template <ElementRange R>
 auto slice(R&& whole, Count offset, Count count) {
   return slice(std::conditional_t<std::is_const_v<ElementOf<R>>, ConstBuffer, Buffer>(whole), offset, count);

@@ -61,7 +61,7 @@ class Requests {
   /// Whether the ranks have agreed to save, and have not saved since.
   [[nodiscard]] bool save_is_due() const { return save_is_due_; }
   void has_saved() { save_is_due_ = false; }
-  /// Of the requests to save, those that were followed or count as followed.
+  /// The number of requests to save that were followed or count as followed.
   [[nodiscard]] int saves_heard() const { return saves_heard_; }
   void set_saves_heard(int saves) { saves_heard_ = saves; }
 

@@ -47,13 +47,23 @@ void wait_for_a_lock() {
   mutex.lock();
 }
 
+std::atomic<bool> exits = false;  // no thread reads any more
+
+/// Exits when the thread that computes has used up its batches and waits for data, which no thread reads any more. An
+/// exit destroys oneDNN's kernels, so a thread that runs one would end the process by SIGSEGV instead.
+[[noreturn]] void exit_between_steps() {
+  exits = true;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::exit(0);
+}
+
 void fail_in(const std::string& phase) {
   static const std::string fault = variable("FAULT");
   static const std::string rank = variable("OMPI_COMM_WORLD_RANK") + variable("PMI_RANK");
   const std::string kind = fault.substr(0, fault.find(':'));
   static std::atomic<bool> has_failed = false;
   if (fault != kind + ':' + phase + ':' + rank || has_failed.exchange(true)) return;
-  if (kind == "exit") std::exit(0);
+  if (kind == "exit") exit_between_steps();
   if (kind == "throw") throw std::runtime_error("the sensor gives no images");
   if (kind == "lock") {
     wait_for_a_lock();
@@ -81,6 +91,7 @@ class Faulty final : public Dataset {
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t classes() const override { return inner_->classes(); }
   void read(const SampleKey& key, std::span<const lockstep::Buffer> tensors) const override {
+    while (exits) std::this_thread::sleep_for(std::chrono::seconds(1));
     if (key.seed == seed_of_run && ++reads_ >= 100) {
       if (reads_ == 100) fail_in(phase_);
       if (fails_in_a_save && is_saving()) fail_in("save");
