@@ -57,7 +57,8 @@ TEST(DataParallelErrors, OfOptionsThatCannotBe) {
     };
     for (const std::int64_t bytes : {0, -1}) expect_error([&] { make({.bucket = {bytes}}); }, invalid);
     if (group.size() > 1) expect_error([&] { make({.shards = group.size() - 1}); }, invalid, {"shards"});
-    if (group.size() == 2) expect_error([&] { make({.shards = 6, .places = 1}); }, invalid, {"needs 2, and places is 1"});
+    if (group.size() == 2)
+      expect_error([&] { make({.shards = 6, .places = 1}); }, invalid, {"needs 2, and places is 1"});
     OwnTensors tensors;
     const auto make_own = [&](const DataParallelOptions& options) {
       DataParallel(group, tensors.parameters(), options);
