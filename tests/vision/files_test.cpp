@@ -30,7 +30,7 @@ TEST(Files, NamesAreBytesAndHiddenOnesAreLeftOut) {
   const UserFiles user;
   user.put_pictures({"gr\xc3\xbc\xc3\x9f.jpg", "latin\xfc.jpg", "two words.jpg", ".DS_Store", "._a.jpg", ".git/a.jpg"});
   EXPECT_EQ(paths_below(user.path()), (Names{"gr\xc3\xbc\xc3\x9f.jpg", "latin\xfc.jpg", "two words.jpg"}));
-  EXPECT_EQ(shown("latin\xfc\n.jpg"), "latin??.jpg");
+  EXPECT_EQ(vision::shown("latin\xfc\n.jpg"), "latin??.jpg");
 }
 
 TEST(Files, LinksAreFollowedUnlessTheyLeadBack) {
