@@ -9,7 +9,7 @@
 #include "base/hash.hpp"
 #include "base/split_mix.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/formats/format.hpp"
+#include "vision/formats/data_format.hpp"
 #include "vision/source/files.hpp"
 
 namespace lockstep::vision {
