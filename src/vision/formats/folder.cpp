@@ -54,14 +54,15 @@ struct PartFolders {
   fs::path val;
 };
 
-PartFolders parts_in(const fs::path& data) {
+PartFolders parts_in(const SourceOptions& options) {
+  const fs::path& data = options.data;
   const auto with_folders = [&](const char* name) {
     return is_folder(data / name) && !folders_in(data / name).empty() ? data / name : fs::path();
   };
   PartFolders parts{.train = with_folders("train")};
   for (const char* name : validation_folders)
     if (parts.val.empty()) parts.val = with_folders(name);
-  if (parts.train.empty() && parts.val.empty()) parts.train = data;
+  if (parts.train.empty() && parts.val.empty()) (evaluates_whole(options) ? parts.val : parts.train) = data;
   return parts;
 }
 
@@ -128,7 +129,7 @@ std::string why_not_folder(const fs::path& data) {
 }
 
 Parts open_folder(const SourceOptions& options) {
-  PartFolders folders = parts_in(options.data);
+  PartFolders folders = parts_in(options);
   if (!options.val.empty()) {
     if (!is_folder(options.val))
       throw Error(ErrorCode::io, "the validation part " + shown(options.val) + ' ' +

@@ -60,6 +60,11 @@ struct Listing {
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
                  std::optional<Listing> val, const SourceOptions& options);
 
+/// Whether data that have no parts are to be evaluated as a whole.
+inline bool evaluates_whole(const SourceOptions& options) {
+  return options.evaluates_only && options.val.empty() && options.val_split == 0;
+}
+
 /// Returns the first of these files or folders that exists in a folder; an empty path if none does.
 template <std::size_t N>
 std::filesystem::path first_of(const std::filesystem::path& folder, const std::array<const char*, N>& names) {

@@ -54,7 +54,7 @@ PartLists lists_of(const SourceOptions& options) {
   if (fs::is_directory(options.data, ignored)) {
     lists = {first_of(options.data, train_lists), first_of(options.data, val_lists)};
   } else {
-    lists.train = options.data;
+    (evaluates_whole(options) ? lists.val : lists.train) = options.data;
   }
   if (!options.val.empty())
     lists.val = fs::is_directory(options.val, ignored) ? first_of(options.val, val_lists) : options.val;

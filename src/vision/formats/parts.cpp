@@ -67,7 +67,6 @@ void divide(std::optional<Listing>& train, std::optional<Listing>& val, const So
                                                    " cannot become the validation part; it must be less than 1");
     val = split_off(*train, options.val_split, options.seed);
   }
-  if (options.evaluates_only && !val) std::swap(train, val);
   if (!val)
     throw Error(ErrorCode::invalid_argument,
                 data + " has no validation part; name one, or set aside a fraction of the training samples for it");
@@ -93,6 +92,8 @@ void require_samples(const char* part, const Listing& listing) {
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
                  std::optional<Listing> val, const SourceOptions& options) {
   divide(train, val, options);
+  if (class_names.empty())
+    throw Error(ErrorCode::invalid_argument, shown(options.data) + " has no classes; its annotations name none");
   const auto part_of = [&](const char* name, std::optional<Listing>& listing) {
     if (!listing) return Part{};
     require_samples(name, *listing);

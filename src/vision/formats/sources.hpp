@@ -16,12 +16,12 @@ namespace lockstep::vision {
 
 /// Which data to open, and how they are divided.
 struct SourceOptions {
-  std::filesystem::path data;            ///< a folder, or a file
-  std::string format;                    ///< a name of format_names(); empty: recognized
-  std::filesystem::path val;             ///< the validation part; empty: as the layout says
-  double val_split = 0;                  ///< this fraction of the training samples becomes the validation part; 0: none
-  std::uint64_t seed = 1;                ///< of the division
-  bool evaluates_only = false;           ///< data without parts are the validation part, and no training part is needed
+  std::filesystem::path data;   ///< a folder, or a file
+  std::string format;           ///< a name of format_names(); empty: recognized
+  std::filesystem::path val;    ///< the validation part; empty: as the layout says
+  double val_split = 0;         ///< this fraction of the training samples becomes the validation part; 0: none
+  std::uint64_t seed = 1;       ///< of the division
+  bool evaluates_only = false;  ///< no training part is needed, and data without parts are evaluated as a whole
   std::vector<std::string> class_names;  ///< of a checkpoint, which labels then follow; empty: those of the data
 };
 

@@ -51,9 +51,11 @@ struct VocPart {
 class Pictures {
  public:
   explicit Pictures(const fs::path& root) {
-    for (FoundFile& file : files_below(root / pictures_in))
-      if (has_picture_suffix(file.path) || !refused_kind(file.path).empty())
-        by_name_.try_emplace(without_suffix(file.path), std::move(file));
+    std::vector<FoundFile> files = files_below(root / pictures_in);
+    for (const bool takes_refused : {false, true})  // of two files of one name, that which can be read counts
+      for (const FoundFile& file : files)
+        if (takes_refused ? !refused_kind(file.path).empty() : has_picture_suffix(file.path))
+          by_name_.try_emplace(without_suffix(file.path), file);
   }
   [[nodiscard]] const FoundFile* find(const std::string& name) const {
     const auto found = by_name_.find(name);
@@ -123,16 +125,14 @@ Splits splits_of(const fs::path& root) {
   return {train, train.filename() == "trainval.txt" ? first_of(folder, test_split) : first_of(folder, val_splits)};
 }
 
-VocPart read_split(const fs::path& root, const fs::path& split) {
-  const Pictures pictures(root);
+VocPart read_split(const fs::path& root, const fs::path& split, const Pictures& pictures) {
   VocPart part{.root = root};
   for (const std::string& name : names_in(split, pictures)) add_named(name, pictures, part);
   return part;
 }
 
 /// Reads a folder without split files: every annotation is a sample.
-VocPart read_all(const fs::path& root) {
-  const Pictures pictures(root);
+VocPart read_all(const fs::path& root, const Pictures& pictures) {
   VocPart part{.root = root};
   std::set<std::string> annotated;
   for (const FoundFile& file : files_below(root / annotations_in))
@@ -144,13 +144,14 @@ VocPart read_all(const fs::path& root) {
 }
 
 /// Returns the part to evaluate that the user has named: a split file, or another folder of this form.
-VocPart read_named(const fs::path& val, const fs::path& root) {
+VocPart read_named(const fs::path& val, const fs::path& root, const Pictures& pictures) {
   std::error_code ignored;
-  if (!fs::is_directory(val, ignored)) return read_split(root, val);
+  if (!fs::is_directory(val, ignored)) return read_split(root, val, pictures);
   if (const std::string why = why_not_voc(val); !why.empty())
     throw Error(ErrorCode::io, "the validation part " + shown(val) + " is not of the format voc: " + why);
   const fs::path split = first_of(val / splits_in, val_splits);
-  return split.empty() ? read_all(val) : read_split(val, split);
+  const Pictures others(val);
+  return split.empty() ? read_all(val, others) : read_split(val, split, others);
 }
 
 std::vector<std::string> names_of_objects(const VocPart& part) {
@@ -199,12 +200,13 @@ Parts open_voc(const SourceOptions& options) {
   const Splits splits = splits_of(root);
   std::optional<VocPart> train;
   std::optional<VocPart> val;
-  if (!splits.train.empty()) train = read_split(root, splits.train);
-  if (splits.train.empty() && splits.val.empty()) train = read_all(root);
+  const Pictures pictures(root);
+  if (!splits.train.empty()) train = read_split(root, splits.train, pictures);
+  if (splits.train.empty() && splits.val.empty()) (evaluates_whole(options) ? val : train) = read_all(root, pictures);
   if (!options.val.empty()) {
-    val = read_named(options.val, root);
+    val = read_named(options.val, root, pictures);
   } else if (!splits.val.empty()) {
-    val = read_split(root, splits.val);
+    val = read_split(root, splits.val, pictures);
   }
   std::vector<std::string> names = voc_class_names(options, train ? *train : *val);
   std::optional<Listing> train_listing;

@@ -13,7 +13,7 @@
 namespace lockstep::vision {
 namespace {
 
-struct Signature {
+struct FirstBytes {
   PictureFormat format;
   std::size_t at;
   std::string_view bytes;
@@ -21,15 +21,15 @@ struct Signature {
 
 using namespace std::string_view_literals;  // for signatures with zero bytes
 constexpr std::array signatures{
-    Signature{PictureFormat::jpeg, 0, "\xFF\xD8\xFF"sv},
-    Signature{PictureFormat::png, 0, "\x89PNG\r\n\x1A\n"sv},
-    Signature{PictureFormat::webp, 8, "WEBP"sv},  // behind "RIFF" and a length
-    Signature{PictureFormat::bmp, 0, "BM"sv},
-    Signature{PictureFormat::tiff, 0, "II*\0"sv},
-    Signature{PictureFormat::tiff, 0, "MM\0*"sv},
-    Signature{PictureFormat::tiff, 0, "II+\0"sv},  // BigTIFF
-    Signature{PictureFormat::tiff, 0, "MM\0+"sv},
-    Signature{PictureFormat::gif, 0, "GIF8"sv},
+    FirstBytes{PictureFormat::jpeg, 0, "\xFF\xD8\xFF"sv},
+    FirstBytes{PictureFormat::png, 0, "\x89PNG\r\n\x1A\n"sv},
+    FirstBytes{PictureFormat::webp, 8, "WEBP"sv},  // behind "RIFF" and a length
+    FirstBytes{PictureFormat::bmp, 0, "BM"sv},
+    FirstBytes{PictureFormat::tiff, 0, "II*\0"sv},
+    FirstBytes{PictureFormat::tiff, 0, "MM\0*"sv},
+    FirstBytes{PictureFormat::tiff, 0, "II+\0"sv},  // BigTIFF
+    FirstBytes{PictureFormat::tiff, 0, "MM\0+"sv},
+    FirstBytes{PictureFormat::gif, 0, "GIF8"sv},
 };
 
 /// The brands of HEIF's file type box; AVIF and HEIC are both pictures of this container.
@@ -70,7 +70,7 @@ std::string_view name(PictureFormat format) {
 }
 
 PictureFormat format_of(std::span<const std::byte> file) {
-  for (const Signature& signature : signatures)
+  for (const FirstBytes& signature : signatures)
     if (has_at(file, signature.at, signature.bytes)) return signature.format;
   return is_heic(file) ? PictureFormat::heic : PictureFormat::unknown;
 }

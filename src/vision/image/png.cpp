@@ -35,18 +35,27 @@ Context open_png(std::span<const std::byte> file, const DecodeLimits& limits) {
   return context;
 }
 
-/// Returns the orientation in the chunk eXIf, which may stand anywhere between the first and the last chunk. libspng
-/// would have to decode the pixels to find one behind them.
-int png_orientation(std::span<const std::byte> file) {
+/// What a walk over the chunks of a file finds, without looking into those of pixels.
+struct PngChunks {
+  int orientation =
+      1;  ///< from the chunk eXIf, which may also stand behind the pixels, where libspng finds it too late
+  bool is_whole =
+      false;  ///< whether the last chunk is there with all its bytes, of which libspng leaves out the checksum
+};
+
+PngChunks walk(std::span<const std::byte> file) {
   constexpr std::size_t frame = 12;  // length, type and checksum of a chunk
-  for (std::size_t at = 8; at < file.size() && file.size() - at >= frame;) {
+  PngChunks found;
+  for (std::size_t at = 8; at < file.size() && file.size() - at >= frame && !found.is_whole;) {
     std::size_t length = 0;
     for (int i = 0; i < 4; ++i) length = length << 8 | std::to_integer<std::size_t>(file[at + i]);
-    if (length > file.size() - at - frame) return 1;
-    if (std::memcmp(file.data() + at + 4, "eXIf", 4) == 0) return exif_orientation(file.subspan(at + 8, length));
+    if (length > file.size() - at - frame) break;
+    const auto is_type = [&](const char* type) { return std::memcmp(file.data() + at + 4, type, 4) == 0; };
+    if (is_type("eXIf")) found.orientation = exif_orientation(file.subspan(at + 8, length));
+    found.is_whole = is_type("IEND");
     at += frame + length;
   }
-  return 1;
+  return found;
 }
 
 spng_ihdr header_of(spng_ctx* context) {
@@ -55,10 +64,10 @@ spng_ihdr header_of(spng_ctx* context) {
   return header;
 }
 
-PictureInfo info_of(const spng_ihdr& header, std::span<const std::byte> file) {
+PictureInfo info_of(const spng_ihdr& header, const PngChunks& chunks) {
   // libspng refuses more than 2³¹ − 1.
   return upright(
-      {PictureFormat::png, static_cast<int>(header.width), static_cast<int>(header.height), png_orientation(file)});
+      {PictureFormat::png, static_cast<int>(header.width), static_cast<int>(header.height), chunks.orientation});
 }
 
 void decode_as(spng_ctx* context, int pixel_format, int flags, std::vector<std::uint8_t>& pixels) {
@@ -127,14 +136,16 @@ void decode_colors(spng_ctx* context, const spng_ihdr& header, int channels, Ima
 
 PictureInfo inspect_png(std::span<const std::byte> file, const DecodeLimits& limits) {
   const Context context = open_png(file, limits);
-  return info_of(header_of(context.get()), file);
+  return info_of(header_of(context.get()), walk(file));
 }
 
 PictureInfo decode_png(std::span<const std::byte> file, const DecodeOptions& options, Image& picture) {
   const Context context = open_png(file, options.limits);
   const spng_ihdr header = header_of(context.get());
-  const PictureInfo info = info_of(header, file);
+  const PngChunks chunks = walk(file);
+  const PictureInfo info = info_of(header, chunks);
   check_limits(info, options.limits);
+  if (!chunks.is_whole) throw Error(ErrorCode::corrupt, "the PNG is cut off");
   picture.width = static_cast<int>(header.width);
   picture.height = static_cast<int>(header.height);
   if (options.palette_indices && header.color_type == SPNG_COLOR_TYPE_INDEXED) {
@@ -143,7 +154,7 @@ PictureInfo decode_png(std::span<const std::byte> file, const DecodeOptions& opt
   } else {
     decode_colors(context.get(), header, options.channels, picture);
   }
-  require_png(spng_decode_chunks(context.get()));  // to the last one, to notice that the file is cut off
+  require_png(spng_decode_chunks(context.get()));  // what follows the pixels may be damaged, too
   return info;
 }
 

@@ -36,7 +36,7 @@ std::uint64_t hash_of_annotation(const Annotation& annotation) {
 }
 
 std::vector<std::pair<std::int64_t, std::uint64_t>> hash_contents(const Source& source, bool all) {
-  const bool is_in_memory = source.size() > 0 && source.stored_bytes(0) == 0;
+  const bool is_in_memory = source.size() > 0 && source.stored_bytes(0) < 0;
   const std::int64_t count = all || is_in_memory ? source.size() : std::min(source.size(), few_samples);
   std::vector<std::pair<std::int64_t, std::uint64_t>> hashes;
   std::vector<std::byte> bytes;
@@ -110,7 +110,7 @@ std::string annotation_text(const Source& source, const Annotation& annotation) 
 std::string describe(const Source& source, const SourceFingerprint& print, std::int64_t sample) {
   if (sample >= source.size()) return "no such sample";
   std::string text = shown(source.relative_place(sample)) + " (";
-  if (source.stored_bytes(sample) > 0) text += std::to_string(source.stored_bytes(sample)) + " bytes, ";
+  if (source.stored_bytes(sample) >= 0) text += std::to_string(source.stored_bytes(sample)) + " bytes, ";
   text += annotation_text(source, source.annotation(sample));
   const auto read = std::lower_bound(print.contents.begin(), print.contents.end(), std::pair(sample, std::uint64_t{0}));
   if (read != print.contents.end() && read->first == sample)

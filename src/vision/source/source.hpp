@@ -44,8 +44,8 @@ class Source {
   [[nodiscard]] virtual std::string place(std::int64_t sample) const = 0;
   /// As `place`, but relative to the folder of the data: ranks compare it, whose copies may lie in different folders.
   [[nodiscard]] virtual std::string relative_place(std::int64_t sample) const { return place(sample); }
-  /// The size of a stored picture, as it was when the source was opened; 0 if the source holds it in memory.
-  [[nodiscard]] virtual std::int64_t stored_bytes(std::int64_t /*sample*/) const { return 0; }
+  /// The size of a stored picture, as it was when the source was opened; −1 if the source holds it in memory.
+  [[nodiscard]] virtual std::int64_t stored_bytes(std::int64_t /*sample*/) const { return -1; }
   /// Reads the bytes of a picture as they are stored.
   /// @param bytes  overwritten; its memory is used again
   /// @throws Error{io} that names the place and why

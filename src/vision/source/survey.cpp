@@ -76,18 +76,18 @@ std::string empty_classes_text(const Survey& survey) {
 
 std::string finding_text(const std::string& part, const Finding& finding, const std::string& what) {
   if (finding.count == 0) return "";
-  return "  " + part + ": " + std::to_string(finding.count) + ' ' + what + ", first " + shown(finding.first) + '\n';
+  return "  " + part + ": " + what + ": " + std::to_string(finding.count) + ", first " + shown(finding.first) + '\n';
 }
 
 std::string notes_text(const std::string& part, const PartNotes& notes) {
   std::string text;
   for (const auto& [kind, finding] : notes.refused)
-    text += finding_text(part, finding, "of kind " + kind + " left out (convert them to JPEG or PNG)");
-  return text + finding_text(part, notes.without_annotation, "pictures without annotation left out") +
-         finding_text(part, notes.without_picture, "labels without picture left out") +
-         finding_text(part, notes.degenerate_boxes, "boxes without area left out") +
-         finding_text(part, notes.duplicates, "samples listed again (same path)") +
-         finding_text(part, notes.duplicate_boxes, "boxes annotated again (same class and corners)");
+    text += finding_text(part, finding, kind + " files, left out (convert them to JPEG or PNG)");
+  return text + finding_text(part, notes.without_annotation, "pictures without annotation, left out") +
+         finding_text(part, notes.without_picture, "labels without picture, left out") +
+         finding_text(part, notes.degenerate_boxes, "boxes without area, left out") +
+         finding_text(part, notes.duplicates, "samples listed again, kept") +
+         finding_text(part, notes.duplicate_boxes, "boxes annotated again, kept");
 }
 
 }  // namespace
