@@ -136,6 +136,13 @@ std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const
   return cache;
 }
 
+std::string skipped_samples(const Pictures& pictures, const World& world) {
+  std::string mine;
+  for (const std::optional<PicturePart>& part : {pictures.train, pictures.val})
+    if (part) mine += part->bad_samples->text();
+  return vision::united(gather_strings(world.group(), mine, {0}));
+}
+
 std::string input_text(const Pictures& pictures) {
   const vision::Size& size = pictures.input.size;
   return std::to_string(size.width) + "×" + std::to_string(size.height) + " pixels; training transforms " +

@@ -61,6 +61,9 @@ std::string difference_text(const Pictures& pictures, const World& world);
 std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const Options& options,
                                                  const Cluster& cluster, const std::string& fingerprint);
 
+/// Returns the bad samples that the ranks have skipped, a line for each, on rank 0. Collective.
+std::string skipped_samples(const Pictures& pictures, const World& world);
+
 /// Describes how pictures become the network's input, for people.
 std::string input_text(const Pictures& pictures);
 
