@@ -130,7 +130,7 @@ void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {
 }
 
 void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
-  if (loaded.pictures) require_parts(*loaded.pictures, options);
+  if (loaded.pictures) require_labels(*loaded.pictures, options);
   if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
   if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm

@@ -44,12 +44,14 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
 
 Pictures open_pictures(const Options& options) {
   const UserData& data = options.user_data;
-  vision::Sources sources = vision::open_sources({.data = data.path,
-                                                  .format = data.format,
-                                                  .val = data.val,
-                                                  .val_split = data.val_split,
-                                                  .seed = options.trainer.seed,
-                                                  .evaluates_only = options.eval_only});
+  vision::Sources sources =
+      vision::open_sources({.data = data.path,
+                            .format = data.format,
+                            .val = data.val,
+                            .val_split = data.val_split,
+                            .seed = options.trainer.seed,
+                            .evaluates_only = options.eval_only,
+                            .trains_only = options.trainer.eval_interval == 0 || !data.show_batch.empty()});
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
@@ -61,20 +63,12 @@ Pictures open_pictures(const Options& options) {
   return pictures;
 }
 
-void require_parts(const Pictures& pictures, const Options& options) {
-  const std::string data = "--data " + options.user_data.path;
-  const bool evaluates = options.eval_only || options.trainer.eval_interval > 0;
+void require_labels(const Pictures& pictures, const Options& options) {
   if (!options.user_data.show_batch.empty()) return;
-  if (!pictures.train && !options.eval_only)
-    throw UsageError(data + " has no training part; give --eval-only to evaluate the other one");
-  if (!pictures.val && evaluates)
-    throw UsageError(data +
-                     " has no validation part: name one by --val PATH, divide the training part by --val-split "
-                     "0.1, or train without evaluations by --eval-interval never");
   const vision::Source& main = *pictures.main_part().source;
   for (std::int64_t sample = 0; sample < main.size(); ++sample)
     if (main.annotation(sample).label >= 0) return;
-  throw UsageError(data +
+  throw UsageError(data_option(options) +
                    ": its pictures have boxes, and no class each, which classification needs; --show-batch "
                    "FILE.png shows them");
 }

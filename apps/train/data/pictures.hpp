@@ -42,8 +42,8 @@ struct Pictures {
 /// @throws Error as vision::open_sources
 Pictures open_pictures(const Options& options);
 
-/// @throws UsageError unless the pictures have the parts and the classes that the run needs
-void require_parts(const Pictures& pictures, const Options& options);
+/// @throws UsageError unless pictures have the classes that the run needs
+void require_labels(const Pictures& pictures, const Options& options);
 
 /// Makes data sets of the parts. A part that is missing is replaced by the other one, because it is not used.
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,
