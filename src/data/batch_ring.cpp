@@ -140,8 +140,7 @@ ReadFailure BatchRing::read(const SampleRun& run, std::span<Buffer> slots) const
   const SampleKey key{.seed = sampler_.options().seed, .epoch = run.epoch};
   std::size_t sample = run.first;
   try {
-    for (; sample < run.first + run.count; ++sample)
-      read_sample(*dataset_, key, run.into->batch.ids, sample, run.into->tensors, slots);
+    read_range(*dataset_, key, run.into->batch.ids, sample, run.first + run.count, run.into->tensors, slots);
   } catch (...) {
     return {std::current_exception(), sample};
   }
