@@ -41,7 +41,7 @@ Size with_shorter_side(int side, const Image& picture) {
   return picture.width <= picture.height ? Size{side, other} : Size{other, side};
 }
 
-struct Part {
+struct Window {
   int left = 0;
   int top = 0;
   int width = 0;
@@ -49,11 +49,11 @@ struct Part {
 };
 
 /// The middle of a picture, as large as a ratio between 3/4 and 4/3 allows.
-Part middle_of(const Image& picture) {
+Window middle_of(const Image& picture) {
   constexpr double least_ratio = 3.0 / 4;
   constexpr double most_ratio = 4.0 / 3;
   const double ratio = static_cast<double>(picture.width) / picture.height;
-  Part part{.width = picture.width, .height = picture.height};
+  Window part{.width = picture.width, .height = picture.height};
   if (ratio < least_ratio) part.height = round_to_even(picture.width / least_ratio);
   if (ratio > most_ratio) part.width = round_to_even(picture.height * most_ratio);
   part.left = (picture.width - part.width) / 2;
@@ -61,7 +61,7 @@ Part middle_of(const Image& picture) {
   return part;
 }
 
-Part draw_part(const data::SampleKey& key, const Image& picture) {
+Window draw_window(const data::SampleKey& key, const Image& picture) {
   constexpr double log_of_most_ratio = 0.28768207245178090;  // ln(4/3)
   data::Random random = data::random_of(key, data::RandomStream::resized_crop);
   const double area = static_cast<double>(picture.width) * picture.height;
@@ -111,7 +111,7 @@ Transform random_resized_crop(Size size) {
   return {.text = "random-resized-crop:" + size_text(size),
           .apply =
               [size](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
-                const Part part = draw_part(key, picture);
+                const Window part = draw_window(key, picture);
                 resize_part(part.left, part.top, part.width, part.height, size.width, size.height, picture, annotation,
                             scratch);
               },
