@@ -57,7 +57,7 @@ nn::Graph model_for_data(const Options& options, const nn::Models& models, const
     std::vector<std::string_view> others = models.names();
     std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data); });
     throw UsageError(
-        "--model " + options.model + " cannot be trained on --dataset " + options.dataset +
+        "--model " + options.model + " cannot be trained on " + data_option(options) +
         (others.empty() ? ", and no other model of this program can" : "; use --model " + alternatives(others)) + " (" +
         error.message() + ")");
   }
@@ -92,18 +92,25 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
 
 /// Names what this rank loads, for messages. The folder may differ between ranks.
 std::string loading(const Cluster& cluster, const Options& options) {
+  if (!options.user_data.path.empty())
+    return cluster.same_data_dir ? "reading the pictures in '" + echo(options.user_data.path, 400) + "'"
+                                 : "reading the pictures of its --data";
   const std::string text = "loading the data set '" + options.dataset + "'";
   if (!cluster.same_data_dir) return text + " from its --data-dir";
   return text + (options.data_dir.empty() ? "" : " from '" + echo(options.data_dir, 400) + "'");
 }
 
 /// @throws Error on every rank, as load_data_and_model
-void require_agreement(const World& world, const Agreement& agreement) {
+void require_agreement(const World& world, const Agreement& agreement, const Data& data) {
   agreement.throw_failed_checks();
   try {
     (void)agreement.require_equal_terms();
   } catch (const Error& error) {
-    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
+    const std::string first = data.pictures ? difference_text(*data.pictures, world) : "";
+    throw Error(ErrorCode::mismatch,
+                error.message() + (first.empty() ? "" : "; " + first) + "; give all ranks the same files (" +
+                    (data.pictures ? "--data)" : "--data-dir)"),
+                error.context())
         .on_every_rank();
   }
   cli::refuse_mistakes(world, agreement.fact("mistake"));
@@ -201,7 +208,8 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
     const Phase comparing(group, loading(cluster, options), Phase::Kind::work, hashing_time(options, data.sets));
     agreement.exchange(group);
   }
-  require_agreement(cluster.world, agreement);
+  require_agreement(cluster.world, agreement, data);
+  use_cache(cluster, options, data);
   DeviceChoice device = device_for(*graph, options, cluster.device);
   return {std::move(data), {.graph = *std::move(graph), .device = std::move(device)}};
 }

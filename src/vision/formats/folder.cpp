@@ -5,7 +5,7 @@
 
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/formats/format.hpp"
+#include "vision/formats/data_format.hpp"
 #include "vision/source/files.hpp"
 
 namespace lockstep::vision {

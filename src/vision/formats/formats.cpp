@@ -9,7 +9,7 @@
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/formats/format.hpp"
+#include "vision/formats/data_format.hpp"
 #include "vision/source/files.hpp"
 
 namespace lockstep::vision {
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first one that recognizes data opens them. Those that look for particular names come first.
-constexpr std::array<Format, 5> formats = {
+constexpr std::array<DataFormat, 5> formats = {
     {{"mnist",
       "the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
       "t10k-labels-idx1-ubyte",
@@ -59,9 +59,9 @@ void require_data(const fs::path& data) {
   if (!why.empty()) throw Error(ErrorCode::io, shown(data) + ' ' + why + "; give the folder or file of your data");
 }
 
-const Format& named_format(const SourceOptions& options) {
+const DataFormat& named_format(const SourceOptions& options) {
   const auto* format =
-      std::find_if(formats.begin(), formats.end(), [&](const Format& row) { return row.name == options.format; });
+      std::find_if(formats.begin(), formats.end(), [&](const DataFormat& row) { return row.name == options.format; });
   if (format == formats.end())
     throw Error(ErrorCode::invalid_argument, unknown("data format", options.format, format_names()));
   const std::string why = format->why_not(options.data);
@@ -71,9 +71,9 @@ const Format& named_format(const SourceOptions& options) {
   return *format;
 }
 
-const Format& recognized_format(const SourceOptions& options) {
+const DataFormat& recognized_format(const SourceOptions& options) {
   std::string looked_for;
-  for (const Format& format : formats) {
+  for (const DataFormat& format : formats) {
     const std::string why = format.why_not(options.data);
     if (why.empty()) return format;
     looked_for += "; " + std::string(format.name) + " needs " + std::string(format.looks_for) + ", but " + why;
@@ -105,7 +105,7 @@ Finding find_in_both(const Source& train, const Source& val) {
 
 Sources open_sources(const SourceOptions& options) {
   require_data(options.data);
-  const Format& format = options.format.empty() ? recognized_format(options) : named_format(options);
+  const DataFormat& format = options.format.empty() ? recognized_format(options) : named_format(options);
   Parts parts = format.open(options);
   const Source& main = parts.train.source ? *parts.train.source : *parts.val.source;
   Survey survey{.format = main.format(), .place = options.data.string(), .class_names = main.class_names()};
@@ -117,7 +117,7 @@ Sources open_sources(const SourceOptions& options) {
 
 std::vector<std::string_view> format_names() {
   std::vector<std::string_view> names;
-  for (const Format& format : formats) names.push_back(format.name);
+  for (const DataFormat& format : formats) names.push_back(format.name);
   return names;
 }
 

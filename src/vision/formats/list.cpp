@@ -8,7 +8,7 @@
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/formats/format.hpp"
+#include "vision/formats/data_format.hpp"
 #include "vision/formats/text_lines.hpp"
 #include "vision/source/files.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/formats/format.hpp"
+#include "vision/formats/data_format.hpp"
 #include "vision/formats/text_lines.hpp"
 #include "vision/image/color.hpp"
 #include "vision/source/files.hpp"

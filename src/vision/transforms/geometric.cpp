@@ -8,6 +8,7 @@
 #include "lockstep/base/error.hpp"
 #include "vision/image/codec.hpp"
 #include "vision/image/flip.hpp"
+#include "vision/image/resize.hpp"
 #include "vision/transforms/geometry.hpp"
 #include "vision/transforms/transforms.hpp"
 
@@ -41,19 +42,12 @@ Size with_shorter_side(int side, const Image& picture) {
   return picture.width <= picture.height ? Size{side, other} : Size{other, side};
 }
 
-struct Window {
-  int left = 0;
-  int top = 0;
-  int width = 0;
-  int height = 0;
-};
-
 /// The middle of a picture, as large as a ratio between 3/4 and 4/3 allows.
-Window middle_of(const Image& picture) {
+Region middle_of(const Image& picture) {
   constexpr double least_ratio = 3.0 / 4;
   constexpr double most_ratio = 4.0 / 3;
   const double ratio = static_cast<double>(picture.width) / picture.height;
-  Window part{.width = picture.width, .height = picture.height};
+  Region part{.width = picture.width, .height = picture.height};
   if (ratio < least_ratio) part.height = round_to_even(picture.width / least_ratio);
   if (ratio > most_ratio) part.width = round_to_even(picture.height * most_ratio);
   part.left = (picture.width - part.width) / 2;
@@ -61,7 +55,7 @@ Window middle_of(const Image& picture) {
   return part;
 }
 
-Window draw_window(const data::SampleKey& key, const Image& picture) {
+Region draw_part(const data::SampleKey& key, const Image& picture) {
   constexpr double log_of_most_ratio = 0.28768207245178090;  // ln(4/3)
   data::Random random = data::random_of(key, data::RandomStream::resized_crop);
   const double area = static_cast<double>(picture.width) * picture.height;
@@ -111,7 +105,7 @@ Transform random_resized_crop(Size size) {
   return {.text = "random-resized-crop:" + size_text(size),
           .apply =
               [size](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
-                const Window part = draw_window(key, picture);
+                const Region part = draw_part(key, picture);
                 resize_part(part.left, part.top, part.width, part.height, size.width, size.height, picture, annotation,
                             scratch);
               },

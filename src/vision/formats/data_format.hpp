@@ -27,7 +27,7 @@ struct Parts {
 };
 
 /// A format of data. To add one, add its functions below and its row in formats.cpp.
-struct Format {
+struct DataFormat {
   std::string_view name;
   std::string_view looks_for;  ///< what it recognizes data by, for messages
   /// Returns what is missing at a path, "it has no folder Annotations"; empty if it has this format.
