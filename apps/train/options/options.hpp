@@ -35,6 +35,7 @@ struct Options {
   bool full_fingerprint = false;    ///< whether ranks compare all samples of their data
   data::Augmentation augmentation;  ///< of training images
   std::string model;
+  nn::Stem stem = nn::Stem::by_extent;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
   std::string algorithm = "auto";      ///< one of algorithm_names()
   std::string compress;                ///< one of backends::compression_names()
