@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # lockstep::train as it is installed: one library, static or shared as the rest. It has a set of targets and a file for
-# pkg-config of its own, because the static one needs Boost and OpenSSL, which who links lockstep::lockstep alone may not have.
+# pkg-config of its own, because the static one needs Boost, OpenSSL and the decoders of pictures, which who links lockstep::lockstep alone may not have.
 set(lockstep_train_target lockstep_train)
 if(LOCKSTEP_SHARED)
   set(lockstep_train_target lockstep_train_shared)
-  add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_cli>)
-  target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>)
+  add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_cli>
+    $<TARGET_OBJECTS:lockstep_vision>)
+  target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>
+    $<BUILD_INTERFACE:${LOCKSTEP_PICTURE_LIBRARIES}>)
   target_link_options(lockstep_train_shared PRIVATE -Wl,--version-script=${lockstep_symbols})
   # $ORIGIN: a program that calls nothing else may name this library only, and whoever loads it must find the other one.
   set_target_properties(lockstep_train_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
@@ -26,7 +28,8 @@ install(EXPORT lockstepTrainTargets NAMESPACE lockstep:: DESTINATION ${lockstep_
 set(lockstep_train_pc_libraries -llockstep_train)
 if(NOT LOCKSTEP_SHARED)
   get_target_property(boost_library Boost::program_options LOCATION)
-  list(APPEND lockstep_train_pc_libraries ${boost_library} ${OPENSSL_CRYPTO_LIBRARY})
+  list(APPEND lockstep_train_pc_libraries ${boost_library} ${OPENSSL_CRYPTO_LIBRARY}
+    ${TURBOJPEG_LINK_LIBRARIES} ${SPNG_LINK_LIBRARIES} ${PUGIXML_LINK_LIBRARIES})
 endif()
 lockstep_pc_flags(lockstep_train_pc_libraries ${lockstep_train_pc_libraries})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-train.pc.in ${PROJECT_BINARY_DIR}/lockstep-train.pc @ONLY)

@@ -56,6 +56,14 @@ std::string needs_memory(const Options& options, Count batch, int ranks) {
          "hosts";
 }
 
+/// Writes the sheet of --show-batch on rank 0. Collective. @return the exit code
+int show_batch_once(const World& world, const Options& options, const Data& data, Console& console) {
+  const Phase phase(world.group(), "drawing the first batch", Phase::Kind::work);
+  agree_on_rank_zero(world.group(), [&] { show_batch(data.sets, options, data.batch); });
+  console.print("the first batch as the network sees it: " + options.user_data.show_batch + '\n');
+  return exit_success;
+}
+
 /// Performs one run from start to end, stage by stage. Each stage returns a value, which the next ones read.
 /// Collective.
 /// @return the exit code
@@ -70,8 +78,10 @@ int run_stages(World& world, const Start& start, const Registry& registry) {
     std::signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not the end of the run
     Console console(world, options.program);
     const Cluster cluster = join_cluster(world, options, batch, start.agreement, console);
-    console.phase("loading " + options.dataset);
+    console.phase("loading " + name_of_data(options));
     const auto [data, model] = load_data_and_model(cluster, options, registry);
+    if (data.pictures) console.print(text_of(data.pictures->survey) + '\n');
+    if (!options.user_data.show_batch.empty()) return show_batch_once(world, options, data, console);
     return run(options, cluster, data, model, console, signals, begin);
   } catch (const std::bad_alloc&) {
     throw std::runtime_error(needs_memory(options, batch.samples, world.size()));

@@ -76,7 +76,7 @@ class Own:
         hosts = [host for host in placed if host is not None] or ["localhost"]
         words = [self.program, *self.arguments]
         gpus = self.options["gpus"][1] if "gpus" in self.options else value_of(words, "--device") or ""
-        data = [value_of(words, "--config"), value_of(words, "--data-dir")] if self.is_train else []
+        data = [value_of(words, "--config"), *(value_of(words, name) for name in ("--data", "--val", "--data-dir"))] if self.is_train else []
         asked = value_of(words, "--threads") or os.environ.get("OMP_NUM_THREADS", "1")
         saves, must_save = resume.Run(words, None).written() if self.is_train else ("", False)
         return Plan(hosts=hosts, ranks={host: placed.get(host, placed.get(None)) for host in hosts}, program=self.program,

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "base/split_mix.hpp"
-#include "data/random.hpp"
+#include "data/sample_random.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
@@ -12,27 +11,14 @@ namespace {
 
 constexpr std::int64_t border_pixels = 4;
 
-/// What is drawn for a sample.
-struct Placement {
-  std::int64_t down = 0;  ///< the row of the image that becomes row 0
-  std::int64_t right = 0;
-  bool is_flipped = false;
-};
-
-/// Everything is drawn for every sample, so that flips are the same with and without crops.
-Placement placement_of(const SampleKey& key, const Augmentation& augmentation) {
-  const auto epoch = static_cast<std::uint64_t>(key.epoch);
-  Random random(key.seed, RandomStream::augment, split_mix::mix(epoch) + static_cast<std::uint64_t>(key.index));
-  const auto draw = [&] { return static_cast<std::int64_t>(random.below(2 * border_pixels + 1)) - border_pixels; };
-  const std::int64_t down = draw();
-  const std::int64_t right = draw();
-  const bool is_flipped = random.chance(0.5);
+CropAndFlip placement_of(const SampleKey& key, const Augmentation& augmentation) {
+  const auto [down, right, is_flipped] = draw_crop_and_flip(key, border_pixels);
   return {augmentation.crop ? down : 0, augmentation.crop ? right : 0, augmentation.flip && is_flipped};
 }
 
 /// Changes one channel of an image in place.
 template <typename Element>
-void place(Element* pixels, std::int64_t height, std::int64_t width, const Placement& placement, Element border) {
+void place(Element* pixels, std::int64_t height, std::int64_t width, const CropAndFlip& placement, Element border) {
   const auto [down, right, is_flipped] = placement;
   // The columns that come from the image. A row is written when no row still needs it.
   const std::int64_t begin = std::clamp<std::int64_t>(-right, 0, width);
@@ -76,7 +62,7 @@ class AugmentedDataset final : public Dataset {
   void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
     dataset_->read(key, tensors);
     const Buffer& image = tensors[images_];
-    const Placement placement = placement_of(key, augmentation_);
+    const CropAndFlip placement = placement_of(key, augmentation_);
     if (image.dtype == DType::uint8) return place_channels(static_cast<std::uint8_t*>(image.data), placement, false);
     if (image.dtype == DType::float64) return place_channels(static_cast<double*>(image.data), placement, true);
     place_channels(static_cast<float*>(image.data), placement, true);
@@ -84,7 +70,7 @@ class AugmentedDataset final : public Dataset {
 
  private:
   template <typename Element>
-  void place_channels(Element* image, const Placement& placement, bool has_border) const {
+  void place_channels(Element* image, const CropAndFlip& placement, bool has_border) const {
     const auto [channels, height, width] = extent_;
     for (std::int64_t channel = 0; channel < channels; ++channel) {
       const double border = has_border ? border_[static_cast<std::size_t>(channel)] : 0;

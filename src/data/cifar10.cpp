@@ -71,13 +71,21 @@ void append_batch(Images& images, const std::filesystem::path& path) {
 
 }  // namespace
 
-ImagesPair load_cifar10(const std::filesystem::path& data_dir) {
+Cifar10Files cifar10_files(const std::filesystem::path& data_dir) {
   const std::filesystem::path folder = folder_of(data_dir);
+  Cifar10Files files{.test = folder / "test_batch.bin"};
+  for (int batch = 1; batch <= 5; ++batch)
+    files.train.push_back(folder / ("data_batch_" + std::to_string(batch) + ".bin"));
+  return files;
+}
+
+ImagesPair load_cifar10(const std::filesystem::path& data_dir, LoadedParts parts) {
+  const Cifar10Files files = cifar10_files(data_dir);
   const Images empty{.name = "cifar10", .shape = cifar_shape, .classes = cifar_classes};
   ImagesPair pair{empty, empty};
-  for (int batch = 1; batch <= 5; ++batch)
-    append_batch(pair.train, folder / ("data_batch_" + std::to_string(batch) + ".bin"));
-  append_batch(pair.test, folder / "test_batch.bin");
+  if (parts == LoadedParts::both)
+    for (const std::filesystem::path& file : files.train) append_batch(pair.train, file);
+  append_batch(pair.test, files.test);
   return pair;
 }
 

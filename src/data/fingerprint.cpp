@@ -2,8 +2,13 @@
 #include "data/fingerprint.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstring>
+#include <span>
+
+#include "data/read_batch.hpp"
 
 namespace lockstep::data {
 namespace {

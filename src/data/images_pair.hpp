@@ -31,11 +31,20 @@ struct IdxFile {
 /// @source LeCun, Cortes, Burges: The MNIST database of handwritten digits, "File formats"
 IdxFile read_idx(const std::filesystem::path& path, int dimensions);
 
+/// Which parts of a data set are read. Without the training part, `ImagesPair::train` has no images.
+enum class LoadedParts { both, test };
+
 /// Reads a data set of MNIST's form, of any image size and number of classes, from four files:
 /// train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each with or
-/// without .gz, or with a dot before "idx" as unpacked by some tools. Classes are 0 … the largest label in train.
-/// @throws Error as read_idx; Error{io} if a file is missing; Error{corrupt} if the files do not belong together
-ImagesPair load_mnist(const std::filesystem::path& data_dir);
+/// without .gz, or with a dot before "idx" as unpacked by some tools. Classes are 0 … the largest label in train, which
+/// is at most 9, unless the folder has a file classes.txt: then they are its lines that are not blank, and labels may
+/// be as large as these allow. Without the training part they are ten.
+/// @throws Error as read_idx; Error{io} if a file is missing; Error{corrupt} if the files do not belong together, or a
+///         label is no class
+ImagesPair load_mnist(const std::filesystem::path& data_dir, LoadedParts parts = LoadedParts::both);
+/// Returns the path of a file of such a data set that exists; empty if none does.
+/// @param part  "train" or "t10k" @param kind  "images-idx3" or "labels-idx1"
+std::filesystem::path mnist_file(const std::filesystem::path& data_dir, const std::string& part, std::string kind);
 
 /// Reads CIFAR-10 in its binary format: data_batch_1.bin … data_batch_5.bin and test_batch.bin, with records of a label
 /// and the red, green and blue pixels of a 32×32 image, row by row.
@@ -44,7 +53,13 @@ ImagesPair load_mnist(const std::filesystem::path& data_dir);
 ///         Error{corrupt} for an empty file, a length that is no multiple of a record, or a label above 9. They name
 ///         the file
 /// @source Krizhevsky, Learning multiple layers of features from tiny images, 2009
-ImagesPair load_cifar10(const std::filesystem::path& data_dir);
+ImagesPair load_cifar10(const std::filesystem::path& data_dir, LoadedParts parts = LoadedParts::both);
+/// Returns the files of both parts in the folder, or in cifar-10-batches-bin below it, whether they exist or not.
+struct Cifar10Files {
+  std::vector<std::filesystem::path> train;
+  std::filesystem::path test;
+};
+Cifar10Files cifar10_files(const std::filesystem::path& data_dir);
 
 /// Size and seed of a drawn data set. Sample i of a part depends on (seed, part, i) only, so a larger data set begins
 /// with the smaller one, and the order of drawing does not matter.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "base/text_file.hpp"
 #include "data/images_pair.hpp"
@@ -10,6 +13,8 @@ namespace lockstep::data {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* names_file = "classes.txt";
 
 constexpr std::string_view advice =
     "; give the folder that holds train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
@@ -22,18 +27,20 @@ void check_directory(const fs::path& dir) {
   if (!why.empty()) throw Error(ErrorCode::io, dir.string() + ' ' + why + std::string(advice));
 }
 
-/// Returns the file of a part, under the first of its possible names that exists. @param kind  "images-idx3" or
-/// "labels-idx1"
-fs::path find_file(const fs::path& dir, const std::string& part, std::string kind) {
+/// The possible names of a file of a part. @param kind  "images-idx3" or "labels-idx1"
+std::array<std::string, 4> names_of_file(const std::string& part, std::string kind) {
   const std::string standard = part + "-" + kind + "-ubyte";
   kind[kind.rfind('-')] = '.';
   const std::string dotted = part + "-" + kind + "-ubyte";
-  for (const std::string& file_name : {standard, standard + ".gz", dotted, dotted + ".gz"}) {
-    std::error_code ignored;  // what is there and cannot be read fails when it is opened
-    if (fs::status(dir / file_name, ignored).type() != fs::file_type::not_found) return dir / file_name;
-  }
-  throw Error(ErrorCode::io, (dir / standard).string() + " does not exist, nor " + standard + ".gz, " + dotted +
-                                 " or " + dotted + ".gz" + std::string(advice));
+  return {standard, standard + ".gz", dotted, dotted + ".gz"};
+}
+
+fs::path find_file(const fs::path& dir, const std::string& part, const std::string& kind) {
+  const fs::path found = mnist_file(dir, part, kind);
+  if (!found.empty()) return found;
+  const std::array<std::string, 4> names = names_of_file(part, kind);
+  throw Error(ErrorCode::io, (dir / names[0]).string() + " does not exist, nor " + names[1] + ", " + names[2] + " or " +
+                                 names[3] + std::string(advice));
 }
 
 Images read_part(const fs::path& dir, const std::string& part) {
@@ -80,7 +87,7 @@ void check_classes(const Images& train, const Images& test, const fs::path& dir)
     throw Error(ErrorCode::corrupt, label_text(train, dir, "train", train.classes - 1) + ", which makes " +
                                         std::to_string(train.classes) + " classes, but only " + std::to_string(used) +
                                         " of them have training images: it is damaged; fetch it again, or number the "
-                                        "classes from 0 without gaps");
+                                        "classes from 0 without gaps, and name more than ten in classes.txt");
   for (std::size_t label = 0; label < counts.size(); ++label) {
     const bool is_rare = counts[label] > 0 && 100 * counts[label] * used <= train.size();
     if (is_rare && test_counts[label] == 0)
@@ -89,6 +96,33 @@ void check_classes(const Images& train, const Images& test, const fs::path& dir)
                                           " training images have and no test image: it is damaged; fetch it again, or "
                                           "leave these images out");
   }
+}
+
+/// Returns the number of classes that the file classes.txt names, one on each line; 0 if there is none.
+std::int64_t named_classes(const fs::path& dir) {
+  std::error_code ignored;
+  const fs::path path = dir / names_file;
+  if (!fs::exists(path, ignored)) return 0;
+  std::istringstream text(read_text(path.string()));
+  std::int64_t classes = 0;
+  for (std::string line; std::getline(text, line);)
+    classes += line.find_first_not_of(" \t\r\v\f") == std::string::npos ? 0 : 1;
+  if (classes == 0) throw Error(ErrorCode::corrupt, path.string() + " names no class");
+  return classes;
+}
+
+/// Refuses labels that are no class. @param classes  their number if classes.txt names them; 0: MNIST's ten
+void check_labels(const Images& images, const fs::path& dir, const std::string& part, std::int64_t classes) {
+  constexpr std::int64_t usual_classes = 10;
+  const std::int64_t label = largest_label(images);
+  if (classes > 0 && label >= classes)
+    throw Error(ErrorCode::corrupt, label_text(images, dir, part, label) + ", which is none of the " +
+                                        std::to_string(classes) + " classes that " + names_file + " names");
+  if (classes == 0 && label >= usual_classes)
+    throw Error(ErrorCode::corrupt, label_text(images, dir, part, label) +
+                                        ", where 0 to 9 can stand: it is damaged; fetch it again. If the data set has "
+                                        "more classes, name each on a line of " +
+                                        (dir / names_file).string());
 }
 
 std::string size_text(const ImageShape& shape) {
@@ -105,14 +139,40 @@ void check_fit(const Images& train, const Images& test, const fs::path& dir) {
                                         std::to_string(train.classes - 1) + "; fetch it again");
 }
 
+ImagesPair load_test_part(const fs::path& dir, std::int64_t classes) {
+  constexpr std::int64_t usual_classes = 10;
+  ImagesPair pair{.test = read_part(dir, "t10k")};
+  check_labels(pair.test, dir, "t10k", classes);
+  pair.test.classes = classes > 0 ? classes : usual_classes;
+  pair.train = {.name = pair.test.name, .shape = pair.test.shape, .classes = pair.test.classes};
+  return pair;
+}
+
 }  // namespace
 
-ImagesPair load_mnist(const fs::path& data_dir) {
+fs::path mnist_file(const fs::path& data_dir, const std::string& part, std::string kind) {
+  for (const std::string& file_name : names_of_file(part, std::move(kind))) {
+    std::error_code ignored;  // what is there and cannot be read fails when it is opened
+    if (fs::status(data_dir / file_name, ignored).type() != fs::file_type::not_found) return data_dir / file_name;
+  }
+  return {};
+}
+
+ImagesPair load_mnist(const fs::path& data_dir, LoadedParts parts) {
   check_directory(data_dir);
+  const std::int64_t named = named_classes(data_dir);
+  if (parts == LoadedParts::test) return load_test_part(data_dir, named);
   ImagesPair pair{read_part(data_dir, "train"), read_part(data_dir, "t10k")};
-  pair.train.classes = pair.test.classes = largest_label(pair.train) + 1;
+  if (named > 0) {
+    check_labels(pair.train, data_dir, "train", named);
+    check_labels(pair.test, data_dir, "t10k", named);
+  }
+  pair.train.classes = pair.test.classes = named > 0 ? named : largest_label(pair.train) + 1;
   check_fit(pair.train, pair.test, data_dir);
-  check_classes(pair.train, pair.test, data_dir);
+  if (named == 0) {
+    check_classes(pair.train, pair.test, data_dir);
+    check_labels(pair.train, data_dir, "train", named);
+  }
   return pair;
 }
 

@@ -1,88 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/data/prefetcher.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <thread>
 
-#include "data/check.hpp"
-#include "data/fingerprint.hpp"
+#include "data/batch_ring.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
 
 namespace {
 
-/// The memory of one batch, with its state.
-struct Prefetched {
-  std::vector<Allocation> memory;  ///< memory of each tensor, for the largest number of samples
-  std::vector<Buffer> tensors;     ///< the part of the memory that the batch uses
-  std::vector<Buffer> slots;       ///< the part of each tensor that one sample uses
-  Batch batch;
-  bool ready = false;        ///< prepared, or failed
-  std::exception_ptr error;  ///< the reason of a failure
-};
-
-void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler,
-                     const PrefetchOptions& options) {
-  const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
-  if (dataset == nullptr) refuse("batches are made of a data set, and none was given");
-  if (real != DType::float32 && real != DType::float64)
-    refuse("batches are made in float32 or float64, not in " + std::string(name(real)));
-  if (options.workers < 0) refuse("the number of workers must not be negative, not " + std::to_string(options.workers));
-  if (options.held < 1) refuse("at least 1 batch has to stay valid, not " + std::to_string(options.held));
-  check_tensors(dataset->name(), dataset->tensors());
-  if (const std::int64_t dealt = sampler.options().samples.value; dealt > dataset->size())
-    refuse("the sampler deals " + std::to_string(dealt) + " samples, but the data set \"" + dataset->name() +
-           "\" has only " + std::to_string(dataset->size()));
-}
-
-/// Returns the tensors of a batch. @param bytes  names of those that are uint8
-std::vector<TensorSpec> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
-  std::vector<TensorSpec> specs = tensors_with_bytes(dataset);
-  std::size_t left = bytes.size();
-  for (TensorSpec& spec : specs) {
-    if (std::find(bytes.begin(), bytes.end(), spec.name) == bytes.end()) {
-      spec.bytes.reset();
-    } else if (spec.bytes) {
-      --left;
-    }
-  }
-  if (left == 0) return specs;
-  std::string names;
-  for (const std::string& name : bytes) names += (names.empty() ? "\"" : "\", \"") + name;
-  throw Error(ErrorCode::invalid_argument,
-              "the data set \"" + dataset.name() + "\" does not have bytes of all of its tensors " + names + "\"");
-}
-
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+/// What one thread does for batches, as spans: one for each batch, from the first to the last of its samples that the
+/// thread reads. A thread takes samples in order, so its spans do not overlap.
+class MakingSpans {
+ public:
+  MakingSpans(Observer* observer, std::string_view track) : observer_(observer), track_(track) {}
+
+  [[nodiscard]] Clock::time_point now() const { return observer_ != nullptr ? Clock::now() : Clock::time_point{}; }
+  void add(const SampleRun& run, Clock::time_point begin, Bytes bytes) {
+    if (observer_ == nullptr) return;
+    if (is_open_ && (run.step != step_ || run.epoch != epoch_)) end();
+    if (!is_open_) begin_ = begin;
+    is_open_ = true;
+    epoch_ = run.epoch;
+    step_ = run.step;
+    end_ = Clock::now();
+    bytes_.value += bytes.value;
+    if (run.is_last) end();
+  }
+  void end() {
+    if (is_open_) observer_->span({track_, "make batch", begin_, end_, bytes_});
+    is_open_ = false;
+    bytes_ = {};
+  }
+
+ private:
+  Observer* observer_;
+  std::string_view track_;
+  bool is_open_ = false;
+  std::int64_t epoch_ = 0;
+  std::int64_t step_ = 0;
+  Clock::time_point begin_;
+  Clock::time_point end_;
+  Bytes bytes_;
+};
 
 }  // namespace
 
-/// The batch of step s is in entry s modulo the size of the ring. Workers take steps in order while the entry of the
-/// next step is free; the trainer takes the batches in order. One mutex guards everything except the memory of a batch
-/// that is being prepared.
+/// Workers draw runs of samples from the ring, in the order of the epoch; the trainer takes the batches in order. One
+/// mutex guards everything except the memory of samples that are being read.
 class Prefetcher::Impl {
  public:
   Impl(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, const PrefetchOptions& options)
-      : dataset_(std::move(dataset)),
-        real_(real),
-        sampler_(std::move(sampler)),
-        observer_(options.observer),
-        held_(options.held),
-        allocate_(options.allocate) {
-    const int workers = options.workers;
-    check_arguments(dataset_.get(), real, sampler_, options);
-    specs_ = specs_of(*dataset_, options.bytes);
-    // There is one entry for each batch in use, one for the next, and one for each batch that is being prepared.
-    entries_.resize(static_cast<std::size_t>(workers == 0 ? held_ : held_ + 1 + workers));
-    allocate();
+      : ring_(std::move(dataset), real, std::move(sampler), options), observer_(options.observer) {
+    const auto workers = static_cast<std::size_t>(options.workers);
+    slots_.assign(workers > 0 ? workers : 1, std::vector<Buffer>(ring_.tensors()));
     try {
-      for (int i = 0; i < workers; ++i)
-        threads_.emplace_back([this, track = "data " + std::to_string(i)] { work(track); });
+      for (std::size_t i = 0; i < workers; ++i)
+        threads_.emplace_back([this, i, track = "data " + std::to_string(i)] { work(track, slots_[i]); });
     } catch (...) {
       stop();
       throw;
@@ -95,48 +75,38 @@ class Prefetcher::Impl {
   Impl& operator=(const Impl&) = delete;
 
   void start_epoch(std::int64_t epoch, std::int64_t first_step) {
-    if (first_step < 0 || first_step > sampler_.steps())
-      throw Error(ErrorCode::invalid_argument, "an epoch of " + std::to_string(sampler_.steps()) +
+    if (first_step < 0 || first_step > sampler().steps())
+      throw Error(ErrorCode::invalid_argument, "an epoch of " + std::to_string(sampler().steps()) +
                                                    " steps cannot begin at step " + std::to_string(first_step));
-    begin_at(first_step, [&] {
-      sampler_.start_epoch(epoch);
-      end_ = sampler_.steps();
-    });
+    begin_at(first_step, [&] { ring_.start_epoch(epoch); });
   }
 
   void move_shards(const LeafShares& shards) {
-    begin_at(taken_, [&] {
-      sampler_.move_shards(shards);
-      allocate();
-    });
+    begin_at(ring_.next_step(), [&] { ring_.move_shards(shards); });
   }
 
   const Batch* next() {
     const auto begin = Clock::now();
-    const Batch* batch = threads_.empty() ? make_here() : take();
+    const Batch* batch = take();
     const auto end = Clock::now();
     waited_seconds_ += seconds(end - begin);
     if (observer_ != nullptr && batch != nullptr) observer_->span({"compute", "wait for data", begin, end, {}});
     return batch;
   }
 
-  [[nodiscard]] const DistributedSampler& sampler() const { return sampler_; }
+  [[nodiscard]] const DistributedSampler& sampler() const { return ring_.sampler(); }
   [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
 
  private:
-  /// Makes a change while no worker prepares a batch, and drops all batches. The next one is that of `step`.
+  /// Makes a change while no worker reads samples, and drops all batches. The next one is that of `step`.
   template <typename Change>
   void begin_at(std::int64_t step, const Change& change) {
-    {
-      std::unique_lock lock(mutex_);
-      const std::int64_t end = std::exchange(end_, 0);  // no worker starts another step
-      changed_.wait(lock, [this] { return busy_ == 0; });
-      for (Prefetched& entry : entries_) entry.ready = false;
-      drawn_ = taken_ = in_use_ = step;
-      end_ = end;
-      change();
-    }
-    changed_.notify_all();
+    std::unique_lock lock(mutex_);
+    ring_.pause();
+    ready_.wait(lock, [this] { return !ring_.is_reading(); });
+    ring_.begin_at(step);
+    room_.notify_all();  // workers go on behind this lock, also if the change fails
+    change();
   }
 
   void stop() {
@@ -144,115 +114,61 @@ class Prefetcher::Impl {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
     }
-    changed_.notify_all();
+    room_.notify_all();
     for (std::thread& thread : threads_) thread.join();
-  }
-
-  /// Allocates memory for the largest batch in each entry, unless it is there.
-  void allocate() {
-    const std::int64_t samples = sampler_.largest_share().value;
-    for (Prefetched& entry : entries_) {
-      entry.memory.resize(specs_.size());
-      entry.tensors.resize(specs_.size());
-      entry.slots.resize(specs_.size());
-      for (std::size_t i = 0; i < specs_.size(); ++i) {
-        const Bytes bytes{samples * specs_[i].elements() * size_of(specs_[i].dtype(real_))};
-        if (bytes > entry.memory[i].bytes()) entry.memory[i] = allocate_(bytes);
-      }
-    }
-  }
-
-  Prefetched& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step) % entries_.size()]; }
-
-  /// Fills the entry of a step with the batch, or with the exception that its preparation threw.
-  void make(std::int64_t step, Prefetched& entry, std::string_view track) noexcept {
-    const auto begin = Clock::now();
-    entry.error = nullptr;
-    try {
-      const auto indices = sampler_.indices(step);
-      const Count count{static_cast<std::int64_t>(indices.size())};
-      Bytes bytes;
-      for (std::size_t i = 0; i < specs_.size(); ++i) {
-        const Buffer memory = entry.memory[i].as(specs_[i].dtype(real_));
-        entry.tensors[i] = slice(memory, {0}, {count.value * specs_[i].elements()});
-        bytes.value += entry.tensors[i].bytes().value;
-      }
-      const SampleKey key{.seed = sampler_.options().seed, .epoch = sampler_.epoch()};
-      read_batch(*dataset_, key, indices, entry.tensors, entry.slots);
-      entry.batch = {.step = step,
-                     .samples = count,
-                     .step_samples = sampler_.step_samples(step),
-                     .first = sampler_.first(step),
-                     .ids = indices,
-                     .tensors = entry.tensors};
-      if (observer_ != nullptr) observer_->span({track, "make batch", begin, Clock::now(), bytes});
-    } catch (...) {
-      entry.error = std::current_exception();
-    }
-  }
-
-  const Batch* make_here() {
-    if (taken_ == end_) return nullptr;
-    Prefetched& entry = entry_of(taken_);
-    make(taken_, entry, "data");
-    if (entry.error) std::rethrow_exception(entry.error);
-    ++taken_;
-    return &entry.batch;
   }
 
   const Batch* take() {
     std::unique_lock lock(mutex_);
-    for (; in_use_ <= taken_ - held_; ++in_use_) {  // the batches before are no longer used
-      entry_of(in_use_).ready = false;
-      changed_.notify_all();
-    }
-    if (taken_ == end_) return nullptr;
-    Prefetched& entry = entry_of(taken_);
-    changed_.wait(lock, [&entry] { return entry.ready; });
-    if (entry.error) std::rethrow_exception(entry.error);
-    ++taken_;
-    return &entry.batch;
+    if (ring_.release()) room_.notify_all();
+    if (ring_.has_ended()) return nullptr;
+    PreparedBatch& front = ring_.front();
+    if (threads_.empty()) make(front);
+    ready_.wait(lock, [&front] { return front.is_ready; });
+    if (front.error) std::rethrow_exception(front.error);
+    ring_.take();
+    return &front.batch;
   }
 
-  void work(std::string_view track) {
+  /// Prepares a batch on the caller's thread.
+  void make(const PreparedBatch& batch) {
+    MakingSpans spans(observer_, "data");
+    while (!batch.is_ready) {
+      const SampleRun run = ring_.draw();
+      ring_.finish(run, read(run, slots_.front(), spans));
+    }
+  }
+
+  void work(std::string_view track, std::span<Buffer> slots) {
+    MakingSpans spans(observer_, track);
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return stopping_ || can_draw(); });
-      if (stopping_) return;
-      const std::int64_t step = drawn_++;
-      Prefetched& entry = entry_of(step);
-      ++busy_;
+      room_.wait(lock, [this] { return stopping_ || ring_.can_draw(); });
+      if (stopping_) return spans.end();
+      const SampleRun run = ring_.draw();
       lock.unlock();
-      make(step, entry, track);
+      const ReadFailure failure = read(run, slots, spans);
       lock.lock();
-      --busy_;
-      entry.ready = true;
-      changed_.notify_all();
+      if (ring_.finish(run, failure) || !ring_.is_reading()) ready_.notify_one();
     }
   }
 
-  [[nodiscard]] bool can_draw() const {
-    return drawn_ < end_ && drawn_ < in_use_ + static_cast<std::int64_t>(entries_.size());
+  ReadFailure read(const SampleRun& run, std::span<Buffer> slots, MakingSpans& spans) {
+    const auto begin = spans.now();
+    const ReadFailure failure = ring_.read(run, slots);
+    if (!failure.error) spans.add(run, begin, {static_cast<std::int64_t>(run.count) * ring_.sample_bytes().value});
+    return failure;
   }
 
-  std::shared_ptr<const Dataset> dataset_;
-  std::vector<TensorSpec> specs_;
-  DType real_;
-  DistributedSampler sampler_;
+  BatchRing ring_;
   Observer* observer_;
-  int held_;
-  std::function<Allocation(Bytes)> allocate_;
-  std::vector<Prefetched> entries_;
+  std::vector<std::vector<Buffer>> slots_;  ///< scratch of each thread
   double waited_seconds_ = 0;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable room_;   ///< workers may draw, or shall stop
+  std::condition_variable ready_;  ///< a batch is ready, or no worker reads
   bool stopping_ = false;
-  int busy_ = 0;             ///< number of batches that are being prepared
-  std::int64_t end_ = 0;     ///< steps of the epoch
-  std::int64_t drawn_ = 0;   ///< step that a worker prepares next
-  std::int64_t taken_ = 0;   ///< step that next() returns next
-  std::int64_t in_use_ = 0;  ///< oldest step whose entry is not free
   std::vector<std::thread> threads_;
 };
 

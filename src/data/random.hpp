@@ -20,7 +20,9 @@ enum class RandomStream : std::uint64_t {
   words_test,
   augment,
   imagenet_train,
-  imagenet_test
+  imagenet_test,
+  resized_crop,
+  color_jitter
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

@@ -52,7 +52,8 @@ class House {
   std::map<std::string, std::string> homes_;  // the inner rooms of public headers: "nn/model.hpp" → "nn/run"
 };
 
-/// Returns the vendor library of a header ("mpi", "cuda", "nccl", "cudnn", "dnnl", "hwloc"); none for other headers.
+/// Returns the vendor library of a header ("mpi", "cuda", "nccl", "cudnn", "dnnl", "hwloc", "spng", …); none for
+/// others.
 std::optional<std::string> vendor_of(std::string_view header);
 
 }  // namespace lockstep::architecture

@@ -17,6 +17,10 @@ void count_send(int count, MPI_Datatype type) {
   counted.bytes_sent += static_cast<std::int64_t>(count) * width;
 }
 
+void count_communicator() {
+  if (counted.communicators++ == 0) counted.collectives_before_communicator = counted.collectives;
+}
+
 }  // namespace
 
 void reset() { counted = {}; }
@@ -24,6 +28,7 @@ Counters counters() { return counted; }
 
 }  // namespace lockstep::pmpi
 
+using lockstep::pmpi::count_communicator;
 using lockstep::pmpi::count_send;
 using lockstep::pmpi::counted;
 
@@ -45,7 +50,7 @@ using lockstep::pmpi::counted;
   }
 #define COUNTED_COMMUNICATOR(name, parameters, arguments) \
   int MPI_##name parameters {                             \
-    ++counted.communicators;                              \
+    count_communicator();                                 \
     return PMPI_##name arguments;                         \
   }
 

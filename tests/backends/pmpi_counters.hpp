@@ -11,7 +11,8 @@ struct Counters {
   std::int64_t bytes_sent = 0;
   std::int64_t messages_received = 0;  ///< posted receives
   std::int64_t collectives = 0;
-  std::int64_t communicators = 0;  ///< made by MPI, which takes several collectives of its own
+  std::int64_t communicators = 0;                    ///< made by MPI, which takes several collectives of its own
+  std::int64_t collectives_before_communicator = 0;  ///< before the first of them
 };
 
 /// Resets all counters to zero.

@@ -114,5 +114,12 @@ TEST_F(Cifar10, RefusesALabelAboveNine) {
   expect_refused(ErrorCode::corrupt, {"a label 255 at byte 0"});
 }
 
+TEST_F(Cifar10, TheTestPartAloneCanBeRead) {
+  for (const std::filesystem::path& batch : cifar10_files(directory_.path()).train) std::filesystem::remove(batch);
+  const ImagesPair pair = load_cifar10(directory_.path(), LoadedParts::test);
+  EXPECT_EQ(pair.train.size(), 0);
+  EXPECT_GT(pair.test.size(), 0);
+}
+
 }  // namespace
 }  // namespace lockstep::data

@@ -15,9 +15,9 @@ namespace lockstep::data {
 namespace {
 
 /// Returns 0, 1, …, 9, 0, 1, …
-std::string labels_in_turn(int count) {
+std::string labels_in_turn(int count, int classes = 10) {
   std::string labels;
-  for (int i = 0; i < count; ++i) labels += static_cast<char>(i % 10);
+  for (int i = 0; i < count; ++i) labels += static_cast<char>(i % classes);
   return labels;
 }
 
@@ -145,8 +145,8 @@ TEST_F(MnistTest, OneDamagedLabelMakesNoClasses) {
     std::string damaged = train;
     damaged[17] = static_cast<char>(label);
     put_labels(damaged, test);
-    // 60 images are not a hundred times as many as one, so that 10 alone may be a class.
-    if (label != 10) expect_refused(ErrorCode::corrupt, {path + " has a label " + number + " (first of image 17)"});
+    expect_refused(ErrorCode::corrupt, {path + " has a label " + number + " (first of image 17)",
+                                        label == 10 ? "0 to 9 can stand" : "number the classes from 0", "classes.txt"});
     std::string damaged_test = test;
     damaged_test[5] = static_cast<char>(label);
     put_labels(train, damaged_test);
@@ -158,18 +158,46 @@ TEST_F(MnistTest, OneDamagedLabelMakesNoClasses) {
 }
 
 TEST_F(MnistTest, AClassOfAlmostNoImageIsADamagedLabel) {
-  std::string train = labels_in_turn(2000);
+  std::string train = labels_in_turn(2000, 9);
   put("train-images-idx3-ubyte", idx_bytes({2000, 1, 1}, std::string(2000, 'x')));
   put("t10k-images-idx3-ubyte", idx_bytes({20, 1, 1}, std::string(20, 'x')));
-  train[17] = 10;
-  std::string test = labels_in_turn(20);
+  train[17] = 9;
+  std::string test = labels_in_turn(20, 9);
   put("train-labels-idx1-ubyte", idx_bytes({2000}, train));
   put("t10k-labels-idx1-ubyte", idx_bytes({20}, test));
-  expect_refused(ErrorCode::corrupt, {file("train-labels-idx1-ubyte").string() + " has a label 10 (first of image 17)",
+  expect_refused(ErrorCode::corrupt, {file("train-labels-idx1-ubyte").string() + " has a label 9 (first of image 17)",
                                       "1 of 2000 training images"});
-  test[3] = 10;
+  test[3] = 9;
   put("t10k-labels-idx1-ubyte", idx_bytes({20}, test));
-  EXPECT_EQ(load_mnist(directory_.path()).train.classes, 11) << "a rare class, which is tested, too";
+  EXPECT_EQ(load_mnist(directory_.path()).train.classes, 10) << "a rare class, which is tested, too";
+}
+
+/// As EMNIST, whose letters are 1 … 26.
+TEST_F(MnistTest, AFileNamesMoreThanTenClasses) {
+  std::string names = "\n";
+  for (int label = 0; label <= 26; ++label) names += "class " + std::to_string(label) + "\r\n";
+  put("train-labels-idx1-ubyte", idx_bytes({3}, std::string("\1\x1a\5", 3)));
+  expect_refused(ErrorCode::corrupt, {"train-labels-idx1-ubyte has a label 26 (first of image 1)", "classes.txt"});
+  put("classes.txt", names);
+  const ImagesPair pair = load_mnist(directory_.path());
+  EXPECT_EQ(pair.train.classes, 27);
+  EXPECT_EQ(pair.test.classes, 27);
+  put("t10k-labels-idx1-ubyte", idx_bytes({2}, std::string("\2\x1b", 2)));
+  expect_refused(ErrorCode::corrupt, {"t10k-labels-idx1-ubyte has a label 27 (first of image 1)", "27 classes"});
+  put("classes.txt", " \n");
+  expect_refused(ErrorCode::corrupt, {"classes.txt names no class"});
+}
+
+TEST_F(MnistTest, TheTestPartAloneCanBeRead) {
+  std::filesystem::remove(file("train-images-idx3-ubyte"));
+  std::filesystem::remove(file("train-labels-idx1-ubyte"));
+  const ImagesPair pair = load_mnist(directory_.path(), LoadedParts::test);
+  EXPECT_EQ(pair.train.size(), 0);
+  EXPECT_EQ(pair.test.size(), 2);
+  EXPECT_EQ(pair.test.classes, 10);
+  put("t10k-labels-idx1-ubyte", idx_bytes({2}, std::string("\2\xc", 2)));
+  expect_error([this] { (void)load_mnist(directory_.path(), LoadedParts::test); }, ErrorCode::corrupt,
+               {"t10k-labels-idx1-ubyte has a label 12 (first of image 1)"});
 }
 
 TEST(Mnist, RealFilesHaveTheKnownCountsAndStatistics) {

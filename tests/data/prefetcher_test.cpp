@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -332,8 +333,111 @@ TEST_P(PrefetcherTest, ReportsWhatItMakesAndHowLongItIsWaitedFor) {
   EXPECT_EQ(observer.made_bytes, samples * (24 * 4 + 4));
 }
 
+TEST_P(PrefetcherTest, ReportsTheFirstOfSeveralErrorsOfABatch) {
+  class Unreadable final : public Dataset {
+   public:
+    [[nodiscard]] std::string name() const override { return "unreadable"; }
+    [[nodiscard]] std::vector<TensorSpec> tensors() const override { return {{"large", {1, 128, 128}}}; }
+    [[nodiscard]] std::int64_t size() const override { return samples; }
+    [[nodiscard]] std::int64_t classes() const override { return 0; }
+    void read(const SampleKey& key, std::span<const Buffer>) const override {
+      if (key.index == 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // others fail before it
+      if (key.index >= 10) throw Error(ErrorCode::io, "sample " + std::to_string(key.index) + " is unreadable");
+    }
+  };
+  Prefetcher prefetcher(std::make_shared<Unreadable>(), DType::float32,
+                        DistributedSampler({.samples = {samples}, .batch = {batch}, .shuffle = false}), options());
+  prefetcher.start_epoch(1);
+  ASSERT_NE(prefetcher.next(), nullptr);
+  for (int call = 0; call < 2; ++call)
+    expect_error([&] { (void)prefetcher.next(); }, ErrorCode::io, {"sample 10 is unreadable"});
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, PrefetcherTest, testing::Values(0, 1, 2, 4),
                          [](const auto& workers) { return std::to_string(workers.param); });
+
+/// A data set of samples that are large enough to be tasks of their own. One of them waits until it is let go.
+class OneWaits final : public Dataset {
+ public:
+  explicit OneWaits(std::int64_t slow) : slow_(slow) {}
+  [[nodiscard]] std::string name() const override { return "one waits"; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override { return {{"large", {1, 128, 128}}}; }
+  [[nodiscard]] std::int64_t size() const override { return samples; }
+  [[nodiscard]] std::int64_t classes() const override { return 0; }
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
+    *static_cast<float*>(tensors[0].data) = static_cast<float>(key.index);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return key.index != slow_ || may_go_; });
+    read_.insert(key.index);
+    changed_.notify_all();
+  }
+  /// Waits until that many samples have been read. @return those that have
+  std::set<std::int64_t> wait_for(std::size_t count) const {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return read_.size() >= count; }));
+    return read_;
+  }
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    may_go_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::int64_t slow_;
+  bool may_go_ = false;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable std::set<std::int64_t> read_;
+};
+
+/// While sample 9 of batch 1 is read, another worker reads the rest of its batch and as many batches behind it as there
+/// is memory for. Only batch 1 waits.
+TEST(Prefetcher, ASlowSampleDelaysItsBatchOnly) {
+  const auto dataset = std::make_shared<OneWaits>(9);
+  Prefetcher prefetcher(dataset, DType::float32,
+                        DistributedSampler({.samples = {samples}, .batch = {batch}, .shuffle = false}), {.workers = 2});
+  prefetcher.start_epoch(1);
+  ASSERT_NE(prefetcher.next(), nullptr);
+  std::set<std::int64_t> expected;  // of one batch that is held and three ahead
+  for (std::int64_t sample = 0; sample < 4 * batch; ++sample)
+    if (sample != 9) expected.insert(sample);
+  EXPECT_EQ(dataset->wait_for(expected.size()), expected);
+  dataset->let_go();
+  for (std::int64_t step = 1; step < 7; ++step) {
+    const Batch* got = prefetcher.next();
+    ASSERT_NE(got, nullptr);
+    const auto* first = static_cast<const float*>(got->tensors[0].data);
+    for (std::int64_t i = 0; i < got->samples.value; ++i)
+      EXPECT_EQ(first[i * 128 * 128], static_cast<float>(step * batch + i));
+  }
+  EXPECT_EQ(prefetcher.next(), nullptr);
+}
+
+TEST(Prefetcher, BoundsTheMemoryOfBatchesAhead) {
+  constexpr std::int64_t batch_bytes = batch * 128 * 128 * 4;
+  for (const auto& [ahead, batches] : {std::pair(std::int64_t{0}, 1),
+                                       {batch_bytes, 1},
+                                       {3 * batch_bytes - 1, 2},
+                                       {3 * batch_bytes, 3},
+                                       {100 * batch_bytes, 5}}) {
+    std::int64_t allocated = 0;
+    PrefetchOptions options{.workers = 4, .held = 2, .ahead = {ahead}};
+    options.allocate = [&allocated](Bytes bytes) {
+      allocated += bytes.value;
+      return allocate_host(bytes);
+    };
+    Prefetcher prefetcher(std::make_shared<OneWaits>(-1), DType::float32,
+                          DistributedSampler({.samples = {samples}, .batch = {batch}, .shuffle = false}), options);
+    EXPECT_EQ(allocated, (2 + batches) * batch_bytes) << ahead << " bytes ahead";
+    prefetcher.start_epoch(1);
+    for (std::int64_t step = 0; step < 7; ++step) {
+      const Batch* got = prefetcher.next();
+      ASSERT_NE(got, nullptr);
+      EXPECT_EQ(got->step, step);
+    }
+  }
+}
 
 TEST(Prefetcher, RefusesWhatCannotWork) {
   const auto expect_refused = [](std::shared_ptr<const Dataset> dataset, DType real, std::int64_t dealt, int workers,
@@ -360,6 +464,7 @@ TEST(Prefetcher, RefusesWhatCannotWork) {
         ErrorCode::invalid_argument, {message});
   };
   expect_option_refused({.held = 0}, "at least 1 batch has to stay valid, not 0");
+  expect_option_refused({.ahead = {-1}}, "the memory of batches ahead must not be negative, not -1 bytes");
   expect_option_refused({.bytes = {"images", "labels"}},
                         R"(the data set "small" does not have bytes of all of its tensors "images", "labels")");
 }

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/fingerprint.hpp"
+#include "data/read_batch.hpp"
 
 namespace lockstep::data {
 

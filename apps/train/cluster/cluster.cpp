@@ -135,7 +135,7 @@ std::vector<Term> facts_to_compare(const Options& options) {
 void add_paths(Agreement& start, const Options& options) {
   start.add_fact("--trace", options.trace);
   start.add_fact("--metrics", options.metrics);
-  start.add_fact("--data-dir", options.data_dir);
+  start.add_fact("--data-dir", options.data_dir + options.user_data.path);
 }
 
 Cluster join_cluster(World& world, const Options& options, const GlobalBatch& batch, const Agreement& start,

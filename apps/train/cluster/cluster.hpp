@@ -29,7 +29,7 @@ struct Cluster {
   int threads = 1;            ///< of this rank
   std::string metrics;        ///< the file that rank 0 writes if any rank gives --metrics; empty: none
   std::string trace;          ///< the same for --trace
-  bool same_data_dir = true;  ///< whether all ranks have the same --data-dir
+  bool same_data_dir = true;  ///< whether all ranks have the same --data or --data-dir
 };
 
 /// Returns what ranks compare before they start beside their options: the facts of any process, the instruction sets

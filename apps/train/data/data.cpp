@@ -105,6 +105,14 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
+  if (!options.user_data.path.empty()) {
+    loaded.pictures = open_pictures(options);
+    loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
+    Fnv1a recorded;
+    add_terms(*loaded.pictures, agreement, recorded);
+    loaded.fingerprint = hexadecimal(recorded.value());
+    return loaded;
+  }
   loaded.sets = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
   const Phase phase(cluster.world.group(), "hashing the data set", Phase::Kind::work);
   const data::Directory directory = datasets.directory(options.dataset);
@@ -115,8 +123,15 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
   return loaded;
 }
 
+void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {
+  if (!loaded.pictures) return;
+  if (auto cache = make_cache(*loaded.pictures, options, cluster, loaded.fingerprint))
+    loaded.sets = make_datasets(*loaded.pictures, options, std::move(cache));
+}
+
 void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
-  if (options.augmentation.changes_images()) augment(options, loaded);
+  if (loaded.pictures) require_parts(*loaded.pictures, options);
+  if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
   if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm
     loaded.batch.value = std::min(loaded.batch.value, train.size());

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "apps/train/cluster/cluster.hpp"
+#include "apps/train/data/pictures.hpp"
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "observe/progress_display.hpp"
@@ -15,6 +16,7 @@ namespace lockstep::train {
 /// The second stage of a run: its data, and how long it trains on them.
 struct Data {
   data::DatasetPair sets;
+  std::optional<Pictures> pictures;  ///< with --data
   std::string fingerprint;  ///< a hash of the samples, or of some of them, by which a run that resumes knows its data
   Count batch;              ///< global batch
   observe::RunLength length;
@@ -24,6 +26,9 @@ struct Data {
 /// Loads the data set, and adds what the ranks compare of it. Not collective.
 /// @throws Error if this rank cannot read its files
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement);
+
+/// Gives the pictures of --data the cache of this node. Collective.
+void use_cache(const Cluster& cluster, const Options& options, Data& loaded);
 
 /// Augments the data, and computes the length of the run. Not collective.
 /// @throws UsageError if the data set cannot be augmented as the options want, or if the warm-up is longer than the run

@@ -57,7 +57,7 @@ nn::Graph model_for_data(const Options& options, const nn::Models& models, const
     std::vector<std::string_view> others = models.names();
     std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data); });
     throw UsageError(
-        "--model " + options.model + " cannot be trained on --dataset " + options.dataset +
+        "--model " + options.model + " cannot be trained on " + data_option(options) +
         (others.empty() ? ", and no other model of this program can" : "; use --model " + alternatives(others)) + " (" +
         error.message() + ")");
   }
@@ -91,9 +91,11 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
 }
 
 /// Describes the model for whoever has only its weights later.
-nn::ModelDescription description_of(const Options& options, const nn::Models& models, const data::Dataset& data) {
+nn::ModelDescription description_of(const Options& options, const nn::Models& models, const Data& loaded) {
+  const data::Dataset& data = *loaded.sets.train;
   nn::ModelDescription description{
       .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
+  if (loaded.pictures) description.class_names = loaded.pictures->main_part().source->class_names();
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
   for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
     const Normalization* numbers = data.bytes_of(i);
@@ -112,18 +114,25 @@ std::string variant_of(const nn::ModelDescription& model, const nn::Models& mode
 
 /// Names what this rank loads, for messages. The folder may differ between ranks.
 std::string loading(const Cluster& cluster, const Options& options) {
+  if (!options.user_data.path.empty())
+    return cluster.same_data_dir ? "reading the pictures in '" + echo(options.user_data.path, 400) + "'"
+                                 : "reading the pictures of its --data";
   const std::string text = "loading the data set '" + options.dataset + "'";
   if (!cluster.same_data_dir) return text + " from its --data-dir";
   return text + (options.data_dir.empty() ? "" : " from '" + echo(options.data_dir, 400) + "'");
 }
 
 /// @throws Error on every rank, as load_data_and_model
-void require_agreement(const World& world, const Agreement& agreement) {
+void require_agreement(const World& world, const Agreement& agreement, const Data& data) {
   agreement.throw_failed_checks();
   try {
     (void)agreement.require_equal_terms();
   } catch (const Error& error) {
-    throw Error(ErrorCode::mismatch, error.message() + "; give all ranks the same files (--data-dir)", error.context())
+    const std::string first = data.pictures ? difference_text(*data.pictures, world) : "";
+    throw Error(ErrorCode::mismatch,
+                error.message() + (first.empty() ? "" : "; " + first) + "; give all ranks the same files (" +
+                    (data.pictures ? "--data)" : "--data-dir)"),
+                error.context())
         .on_every_rank();
   }
   cli::refuse_mistakes(world, agreement.fact("mistake"));
@@ -215,7 +224,7 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
       const data::Dataset& train = *data.sets.train;
       graph = graph_for_data(options, registry.models, {train.tensors(), train.classes(), options.stem});
-      description = description_of(options, registry.models, train);
+      description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {
     agreement.add_fact("mistake", error.what());
@@ -224,7 +233,8 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
     const Phase comparing(group, loading(cluster, options), Phase::Kind::work, hashing_time(options, data.sets));
     agreement.exchange(group);
   }
-  require_agreement(cluster.world, agreement);
+  require_agreement(cluster.world, agreement, data);
+  use_cache(cluster, options, data);
   DeviceChoice device = device_for(*graph, options, cluster.device);
   std::string variant = variant_of(description, registry.models);
   return {std::move(data),

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the data, the model and the training.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
 #include <system_error>
 
 #include "apps/train/options/rows.hpp"
+#include "base/nearest.hpp"
+#include "vision/transforms/pipeline.hpp"
 
 namespace lockstep::train {
 namespace {
 
 using namespace cli;
 
+/// What augments a data set of --dataset.
 constexpr std::array<std::string_view, 3> augmentations = {"none", "crop", "flip"};
+constexpr const char* usual_augmentation = "auto";
 /// In the order of `nn::Stem`.
 constexpr std::array<std::string_view, 3> stems = {"auto", "cifar", "imagenet"};
 /// In the order of `InitialValues`.
@@ -26,6 +31,14 @@ data::Augmentation augmentation_of(const std::string& words) {
     augmentation.flip |= word == "flip";
   }
   return augmentation;
+}
+
+/// Returns what is wrong with a word of --augment beside --dataset; empty if all can stand there.
+std::string unknown_augmentation(const std::string& words) {
+  for (const std::string& word : words_of(words))
+    if (std::ranges::find(augmentations, word) == augmentations.end() && words != usual_augmentation)
+      return unknown("augmentation", word, augmentations) + "; pictures of --data have more";
+  return {};
 }
 
 /// Reads "METRIC:N"; a patience of 0 if that is not what it says.
@@ -52,14 +65,17 @@ std::vector<Rule> data_rules(const Options& o, const Registry& registry, const O
       o.dataset.empty() ? data::Directory::optional : registry.datasets.directory(o.dataset);
   const bool has_folder = given.has("data-dir");
   const auto augment = given.get<std::string>("augment");
-  return {{"data-dir", has_folder && directory == data::Directory::none,
+  const bool is_named = o.user_data.path.empty();
+  const std::string wrong = is_named ? unknown_augmentation(augment) : "";
+  return {{"data-dir", is_named && has_folder && directory == data::Directory::none,
            "--data-dir has no meaning with --dataset " + o.dataset +
                ", which the program draws by itself; did you mean --dataset mnist or cifar10?"},
-          {"data-dir", !has_folder && directory == data::Directory::required,
+          {"data-dir", is_named && !has_folder && directory == data::Directory::required,
            "--dataset " + o.dataset + " needs --data-dir, the folder with its files"},
           {"stem", o.stem != nn::Stem::by_extent && !registry.models.stem(o.model, {.tensors = {}, .stem = o.stem}),
            "--stem " + given.get<std::string>("stem") + " has no meaning with --model " + o.model +
                ", whose first layers have one form"},
+          {"augment", !wrong.empty(), "--augment " + augment + ": " + wrong},
           {"augment", augment.find("none") != std::string::npos && augment != "none",
            "--augment " + augment + ": none cannot stand beside other words"}};
 }
@@ -88,35 +104,41 @@ Rule at_most_a_sample_each(const std::string& option, int parts, Count batch) {
 }
 
 OptionGroup data_options(Options& o, const Registry& registry) {
-  return {"Data and model",
-          {row("dataset", one_of(registry.datasets.names()), registry.dataset,
-               "training data set; the synthetic ones are drawn and need no files", into(o.dataset)),
-           row("data-dir", Text{"DIR"}, no_default,
-               "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for cifar10 "
-               "the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
-               into(o.data_dir), Scope::each_rank),
-           row("full-fingerprint", Switch{}, "no",
-               "compare all samples of all ranks' data sets before the run, by a hash; otherwise as many as make 1 "
-               "GiB, and 64 of data that need no files",
-               into(o.full_fingerprint)),
-           row("augment", one_of(augmentations, true), "none",
-               "change training images at random: crop moves them by up to 4 pixels, flip mirrors half of them; the "
-               "same on any number of ranks",
-               into(o.augmentation, augmentation_of)),
-           row("model", one_of(registry.models.names()), registry.model, "network to train", into(o.model)),
-           row("stem", one_of(stems), "auto",
-               "first layers of models that have both: cifar keeps the extent of small images, imagenet is "
-               "torchvision's; auto: cifar below 64 pixels, but imagenet for resnet50",
-               into(o.stem, value_named<nn::Stem, stems>)),
-           row("initial", one_of(initial_values), "broadcast",
-               "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
-               into(o.trainer.initial, value_named<InitialValues, initial_values>)),
-           row("freeze", Text{"NAME,..."}, no_default,
-               "parameters not to train: full names, or prefixes up to a dot, such as layer1",
-               into(o.trainer.optimizer.frozen, words_of)),
-           row("seed", Whole{0, std::numeric_limits<std::int64_t>::max()}, "1",
-               "seed of the initial weights, of the order of samples and of drawn data", into(o.trainer.seed))},
-          [&o, &registry](const OptionValues& given) { return data_rules(o, registry, given); }};
+  return {
+      "Data and model",
+      {row("dataset", one_of(registry.datasets.names()), registry.dataset,
+           "training data set; the synthetic ones are drawn and need no files", into(o.dataset)),
+       row("data-dir", Text{"DIR"}, no_default,
+           "folder with the files of the data set: for mnist the four IDX files, which may end in .gz, for cifar10 "
+           "the six files of the binary version, which mpi-scripts/cifar10.py also makes of images",
+           into(o.data_dir), Scope::each_rank),
+       row("full-fingerprint", Switch{}, "no",
+           "compare all samples of all ranks' data sets before the run, by a hash; otherwise as many as make 1 "
+           "GiB, and 64 of data that need no files",
+           into(o.full_fingerprint)),
+       row("augment", Text{"NAME[:VALUE],..."}, usual_augmentation,
+           "change training images at random, the same on any number of ranks: crop moves them by up to 4 pixels, flip "
+           "mirrors half of them; pictures of --data also take " +
+               vision::transform_names() + ". auto is none for --dataset, and for --data what fits the pictures",
+           [&o](const OptionValue& words) {
+             const auto& text = std::get<std::string>(words);
+             o.augmentation = augmentation_of(text);
+             o.user_data.augment = text == usual_augmentation ? "" : text;
+           }),
+       row("model", one_of(registry.models.names()), registry.model, "network to train", into(o.model)),
+       row("stem", one_of(stems), "auto",
+           "first layers of models that have both: cifar keeps the extent of small images, imagenet is "
+           "torchvision's; auto: cifar below 64 pixels, but imagenet for resnet50",
+           into(o.stem, value_named<nn::Stem, stems>)),
+       row("initial", one_of(initial_values), "broadcast",
+           "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
+           into(o.trainer.initial, value_named<InitialValues, initial_values>)),
+       row("freeze", Text{"NAME,..."}, no_default,
+           "parameters not to train: full names, or prefixes up to a dot, such as layer1",
+           into(o.trainer.optimizer.frozen, words_of)),
+       row("seed", Whole{0, std::numeric_limits<std::int64_t>::max()}, "1",
+           "seed of the initial weights, of the order of samples and of drawn data", into(o.trainer.seed))},
+      [&o, &registry](const OptionValues& given) { return data_rules(o, registry, given); }};
 }
 
 OptionGroup training_options(Options& o) {

@@ -156,9 +156,10 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .name = name,
       .synopsis = "[mpirun -np RANKS] " + name + " [options]",
       .about = "Trains a model on all ranks of the job.",
-      .groups = {data_options(options, registry), training_options(options), learning_rate_options(options),
-                 optimizer_options(options), computation_options(options), communication_options(options),
-                 checkpoint_options(options), report_options(options), std::move(general)},
+      .groups = {data_options(options, registry), picture_options(options), training_options(options),
+                 learning_rate_options(options), optimizer_options(options), computation_options(options),
+                 communication_options(options), checkpoint_options(options), report_options(options),
+                 std::move(general)},
       .notes =
           "The metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy. Accuracy is "
           "that of the classes: of images, of pixels (unet), of the cells that have an object (detector), or of whole "

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/train/options/precision.hpp"
+#include "apps/train/options/user_data.hpp"
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/data/augment.hpp"
@@ -33,7 +34,8 @@ struct Options {
   std::string dataset;
   std::string data_dir;
   bool full_fingerprint = false;    ///< whether ranks compare all samples of their data
-  data::Augmentation augmentation;  ///< of training images
+  data::Augmentation augmentation;  ///< of training images of `dataset`
+  UserData user_data;
   std::string model;
   nn::Stem stem = nn::Stem::by_extent;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
@@ -76,6 +78,16 @@ struct Options {
   std::string configuration;   ///< a configuration file that repeats the run
   std::vector<Term> settings;  ///< the options that must be the same on all ranks, with their names for users
 };
+
+/// Returns the option that names the data, with its value: "--dataset mnist".
+inline std::string data_option(const Options& o) {
+  return o.user_data.path.empty() ? "--dataset " + o.dataset : "--data " + o.user_data.path;
+}
+
+/// Returns the name of the data for reports: "mnist", or the path of the user's own.
+inline const std::string& name_of_data(const Options& o) {
+  return o.user_data.path.empty() ? o.dataset : o.user_data.path;
+}
 
 inline constexpr std::string_view default_save_dir = "runs/train";
 inline constexpr std::string_view no_save_dir = "none";

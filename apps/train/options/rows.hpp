@@ -10,6 +10,7 @@
 namespace lockstep::train {
 
 cli::OptionGroup data_options(Options& o, const Registry& registry);
+cli::OptionGroup picture_options(Options& o);
 cli::OptionGroup training_options(Options& o);
 cli::OptionGroup learning_rate_options(Options& o);
 cli::OptionGroup optimizer_options(Options& o);

@@ -2,6 +2,10 @@
 #include "apps/train/run/run.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <map>
 
@@ -122,6 +126,26 @@ std::string complete_text(const trainer::Trainer& trainer, const Options& option
          '\n';
 }
 
+/// Lists the samples that were skipped, in the folder of the run if it has one. Collective.
+void report_skipped_samples(const RunContext& run) {
+  if (!run.data.pictures || run.options.user_data.on_bad_sample == vision::OnBadSample::stop) return;
+  const World& world = run.cluster.world;
+  const Phase phase(world.group(), "listing bad samples", Phase::Kind::work);
+  const std::string list = skipped_samples(*run.data.pictures, world);
+  std::string where;
+  agree_on_rank_zero(world.group(), [&] {
+    if (list.empty() || run.folder.path == no_save_dir) return;
+    where = (std::filesystem::path(run.folder.path) / "bad_samples.txt").string();
+    std::ofstream file(where);
+    if (!(file << list) || !file.flush())
+      throw Error(ErrorCode::io, "cannot write " + where + ": " + std::strerror(errno));
+  });
+  if (list.empty()) return;
+  run.console.print(std::to_string(std::ranges::count(list, '\n')) + " bad samples were skipped" +
+                    (where.empty() ? "; the first is: " + list.substr(0, list.find('\n')) : ", listed in " + where) +
+                    '\n');
+}
+
 }  // namespace
 
 int run(const Options& options, const Cluster& cluster, const Data& data, const ModelOnDevice& model, Console& console,
@@ -139,9 +163,14 @@ int run(const Options& options, const Cluster& cluster, const Data& data, const 
                            .recorder = recorder ? &*recorder : nullptr,
                            .begin = begin};
   Training training(context, files);
-  if (options.eval_only) return training.evaluate();
+  if (options.eval_only) {
+    const int code = training.evaluate();
+    report_skipped_samples(context);
+    return code;
+  }
   signals.handle();
   training.run();
+  report_skipped_samples(context);
   if (recorder) write_trace(cluster.world, folder, *recorder, files.trace, console);
   console.print(training.not_saved_text());
   return training.exit_code();

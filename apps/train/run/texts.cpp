@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "apps/cli/terminal.hpp"
+#include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/ops/operators.hpp"
@@ -113,12 +114,15 @@ std::string header_text(const RunContext& run, const Computation& computation, s
   const std::string emulation = emulation_of(options.precision, *computation.ops);
   const std::string& why_cpu = run.model.device.why;
   const std::string lines[] = {
-      options.model + " on " + options.dataset + " (" + std::to_string(data.sets.train->size()) + " training and " +
-          std::to_string(data.sets.test->size()) + " test samples, " + std::to_string(data.sets.train->classes()) +
-          " classes), " + count_of(ranks, "rank") + " of " + count_of(run.cluster.threads, "thread"),
+      options.model + " on " + echo(name_of_data(options), 400) + " (" + std::to_string(data.sets.train->size()) +
+          " training and " + std::to_string(data.sets.test->size()) + " test samples, " +
+          std::to_string(data.sets.train->classes()) + " classes), " + count_of(ranks, "rank") + " of " +
+          count_of(run.cluster.threads, "thread"),
       batch_text(options, data, ranks) + ", seed " + std::to_string(options.trainer.seed) + ", " + computation.library +
           " in " + std::string(options.precision.name) + (emulation.empty() ? "" : " (emulated " + emulation + ")"),
-      options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text() : "",
+      data.pictures                           ? "pictures of " + input_text(*data.pictures)
+      : options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text()
+                                              : "",
       gradients_text(options, run.model.device.device),
       options.trainer.balance ? "shards move from slow ranks to fast ones (--balance)" : "",
       std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +

@@ -122,7 +122,7 @@ void Training::report_start() {
   const Phase phase(world.group(), "writing the first metrics", Phase::Kind::work);
   run_.console.start({.version = cli::commit(),
                       .model = options.model,
-                      .dataset = options.dataset,
+                      .dataset = name_of_data(options),
                       .algorithm = options.algorithm,
                       .compress = options.compress,
                       .device = std::string(name(run_.model.device.device)),

@@ -17,28 +17,32 @@ namespace lockstep::data {
 
 /// Options of a Prefetcher.
 struct PrefetchOptions {
-  int workers = 1;               ///< threads that prepare batches ahead of time; 0: next() prepares each batch itself
-  Observer* observer = nullptr;  ///< gets spans: preparation on the tracks "data 0", "data 1", …, waiting on "compute";
-                                 ///< outlives the Prefetcher
+  int workers = 1;               ///< threads that read samples ahead of time; 0: next() prepares each batch itself
+  Observer* observer = nullptr;  ///< gets spans: what each thread does for a batch on the tracks "data 0", "data 1", …,
+                                 ///< waiting on "compute"; outlives the Prefetcher
   std::vector<std::string> bytes;  ///< names of the tensors that are left as uint8, of which the data set has bytes
   int held = 1;                    ///< number of batches that stay valid together: the last one and those before it
+  /// Most memory of the batches that are prepared ahead, beside those that stay valid. There are at most workers + 1 of
+  /// them, and at least one.
+  Bytes ahead{std::int64_t{256} << 20};
   std::function<Allocation(Bytes)> allocate = allocate_host;  ///< memory of batches, which the host writes
 };
 
 /// Prepares a rank's batches ahead of the trainer, in a ring of buffers that is allocated once.
 ///
-/// One thread uses it; the workers read the data set concurrently. Batches arrive in the sampler's order for any number
-/// of workers.
+/// One thread uses it. The workers read samples concurrently, in their order across batches, so that a slow sample
+/// delays its own batch only; small samples are taken in runs. Batches arrive in the sampler's order for any number of
+/// workers.
 class Prefetcher {
  public:
   /// @param real  dtype of real tensors, float32 or float64
-  /// @throws Error{invalid_argument} for another `real`, if `workers` is negative or `held` is not positive, if there
-  /// is
-  ///         no data set or it has no bytes of a tensor, if its tensors are ill-formed (see Datasets::load) or if it
-  ///         has fewer samples than the sampler distributes; std::bad_alloc; what `allocate` throws
+  /// @throws Error{invalid_argument} for another `real`, if `workers` or `ahead` is negative or `held` is not
+  ///         positive, if there is no data set or it has no bytes of a tensor, if its tensors are ill-formed (see
+  ///         Datasets::load) or if it has fewer samples than the sampler distributes; std::bad_alloc; what `allocate`
+  ///         throws
   Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
              const PrefetchOptions& options = {});
-  /// Waits for batches in preparation, not for the rest of the epoch.
+  /// Waits for samples that are being read, not for the rest of the epoch.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;

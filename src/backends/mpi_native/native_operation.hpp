@@ -57,7 +57,7 @@ class NativeParts {
   Side received_;
   std::vector<std::byte> result_;  // result of a reduce_scatter_v in place, which MPI does not support
   // The address of empty buffers. MPICH refuses two buffers at the same address, even if they are empty.
-  char nothing_ = 0;
+  char empty_buffer_ = 0;
 };
 
 /// One collective as calls of the MPI library, one for each piece of at most `limit` bytes per rank. All pieces are

@@ -47,7 +47,7 @@ void NativeParts::all_gather(const Collective& c, Count most, MpiOperators& oper
   const MPI_Datatype type = mpi_type(c.out.dtype);
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
-    const void* in = c.in.count == 0 ? &nothing_ : c.in.data;
+    const void* in = c.in.count == 0 ? &empty_buffer_ : c.in.data;
     return MpiCall(communicator_, me_, ranks_, c, operators, &requests.emplace_back())
         .all_gather_v(in_place ? MPI_IN_PLACE : in, lengths_, offsets_);
   }
@@ -70,7 +70,7 @@ void NativeParts::reduce_scatter(const Collective& c, Count most, MpiOperators& 
   const bool in_place = is_in_place(c, me_);
   if (fits_one_call(c, most)) {
     result_.resize(in_place ? static_cast<std::size_t>(c.out.bytes().value) : 0);
-    void* out = c.out.count == 0 ? &nothing_ : c.out.data;
+    void* out = c.out.count == 0 ? &empty_buffer_ : c.out.data;
     return MpiCall(communicator_, me_, ranks_, c, operators, &requests.emplace_back())
         .reduce_scatter_v(in_place ? result_.data() : out, lengths_);
   }
@@ -93,7 +93,7 @@ void NativeParts::all_to_all(const Collective& c, Count most, std::vector<MPI_Re
   describe(sent_, c.parts, c.in.dtype, most);
   describe(received_, c.received, c.in.dtype, most);
   zeros_.assign(static_cast<std::size_t>(ranks_), 0);
-  const void* in = c.in.count == 0 ? &nothing_ : c.in.data;
+  const void* in = c.in.count == 0 ? &empty_buffer_ : c.in.data;
   LOCKSTEP_MPI(MPI_Ialltoallw(in, sent_.counts.data(), zeros_.data(), sent_.types.data(), c.out.data,
                               received_.counts.data(), zeros_.data(), received_.types.data(), communicator_,
                               &requests.emplace_back()));

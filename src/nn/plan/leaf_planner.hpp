@@ -31,11 +31,12 @@ class StepPlanBuilder {
   /// Appends an item, which keeps the buffers that it uses alive.
   template <typename Planned>
   void add(Planned item) {
-    PlannedItem planned(std::in_place_type<Planned>, std::move(item));
-    for_each_operand(planned, [this](const Operand& operand) {
-      if (operand.kind == Operand::Kind::activation) use(operand.index);
+    const int number = now();
+    const PlannedItem& planned = step_plan_.items.emplace_back(std::in_place_type<Planned>, std::move(item));
+    for_each_operand(planned, [&](const Operand& operand) {
+      if (operand.kind == Operand::Kind::activation)
+        step_plan_.buffers[static_cast<std::size_t>(operand.index)].last = number;
     });
-    step_plan_.items.push_back(std::move(planned));
   }
 
   void add_leaf(std::int64_t first_sample) { step_plan_.first_samples.push_back(first_sample); }

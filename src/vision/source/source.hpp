@@ -37,17 +37,24 @@ class Source {
   /// The name of its format, as --data-format takes it.
   [[nodiscard]] virtual std::string format() const = 0;
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// The names of the classes, by label.
+  /// The names of the classes, by label. They are bytes as the user's files have them, which need not be UTF-8.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
   [[nodiscard]] virtual const Annotation& annotation(std::int64_t sample) const = 0;
   /// Names a sample for messages: the path of its picture, or a file and the number of the picture in it.
   [[nodiscard]] virtual std::string place(std::int64_t sample) const = 0;
+  /// As `place`, but relative to the folder of the data: ranks compare it, whose copies may lie in different folders.
+  [[nodiscard]] virtual std::string relative_place(std::int64_t sample) const { return place(sample); }
+  /// The size of a stored picture, as it was when the source was opened; −1 if the source holds it in memory.
+  [[nodiscard]] virtual std::int64_t stored_bytes(std::int64_t /*sample*/) const { return -1; }
   /// Reads the bytes of a picture as they are stored.
   /// @param bytes  overwritten; its memory is used again
   /// @throws Error{io} that names the place and why
   virtual void read(std::int64_t sample, std::vector<std::byte>& bytes) const = 0;
   /// Decodes what `read` has read. Files are JPEG or PNG unless the format has pixels of its own.
-  /// @throws Error{corrupt | unsupported} that names the place and what is wrong
+  /// @throws Error{corrupt} that names the place and what is wrong, if the contents are at fault: they are damaged, or
+  /// a
+  ///         kind of file that no lockstep reads, such as WebP; Error{unsupported} if this lockstep was built without
+  ///         the library that reads them, which says nothing about the sample
   virtual void decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
                       Image& picture) const;
 };

@@ -138,7 +138,7 @@ const Mistake mistakes[] = {
     {"MnistWithoutFolder", "--dataset mnist", {"--dataset mnist needs --data-dir"}},
     {"CifarWithoutFolder", "--dataset cifar10", {"--dataset cifar10 needs --data-dir"}},
     {"AugmentationAndNone", "--augment crop,none", {"--augment crop,none: none cannot stand beside other words"}},
-    {"UnknownAugmentation", "--augment crop,flop", {"'flop' is no such word", "did you mean 'flip'?"}},
+    {"UnknownAugmentation", "--augment crop,flop", {"there is no augmentation 'flop'", "did you mean 'flip'?"}},
     {"NegativeRate", "--lr -0.1", {"--lr -0.1: it must be a number above 0 and at most 1e+38"}},
     {"RateNotANumber", "--lr nan", {"--lr nan: "}},
     {"MomentumOfOne", "--momentum 1", {"--momentum 1: "}},

@@ -32,6 +32,9 @@ class Lockstep(CMakePackage, CudaPackage):
     depends_on("onednn@2.6:3 cpu_runtime=omp")
     depends_on("boost@1.74: +program_options", when="+programs")
     depends_on("openssl", when="+programs")
+    depends_on("libjpeg-turbo@2.1:", when="+programs")
+    depends_on("libspng", when="+programs")
+    depends_on("pugixml", when="+programs")
     depends_on("python@3.7:", type="run", when="+programs")
     depends_on("nccl@2.18:", when="+cuda")
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/data/pictures.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "base/wrapped.hpp"
+#include "lockstep/data/sampler.hpp"
+#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/print.hpp"
+#include "vision/show_batch.hpp"
+
+namespace lockstep::train {
+namespace {
+
+PicturePart part_of(std::string name, std::shared_ptr<const vision::Source> source, const Options& options) {
+  PicturePart part{.name = std::move(name), .source = std::move(source)};
+  part.fingerprint = vision::fingerprint(*part.source, options.full_fingerprint);
+  part.bad_samples = std::make_shared<vision::BadSamples>(part.name);
+  return part;
+}
+
+std::int64_t samples_of(const std::optional<PicturePart>& part) { return part ? part->source->size() : 0; }
+
+std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool is_training, const Options& options,
+                                                std::shared_ptr<vision::PictureCache> cache) {
+  const PicturePart& part = is_training ? *pictures.train : *pictures.val;
+  return std::make_shared<vision::PictureDataset>(
+      part.source,
+      vision::PictureOptions{.name = options.user_data.path,
+                             .channels = pictures.channels,
+                             .input = pictures.input.size,
+                             .transforms = is_training ? pictures.pipelines.training : pictures.pipelines.evaluation,
+                             .normalization = pictures.normalization,
+                             .on_bad_sample = options.user_data.on_bad_sample,
+                             .is_evaluation = !is_training,
+                             .bad_samples = part.bad_samples,
+                             .cache = std::move(cache),
+                             .first_in_cache = is_training ? 0 : samples_of(pictures.train)});
+}
+
+}  // namespace
+
+Pictures open_pictures(const Options& options) {
+  const UserData& data = options.user_data;
+  vision::Sources sources = vision::open_sources({.data = data.path,
+                                                  .format = data.format,
+                                                  .val = data.val,
+                                                  .val_split = data.val_split,
+                                                  .seed = options.trainer.seed,
+                                                  .evaluates_only = options.eval_only});
+  Pictures pictures{.survey = std::move(sources.survey)};
+  if (sources.train) pictures.train = part_of("training", sources.train, options);
+  if (sources.val) pictures.val = part_of("validation", sources.val, options);
+  const vision::Source& main = *pictures.main_part().source;
+  pictures.channels = vision::default_channels(main);
+  pictures.input = data.size.width > 0 ? vision::given_input(main, data.size) : vision::default_input(main);
+  pictures.normalization = vision::default_normalization(main, pictures.channels);
+  pictures.pipelines = vision::classification_pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
+  return pictures;
+}
+
+void require_parts(const Pictures& pictures, const Options& options) {
+  const std::string data = "--data " + options.user_data.path;
+  const bool evaluates = options.eval_only || options.trainer.eval_interval > 0;
+  if (!options.user_data.show_batch.empty()) return;
+  if (!pictures.train && !options.eval_only)
+    throw UsageError(data + " has no training part; give --eval-only to evaluate the other one");
+  if (!pictures.val && evaluates)
+    throw UsageError(data +
+                     " has no validation part: name one by --val PATH, divide the training part by --val-split "
+                     "0.1, or train without evaluations by --eval-interval never");
+  const vision::Source& main = *pictures.main_part().source;
+  for (std::int64_t sample = 0; sample < main.size(); ++sample)
+    if (main.annotation(sample).label >= 0) return;
+  throw UsageError(data +
+                   ": its pictures have boxes, and no class each, which classification needs; --show-batch "
+                   "FILE.png shows them");
+}
+
+data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,
+                                std::shared_ptr<vision::PictureCache> cache) {
+  data::DatasetPair sets;
+  if (pictures.train) sets.train = dataset_of(pictures, true, options, cache);
+  if (pictures.val) sets.test = dataset_of(pictures, false, options, cache);
+  if (!sets.train) sets.train = sets.test;
+  if (!sets.test) sets.test = sets.train;
+  return sets;
+}
+
+void add_terms(const Pictures& pictures, Agreement& agreement, Fnv1a& recorded) {
+  std::vector<Term> terms;
+  for (const std::optional<PicturePart>& part : {pictures.train, pictures.val}) {
+    if (!part) continue;
+    for (const auto& [name, hash] : part->fingerprint.terms)
+      terms.push_back(
+          {part->name + ' ' + name + " with hash", format_text("%016llx", static_cast<unsigned long long>(hash))});
+  }
+  for (const Term& term : terms) recorded.add(term.name + ' ' + term.value);
+  recorded.add(input_text(pictures));
+  agreement.add(std::move(terms));
+}
+
+std::string difference_text(const Pictures& pictures, const World& world) {
+  const auto exchange = [&](const std::string& mine) { return all_gather_strings(world.group(), mine); };
+  const auto host_of = [&](int rank) { return world.group().host_of({rank}); };
+  for (const std::optional<PicturePart>& part : {pictures.train, pictures.val}) {
+    if (!part) continue;
+    if (const auto difference = vision::first_difference(*part->source, part->fingerprint, exchange))
+      return part->name + " part: " + vision::text_of(*difference, host_of);
+  }
+  return {};
+}
+
+std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const Options& options,
+                                                 const Cluster& cluster, const std::string& fingerprint) {
+  const UserData& data = options.user_data;
+  if (vision::is_in_memory(*pictures.main_part().source)) return nullptr;
+  const MpiGroup& node = cluster.world.node_group();
+  const std::filesystem::path path = std::filesystem::absolute(data.path);
+  std::string why_not;
+  const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training) + "; " +
+                               vision::decoding_text(pictures.channels, pictures.pipelines.evaluation);
+  auto cache =
+      vision::make_picture_cache({.kind = data.cache,
+                                  .most = data.most_cached,
+                                  .folder = std::filesystem::is_directory(path) ? path : path.parent_path(),
+                                  .contents = fingerprint + ' ' + decoding},
+                                 samples_of(pictures.train) + samples_of(pictures.val),
+                                 {.rank = node.rank().value,
+                                  .size = node.size(),
+                                  .gather = [&](const std::string& own) { return all_gather_strings(node, own); }},
+                                 why_not);
+  if (!why_not.empty()) print_error(options.program, "note: decoded pictures are not kept (--cache): " + why_not);
+  return cache;
+}
+
+std::string skipped_samples(const Pictures& pictures, const World& world) {
+  std::string mine;
+  for (const std::optional<PicturePart>& part : {pictures.train, pictures.val})
+    if (part) mine += part->bad_samples->text();
+  return vision::united(gather_strings(world.group(), mine, {0}));
+}
+
+std::string input_text(const Pictures& pictures) {
+  const vision::Size& size = pictures.input.size;
+  return std::to_string(size.width) + "×" + std::to_string(size.height) + " pixels; training transforms " +
+         vision::text_of(pictures.pipelines.training) + "; evaluation transforms " +
+         vision::text_of(pictures.pipelines.evaluation);
+}
+
+void show_batch(const data::DatasetPair& sets, const Options& options, Count batch) {
+  constexpr std::int64_t most = 64;
+  const auto& dataset = dynamic_cast<const vision::PictureDataset&>(*sets.train);
+  const data::DistributedSampler sampler({.samples = {dataset.size()},
+                                          .batch = {std::min(batch.value, dataset.size())},
+                                          .seed = options.trainer.seed,
+                                          .shuffle = !dataset.options().is_evaluation});
+  std::vector<data::SampleKey> keys;
+  for (const std::int64_t index :
+       sampler.indices(0).first(std::min(static_cast<std::size_t>(most), sampler.indices(0).size())))
+    keys.push_back({.seed = options.trainer.seed, .epoch = 1, .index = index});
+  vision::write_png(vision::batch_sheet(dataset, keys), options.user_data.show_batch);
+}
+
+}  // namespace lockstep::train

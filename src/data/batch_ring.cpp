@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/batch_ring.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "data/check.hpp"
+#include "data/read_batch.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::data {
+namespace {
+
+/// Threads take runs of about this size, so that the lock costs nothing beside reading them. A picture of 150×150
+/// pixels or more is a run of its own.
+constexpr std::int64_t run_bytes = std::int64_t{64} << 10;
+
+void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler,
+                     const PrefetchOptions& options) {
+  const auto refuse = [](const std::string& message) { throw Error(ErrorCode::invalid_argument, message); };
+  if (dataset == nullptr) refuse("batches are made of a data set, and none was given");
+  if (real != DType::float32 && real != DType::float64)
+    refuse("batches are made in float32 or float64, not in " + std::string(name(real)));
+  if (options.workers < 0) refuse("the number of workers must not be negative, not " + std::to_string(options.workers));
+  if (options.held < 1) refuse("at least 1 batch has to stay valid, not " + std::to_string(options.held));
+  if (options.ahead < 0)
+    refuse("the memory of batches ahead must not be negative, not " + std::to_string(options.ahead.value) + " bytes");
+  check_tensors(dataset->name(), dataset->tensors());
+  if (const std::int64_t dealt = sampler.options().samples.value; dealt > dataset->size())
+    refuse("the sampler deals " + std::to_string(dealt) + " samples, but the data set \"" + dataset->name() +
+           "\" has only " + std::to_string(dataset->size()));
+}
+
+/// Returns the tensors of a batch. @param bytes  names of those that are uint8
+std::vector<TensorSpec> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
+  std::vector<TensorSpec> specs = tensors_with_bytes(dataset);
+  std::size_t left = bytes.size();
+  for (TensorSpec& spec : specs) {
+    if (std::find(bytes.begin(), bytes.end(), spec.name) == bytes.end()) {
+      spec.bytes.reset();
+    } else if (spec.bytes) {
+      --left;
+    }
+  }
+  if (left == 0) return specs;
+  std::string names;
+  for (const std::string& name : bytes) names += (names.empty() ? "\"" : "\", \"") + name;
+  throw Error(ErrorCode::invalid_argument,
+              "the data set \"" + dataset.name() + "\" does not have bytes of all of its tensors " + names + "\"");
+}
+
+}  // namespace
+
+BatchRing::BatchRing(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
+                     const PrefetchOptions& options)
+    : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), options_(options) {
+  check_arguments(dataset_.get(), real, sampler_, options_);
+  specs_ = specs_of(*dataset_, options_.bytes);
+  for (const TensorSpec& spec : specs_) sample_bytes_.value += spec.elements() * size_of(spec.dtype(real_));
+  allocate();
+}
+
+/// Allocates memory for the largest batch in each entry, unless it is there. Beside the batches in use there is one for
+/// each worker and one more, as far as their memory allows; at least one.
+void BatchRing::allocate() {
+  const std::int64_t samples = sampler_.largest_share().value;
+  const std::int64_t batch_bytes = std::max<std::int64_t>(samples * sample_bytes_.value, 1);
+  const int workers = options_.workers;
+  size_ = options_.held;
+  if (workers > 0) size_ += std::clamp<std::int64_t>(options_.ahead.value / batch_bytes, 1, workers + 1);
+  entries_.resize(static_cast<std::size_t>(size_));
+  for (PreparedBatch& entry : entries_) {
+    entry.memory.resize(specs_.size());
+    entry.tensors.resize(specs_.size());
+    for (std::size_t i = 0; i < specs_.size(); ++i) {
+      const Bytes bytes{samples * specs_[i].elements() * size_of(specs_[i].dtype(real_))};
+      if (bytes > entry.memory[i].bytes()) entry.memory[i] = options_.allocate(bytes);
+    }
+  }
+}
+
+void BatchRing::begin_at(std::int64_t step) {
+  for (PreparedBatch& entry : entries_) entry.is_ready = false;
+  at_.drawn = at_.taken = at_.oldest_in_use = step;
+  at_.drawn_samples = 0;
+  at_.is_paused = false;
+}
+
+void BatchRing::start_epoch(std::int64_t epoch) {
+  sampler_.start_epoch(epoch);
+  at_.end = 0;  // should there be no memory
+  allocate();
+  at_.end = sampler_.steps();
+}
+
+void BatchRing::move_shards(const LeafShares& shards) {
+  sampler_.move_shards(shards);
+  const std::int64_t end = std::exchange(at_.end, 0);  // should there be no memory
+  allocate();
+  at_.end = end;
+}
+
+/// Prepares an entry for the samples of the step that is drawn next.
+void BatchRing::open(PreparedBatch& entry) noexcept {
+  const auto indices = sampler_.indices(at_.drawn);
+  const Count count{static_cast<std::int64_t>(indices.size())};
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const Buffer memory = entry.memory[i].as(specs_[i].dtype(real_));
+    entry.tensors[i] = slice(memory, {0}, {count.value * specs_[i].elements()});
+  }
+  entry.batch = {.step = at_.drawn,
+                 .samples = count,
+                 .step_samples = sampler_.step_samples(at_.drawn),
+                 .first = sampler_.first(at_.drawn),
+                 .ids = indices,
+                 .tensors = entry.tensors};
+  entry.unread = count.value;
+  entry.error = nullptr;
+}
+
+SampleRun BatchRing::draw() {
+  PreparedBatch& entry = entry_of(at_.drawn);
+  if (at_.drawn_samples == 0) open(entry);
+  const std::size_t samples = entry.batch.ids.size();
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(run_bytes / sample_bytes_.value, 1));
+  ++at_.reading;
+  SampleRun run{.into = &entry, .epoch = sampler_.epoch(), .step = at_.drawn, .first = at_.drawn_samples};
+  run.count = std::min(most, samples - run.first);
+  at_.drawn_samples += run.count;
+  run.is_last = at_.drawn_samples == samples;
+  if (run.is_last) {
+    ++at_.drawn;
+    at_.drawn_samples = 0;
+  }
+  return run;
+}
+
+ReadFailure BatchRing::read(const SampleRun& run, std::span<Buffer> slots) const noexcept {
+  const SampleKey key{.seed = sampler_.options().seed, .epoch = run.epoch};
+  std::size_t sample = run.first;
+  try {
+    read_range(*dataset_, key, run.into->batch.ids, sample, run.first + run.count, run.into->tensors, slots);
+  } catch (...) {
+    return {std::current_exception(), sample};
+  }
+  return {};
+}
+
+bool BatchRing::finish(const SampleRun& run, const ReadFailure& failure) {
+  --at_.reading;
+  PreparedBatch& entry = *run.into;
+  entry.unread -= static_cast<std::int64_t>(run.count);
+  if (failure.error) {
+    if (!entry.error || failure.sample < entry.failed) {
+      entry.error = failure.error;
+      entry.failed = failure.sample;
+    }
+    if (at_.drawn == run.step) {  // the samples behind are not drawn yet
+      entry.unread -= static_cast<std::int64_t>(entry.batch.ids.size() - std::exchange(at_.drawn_samples, 0));
+      ++at_.drawn;
+    }
+  }
+  entry.is_ready = entry.unread == 0;
+  return entry.is_ready;
+}
+
+bool BatchRing::release() {
+  const std::int64_t before = at_.oldest_in_use;
+  for (; at_.oldest_in_use <= at_.taken - options_.held; ++at_.oldest_in_use)
+    entry_of(at_.oldest_in_use).is_ready = false;
+  return at_.oldest_in_use != before;
+}
+
+}  // namespace lockstep::data

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vision/formats/sources.hpp"
+#include "vision/source/file_source.hpp"
+
+namespace lockstep::vision {
+
+/// A part of the data as its format gives it. No source: the data have no such part.
+struct Part {
+  std::shared_ptr<const Source> source;
+  PartNotes notes;
+};
+
+struct Parts {
+  Part train;
+  Part val;
+};
+
+/// A format of data. To add one, add its functions below and its row in formats.cpp.
+struct DataFormat {
+  std::string_view name;
+  std::string_view looks_for;  ///< what it recognizes data by, for messages
+  /// Returns what is missing at a path, "it has no folder Annotations"; empty if it has this format.
+  std::string (*why_not)(const std::filesystem::path& data);
+  Parts (*open)(const SourceOptions& options);
+};
+
+std::string why_not_mnist(const std::filesystem::path& data);
+std::string why_not_cifar10(const std::filesystem::path& data);
+std::string why_not_voc(const std::filesystem::path& data);
+std::string why_not_list(const std::filesystem::path& data);
+std::string why_not_folder(const std::filesystem::path& data);
+Parts open_mnist(const SourceOptions& options);
+Parts open_cifar10(const SourceOptions& options);
+Parts open_voc(const SourceOptions& options);
+Parts open_list(const SourceOptions& options);
+Parts open_folder(const SourceOptions& options);
+
+/// The samples of a part, as a format of files lists them.
+struct Listing {
+  std::filesystem::path folder;  ///< what the paths of samples are relative to
+  std::vector<FileSample> samples;
+  PartNotes notes;
+};
+
+/// Makes the parts of what a format of files has listed: divides the training samples where the options ask for that,
+/// class by class, and notes samples that are listed twice. Which part a sample gets into follows from the seed and its
+/// relative path, so that the order of the lists does not matter.
+/// @throws Error{invalid_argument} if the options do not fit
+Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
+                 std::optional<Listing> val, const SourceOptions& options);
+
+/// Whether data that have no parts are to be evaluated as a whole.
+inline bool evaluates_whole(const SourceOptions& options) {
+  return options.evaluates_only && options.val.empty() && options.val_split == 0;
+}
+
+/// Returns the first of these files or folders that exists in a folder; an empty path if none does.
+template <std::size_t N>
+std::filesystem::path first_of(const std::filesystem::path& folder, const std::array<const char*, N>& names) {
+  for (const char* name : names) {
+    std::error_code ignored;
+    if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+  }
+  return {};
+}
+
+}  // namespace lockstep::vision

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vision/source/source.hpp"
+#include "vision/source/survey.hpp"
+
+/// The data of users: which format they have, and what they contain.
+namespace lockstep::vision {
+
+/// Which data to open, and how they are divided.
+struct SourceOptions {
+  std::filesystem::path data;   ///< a folder, or a file
+  std::string format;           ///< a name of format_names(); empty: recognized
+  std::filesystem::path val;    ///< the validation part; empty: as the layout says
+  double val_split = 0;         ///< this fraction of the training samples becomes the validation part; 0: none
+  std::uint64_t seed = 1;       ///< of the division
+  bool evaluates_only = false;  ///< no training part is needed, and data without parts are evaluated as a whole
+  std::vector<std::string> class_names;  ///< of a checkpoint, which labels then follow; empty: those of the data
+};
+
+/// The samples to train on and to evaluate on. Both have the same class names.
+struct Sources {
+  std::shared_ptr<const Source> train;  ///< null where the data have only a part to evaluate
+  std::shared_ptr<const Source> val;
+  Survey survey;
+};
+
+/// Opens data: recognizes their format, lists the samples, and reads annotations. The samples and their order depend on
+/// the options and the files only.
+/// @throws Error{io} if a file or folder is missing or cannot be read; Error{corrupt} for a wrong line or annotation,
+/// or
+///         a label that is no class, with file and line; Error{invalid_argument} if the format is not recognized, or
+///         the options do not fit the data; Error{unsupported} if this lockstep was built without a library that is
+///         needed
+/// @cost reads all lists and annotations, and looks up every picture, but opens none
+Sources open_sources(const SourceOptions& options);
+
+/// The names of the formats, in the order in which they are tried.
+std::vector<std::string_view> format_names();
+
+}  // namespace lockstep::vision

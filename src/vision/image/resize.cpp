@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two passes, first along rows and then along columns, with values rounded to bytes in between, as Pillow has them.
+// Both add up rows of bytes with weights, which vectorizes. For the first pass 16 rows at a time are transposed, so
+// that what lay along a row then lies in 16·channels bytes below each other.
+#include "vision/image/resize.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/vectorized.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::vision {
+namespace {
+
+constexpr int weight_bits = 22;  // of the fixed-point weights; a sum of bytes times weights fits 31 bits
+constexpr int lanes = 16;        // rows that are transposed together
+
+/// For each place in the result, the places that it is a weighted mean of.
+struct Filter {
+  int most = 0;                       // weights from one place to the next
+  std::vector<int> first;             // by place
+  std::vector<int> count;             // by place
+  std::vector<std::int32_t> weights;  // places × most
+
+  [[nodiscard]] const std::int32_t* weights_of(int place) const {
+    return weights.data() + static_cast<std::size_t>(place) * most;
+  }
+};
+
+/// @param exact  memory that is used again
+void make_filter(int from, int to, Filter& filter, std::vector<double>& exact) {
+  const double scale = static_cast<double>(from) / to;
+  const double width = std::max(scale, 1.0);  // half of the triangle's base
+  const double inverse_width = 1.0 / width;
+  filter.most = static_cast<int>(std::ceil(width)) * 2 + 1;
+  filter.first.resize(to);
+  filter.count.resize(to);
+  filter.weights.assign(static_cast<std::size_t>(to) * filter.most, 0);
+  exact.resize(filter.most);
+  for (int place = 0; place < to; ++place) {
+    const double center = (place + 0.5) * scale;
+    const int begin = std::max(static_cast<int>(center - width + 0.5), 0);
+    const int end = std::min(static_cast<int>(center + width + 0.5), from);
+    double sum = 0;
+    for (int i = begin; i < end; ++i) {
+      exact[i - begin] = std::max(1.0 - std::abs((i - center + 0.5) * inverse_width), 0.0);
+      sum += exact[i - begin];
+    }
+    std::int32_t* weights = filter.weights.data() + static_cast<std::size_t>(place) * filter.most;
+    for (int i = 0; i < end - begin; ++i)
+      weights[i] = static_cast<std::int32_t>(0.5 + exact[i] / sum * (1 << weight_bits));
+    filter.first[place] = begin;
+    filter.count[place] = end - begin;
+  }
+}
+
+/// Adds `rows` rows of `count` bytes, which are `stride` apart, times their weights to sums.
+template <int rows>
+LOCKSTEP_INLINE void add_rows(const std::uint8_t* from, std::ptrdiff_t stride, const std::int32_t* weights, int count,
+                              std::int32_t* sums) {
+  for (int i = 0; i < count; ++i) {
+    std::int32_t sum = sums[i];
+    for (int row = 0; row < rows; ++row) sum += weights[row] * from[row * stride + i];
+    sums[i] = sum;
+  }
+}
+
+/// Writes the weighted mean of rows of `columns` bytes. Only `count` of them are computed.
+template <int columns>
+LOCKSTEP_INLINE void average_rows(const std::uint8_t* from, std::ptrdiff_t stride, const std::int32_t* weights,
+                                  int rows, std::uint8_t* to, int count = columns) {
+  std::int32_t sums[columns];
+  for (int i = 0; i < count; ++i) sums[i] = 1 << (weight_bits - 1);
+  int row = 0;
+  for (; row + 4 <= rows; row += 4) add_rows<4>(from + row * stride, stride, weights + row, count, sums);
+  if (row + 2 <= rows) {
+    add_rows<2>(from + row * stride, stride, weights + row, count, sums);
+    row += 2;
+  }
+  if (row < rows) add_rows<1>(from + row * stride, stride, weights + row, count, sums);
+  for (int i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(std::min(sums[i] >> weight_bits, 255));
+}
+
+using Lanes [[gnu::vector_size(lanes)]] = std::uint8_t;
+
+/// Rows of bytes.
+template <typename Byte>
+struct Rows {
+  Byte* begin;
+  std::ptrdiff_t stride;  // from one to the next
+
+  LOCKSTEP_INLINE Byte* operator[](std::ptrdiff_t row) const { return begin + row * stride; }
+};
+using Input = Rows<const std::uint8_t>;
+using Output = Rows<std::uint8_t>;
+
+/// Transposes 16×16 bytes: four times the two halves are interleaved.
+LOCKSTEP_INLINE void transpose(Input from, Output to) {
+  Lanes rows[2][lanes];
+  for (int i = 0; i < lanes; ++i) std::memcpy(&rows[0][i], from[i], lanes);
+  for (int stage = 0; stage < 4; ++stage) {
+    const Lanes* in = rows[stage % 2];
+    Lanes* out = rows[1 - stage % 2];
+    for (int i = 0; i < lanes / 2; ++i) {
+      out[2 * i] = __builtin_shufflevector(in[i], in[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      out[2 * i + 1] =
+          __builtin_shufflevector(in[i], in[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    }
+  }
+  for (int i = 0; i < lanes; ++i) std::memcpy(to[i], &rows[0][i], lanes);
+}
+
+/// Where to begin in steps of `step`, so that the last step ends at the end. `end` is at least `step`.
+LOCKSTEP_INLINE std::ptrdiff_t last_begin(std::ptrdiff_t begin, std::ptrdiff_t step, std::ptrdiff_t end) {
+  return std::min(begin, end - step);
+}
+
+/// What a thread works with. Its memory is used again for the next picture.
+struct Workspace {
+  Filter horizontal, vertical;
+  std::vector<double> exact;
+  std::vector<std::uint8_t> columns;  // 16 rows of the region, transposed
+  std::vector<std::uint8_t> means;    // and what becomes of them
+  std::vector<std::uint8_t> resized;  // the result of the first pass
+};
+
+/// Resizes along rows, of which there are at least 16, as there are bytes in each row before and after.
+template <int channels>
+LOCKSTEP_INLINE void resize_rows(Input from, int height, int width, const Filter& filter, Workspace& workspace,
+                                 Output to) {
+  constexpr int pixel = channels * lanes;  // bytes of a column of pixels
+  const std::ptrdiff_t row_bytes = std::ptrdiff_t{width} * channels;
+  const auto places = static_cast<std::ptrdiff_t>(filter.first.size());
+  const std::ptrdiff_t to_bytes = places * channels;
+  workspace.columns.resize(row_bytes * lanes);
+  workspace.means.resize(to_bytes * lanes);
+  std::uint8_t* columns = workspace.columns.data();
+  std::uint8_t* means = workspace.means.data();
+  for (std::ptrdiff_t y = 0; y < height; y += lanes) {
+    const std::ptrdiff_t row = last_begin(y, lanes, height);
+    for (std::ptrdiff_t x = 0; x < row_bytes; x += lanes) {
+      const std::ptrdiff_t at = last_begin(x, lanes, row_bytes);
+      transpose({from[row] + at, from.stride}, {columns + at * lanes, lanes});
+    }
+    for (std::ptrdiff_t place = 0; place < places; ++place) {
+      average_rows<pixel>(columns + filter.first[place] * pixel, pixel, filter.weights_of(static_cast<int>(place)),
+                          filter.count[place], means + place * pixel);
+    }
+    for (std::ptrdiff_t x = 0; x < to_bytes; x += lanes) {
+      const std::ptrdiff_t at = last_begin(x, lanes, to_bytes);
+      transpose({means + at * lanes, lanes}, {to[row] + at, to.stride});
+    }
+  }
+}
+
+LOCKSTEP_VECTORISED void resize_rows_1(Input from, int height, int width, const Filter& filter, Workspace& workspace,
+                                       Output to) {
+  resize_rows<1>(from, height, width, filter, workspace, to);
+}
+LOCKSTEP_VECTORISED void resize_rows_3(Input from, int height, int width, const Filter& filter, Workspace& workspace,
+                                       Output to) {
+  resize_rows<3>(from, height, width, filter, workspace, to);
+}
+
+/// Resizes along rows of small pictures.
+void resize_few_rows(Input from, int height, int channels, const Filter& filter, Output to) {
+  for (int y = 0; y < height; ++y) {
+    for (std::size_t place = 0; place < filter.first.size(); ++place) {
+      for (int c = 0; c < channels; ++c) {
+        average_rows<1>(from[y] + filter.first[place] * channels + c, channels,
+                        filter.weights_of(static_cast<int>(place)), filter.count[place],
+                        to[y] + static_cast<std::ptrdiff_t>(place) * channels + c);
+      }
+    }
+  }
+}
+
+/// Resizes along columns.
+LOCKSTEP_VECTORISED void resize_columns(Input from, int row_bytes, const Filter& filter, Output to) {
+  constexpr int block = 64;
+  for (std::size_t place = 0; place < filter.first.size(); ++place) {
+    const std::uint8_t* rows = from[filter.first[place]];
+    const std::int32_t* weights = filter.weights_of(static_cast<int>(place));
+    std::uint8_t* out = to[static_cast<std::ptrdiff_t>(place)];
+    if (row_bytes < block) {
+      average_rows<block>(rows, from.stride, weights, filter.count[place], out, row_bytes);
+      continue;
+    }
+    for (std::ptrdiff_t x = 0; x < row_bytes; x += block) {
+      const std::ptrdiff_t at = last_begin(x, block, row_bytes);
+      average_rows<block>(rows + at, from.stride, weights, filter.count[place], out + at);
+    }
+  }
+}
+
+void check_region(const Image& from, const Region& region, int width, int height) {
+  const bool is_inside = region.left >= 0 && region.top >= 0 && region.width >= 1 && region.height >= 1 &&
+                         region.width <= from.width - region.left && region.height <= from.height - region.top;
+  if (is_inside && width >= 1 && height >= 1) return;
+  throw Error(ErrorCode::invalid_argument,
+              "a region of " + std::to_string(region.width) + "×" + std::to_string(region.height) + " at " +
+                  std::to_string(region.left) + "," + std::to_string(region.top) + " of a picture of " +
+                  std::to_string(from.width) + "×" + std::to_string(from.height) + " cannot become " +
+                  std::to_string(width) + "×" + std::to_string(height));
+}
+
+/// The first pass. @return the rows for the second one
+Input resize_all_rows(Input from, const Region& region, int channels, int width, Workspace& workspace, Output to) {
+  make_filter(region.width, width, workspace.horizontal, workspace.exact);
+  if (region.height < lanes || std::min(region.width, width) * channels < lanes) {
+    resize_few_rows(from, region.height, channels, workspace.horizontal, to);
+  } else if (channels == 1) {
+    resize_rows_1(from, region.height, region.width, workspace.horizontal, workspace, to);
+  } else {
+    resize_rows_3(from, region.height, region.width, workspace.horizontal, workspace, to);
+  }
+  return {to.begin, to.stride};
+}
+
+}  // namespace
+
+void resize(const Image& from, const Region& region, int width, int height, Image& to) {
+  check_region(from, region, width, height);
+  thread_local Workspace workspace;
+  to.resize(width, height, from.channels);
+  const auto row_bytes = static_cast<std::ptrdiff_t>(to.row_bytes());
+  const Output out{to.pixels.data(), row_bytes};
+  Input in{from.row(region.top).data() + static_cast<std::ptrdiff_t>(region.left) * from.channels,
+           static_cast<std::ptrdiff_t>(from.row_bytes())};
+  const bool changes_height = height != region.height;
+  if (width != region.width) {
+    if (changes_height) workspace.resized.resize(region.height * row_bytes);
+    in = resize_all_rows(in, region, from.channels, width, workspace,
+                         changes_height ? Output{workspace.resized.data(), row_bytes} : out);
+  } else if (!changes_height) {
+    for (int y = 0; y < height; ++y) std::memcpy(out[y], in[y], row_bytes);
+  }
+  if (!changes_height) return;
+  make_filter(region.height, height, workspace.vertical, workspace.exact);
+  resize_columns(in, static_cast<int>(row_bytes), workspace.vertical, out);
+}
+
+}  // namespace lockstep::vision

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "vision/image/image.hpp"
+
+namespace lockstep::vision {
+
+/// A rectangle of pixels in a picture.
+struct Region {
+  int left = 0;
+  int top = 0;
+  int width = 0;
+  int height = 0;
+};
+
+/// Resizes a region with antialiasing: each pixel is a mean of the pixels that it covers, weighted by a triangle that
+/// is as wide as twice their distance (bilinear where the picture grows). The bytes are those of Pillow's crop() and
+/// resize(BILINEAR), and so of torchvision's resized_crop. They are computed in integers, in the same order everywhere,
+/// so that they are the same on every machine.
+/// @param from  1 or 3 channels
+/// @param to    overwritten; its memory is used again. Another picture than `from`
+/// @throws Error{invalid_argument} if the region does not lie in the picture, or an extent is less than 1
+/// @cost height·W·(w/W + 1) + H·W·(h/H + 1) multiplications for each channel, of a region w×h to W×H. Each thread keeps
+///       memory for 16 columns and one picture of W×h
+void resize(const Image& from, const Region& region, int width, int height, Image& to);
+
+/// Resizes a whole picture.
+inline void resize(const Image& from, int width, int height, Image& to) {
+  resize(from, {0, 0, from.width, from.height}, width, height, to);
+}
+
+}  // namespace lockstep::vision

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vision/picture_dataset.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "lockstep/base/error.hpp"
+#include "vision/picture_defaults.hpp"
+#include "vision/planes.hpp"
+#include "vision/source/files.hpp"
+#include "vision/transforms/geometry.hpp"
+
+namespace lockstep::vision {
+namespace {
+
+std::string extents_text(int width, int height) { return std::to_string(width) + "×" + std::to_string(height); }
+
+void check_options(const Source& source, const PictureOptions& options) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "the data set \"" + options.name + "\" " + what);
+  };
+  const auto channels = static_cast<std::size_t>(options.channels);
+  if (options.channels != 1 && options.channels != 3)
+    refuse("cannot have " + std::to_string(options.channels) + " channels; 1 and 3 are possible");
+  if (options.normalization.mean.size() != channels || options.normalization.deviation.size() != channels)
+    refuse("has " + std::to_string(options.channels) + " channels, but " +
+           std::to_string(options.normalization.mean.size()) + " means and " +
+           std::to_string(options.normalization.deviation.size()) + " deviations; give one of each for a channel");
+  if (options.input.width < 1 || options.input.height < 1)
+    refuse("cannot have pictures of " + extents_text(options.input.width, options.input.height) + " pixels");
+  if (options.cache != nullptr && options.first_in_cache + source.size() > options.cache->samples())
+    refuse("has more samples than its cache has places for, " + std::to_string(options.cache->samples()));
+}
+
+}  // namespace
+
+std::string decoding_text(int channels, std::span<const Transform> transforms) {
+  const int side = needed_side(transforms);
+  return "channels: " + std::to_string(channels) + ", " +
+         (side == 0 ? "all pixels" : "at least " + std::to_string(side) + " pixels");
+}
+
+/// The memory of a thread.
+struct PictureDataset::Scratch {
+  std::vector<std::byte> bytes;
+  DecodedPicture picture;
+  Image other;
+  Annotation annotation;
+};
+
+PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOptions options)
+    : source_(std::move(source)), options_(std::move(options)) {
+  check_options(*source_, options_);
+  if (options_.bad_samples == nullptr) options_.bad_samples = std::make_shared<BadSamples>(options_.name);
+  decode_.channels = options_.channels;
+  decode_.least_side = needed_side(options_.transforms);
+  table_ = options_.normalization.table();
+  single_table_.assign(table_.begin(), table_.end());
+}
+
+std::vector<TensorSpec> PictureDataset::tensors() const {
+  return {{"images", {options_.channels, options_.input.height, options_.input.width}, Content::real},
+          {"labels", {1, 1, 1}, Content::integer}};
+}
+
+void PictureDataset::read(const data::SampleKey& key, std::span<const Buffer> tensors) const {
+  thread_local Scratch scratch;
+  const bool is_good = prepare(key, scratch);
+  const Annotation& annotation = scratch.annotation;
+  *static_cast<std::int32_t*>(tensors[1].data) = is_good && annotation.label >= 0 ? annotation.label : left_out_label;
+  const Image& picture = scratch.picture.image;
+  void* planes = tensors[0].data;
+  if (tensors[0].dtype == DType::uint8) return write_planes(picture, static_cast<std::uint8_t*>(planes));
+  if (tensors[0].dtype == DType::float64) return write_planes(picture, table_.data(), static_cast<double*>(planes));
+  write_planes(picture, single_table_.data(), static_cast<float*>(planes));
+}
+
+bool PictureDataset::view(const data::SampleKey& key, Image& picture, Annotation& annotation) const {
+  thread_local Scratch scratch;
+  const bool is_good = prepare(key, scratch);
+  picture = scratch.picture.image;
+  annotation = scratch.annotation;
+  return is_good;
+}
+
+/// Makes the picture and annotation of a sample in the scratch memory, or of the sample that takes its place.
+/// @return false if the sample is left out
+bool PictureDataset::prepare(const data::SampleKey& key, Scratch& scratch) const {
+  if (options_.on_bad_sample == OnBadSample::stop) {
+    load_and_transform(key, key.index, scratch);
+    return true;
+  }
+  BadSamples& bad = *options_.bad_samples;
+  if (!options_.is_evaluation) {
+    const auto load = [&](std::int64_t sample) { load_and_transform(key, sample, scratch); };
+    load_next_good(*source_, key.index, bad, std::ref(load));  // by reference: a copy would be allocated
+    return true;
+  }
+  if (!bad.contains(key.index)) {
+    try {
+      load_and_transform(key, key.index, scratch);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt) throw;
+      bad.add(key.index, source_->place(key.index), error.message());
+    }
+  }
+  Image& picture = scratch.picture.image;
+  picture.resize(options_.input.width, options_.input.height, options_.channels);
+  std::fill(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
+  scratch.annotation = {};
+  return false;
+}
+
+/// @param key  its index decides what transforms draw, whichever sample takes its place
+void PictureDataset::load_and_transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const {
+  load(sample, scratch);
+  scratch.annotation = source_->annotation(sample);
+  const DecodedPicture& picture = scratch.picture;
+  const Image& image = picture.image;
+  if (!scratch.annotation.boxes.empty() && picture.original_width != image.width)
+    scale_boxes(static_cast<double>(image.width) / picture.original_width,
+                static_cast<double>(image.height) / picture.original_height, scratch.annotation);
+  transform(key, sample, scratch);
+}
+
+/// Takes a decoded picture from the cache, or decodes it and keeps it there.
+void PictureDataset::load(std::int64_t sample, Scratch& scratch) const {
+  PictureCache* cache = options_.cache.get();
+  DecodedPicture& picture = scratch.picture;
+  if (cache != nullptr && cache->find(options_.first_in_cache + sample, picture)) return;
+  source_->read(sample, scratch.bytes);
+  source_->decode(sample, scratch.bytes, decode_, picture.image);
+  picture.original_width = picture.image.width;
+  picture.original_height = picture.image.height;
+  // Only a JPEG is scaled, and only its boxes need the size of the original.
+  if (decode_.least_side > 0 && format_of(scratch.bytes) == PictureFormat::jpeg &&
+      !source_->annotation(sample).boxes.empty()) {
+    const PictureInfo original = inspect(scratch.bytes, decode_.limits);
+    picture.original_width = original.width;
+    picture.original_height = original.height;
+  }
+  if (cache != nullptr) cache->keep(options_.first_in_cache + sample, picture);
+}
+
+void PictureDataset::transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const {
+  Image& image = scratch.picture.image;
+  try {
+    for (const Transform& transform : options_.transforms)
+      transform.apply(key, image, scratch.annotation, scratch.other);
+  } catch (const Error& error) {
+    throw Error(error.code(), shown(source_->place(sample)) + ": " + error.message());
+  }
+  if (image.width == options_.input.width && image.height == options_.input.height &&
+      image.channels == options_.channels)
+    return;
+  throw Error(ErrorCode::invalid_argument,
+              shown(source_->place(sample)) + " has " + extents_text(image.width, image.height) +
+                  " pixels where the network " + "takes " + extents_text(options_.input.width, options_.input.height) +
+                  "; add a transform that sets the size, such as random-resized-crop or letterbox");
+}
+
+}  // namespace lockstep::vision

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/data/dataset.hpp"
+#include "vision/cache/picture_cache.hpp"
+#include "vision/source/bad_samples.hpp"
+#include "vision/source/source.hpp"
+#include "vision/transforms/transforms.hpp"
+
+namespace lockstep::vision {
+
+/// How a data set of labeled pictures is made from a source.
+struct PictureOptions {
+  std::string name;  ///< of the data set, for messages
+  int channels = 3;  ///< of the network's input: 1 or 3
+  Size input;        ///< size of the network's input, which the transforms bring pictures to
+  std::vector<Transform> transforms = {};
+  Normalization normalization = {};  ///< one mean and deviation for each channel
+  OnBadSample on_bad_sample = OnBadSample::stop;
+  /// Whether a bad sample is left out, by the label −100 that losses and metrics ignore, instead of replaced.
+  bool is_evaluation = false;
+  std::shared_ptr<BadSamples> bad_samples = {};  ///< gets those that are skipped; null: they are not recorded
+  std::shared_ptr<PictureCache> cache = {};      ///< null: every picture is decoded when it is read.
+                                                 ///< Not used for pictures that the source holds in memory
+  std::int64_t first_in_cache = 0;               ///< the number of the first sample in the cache's table
+};
+
+/// How pictures are decoded for these transforms, for the contents of a cache on disk: "channels: 3, at least 448
+/// pixels".
+std::string decoding_text(int channels, std::span<const Transform> transforms);
+
+/// The label of a sample that is left out: losses and metrics ignore it, as PyTorch's.
+inline constexpr std::int32_t left_out_label = -100;
+
+/// Labeled pictures of a source, as a network sees them: decoded, transformed and normalized. Its tensors are "images"
+/// (real, channels × height × width) and "labels" (one integer). What a sample is follows from the key, the source and
+/// the options only. A sample without a label gets left_out_label.
+class PictureDataset final : public data::Dataset {
+ public:
+  /// @throws Error{invalid_argument} if a number of channels is not 1 or 3, the normalization has another number, the
+  ///         size is not positive, or the cache is too small for the samples
+  PictureDataset(std::shared_ptr<const Source> source, PictureOptions options);
+
+  [[nodiscard]] std::string name() const override { return options_.name; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override;
+  [[nodiscard]] std::int64_t size() const override { return source_->size(); }
+  [[nodiscard]] std::int64_t classes() const override {
+    return static_cast<std::int64_t>(source_->class_names().size());
+  }
+  /// The names of the classes, by label.
+  [[nodiscard]] std::vector<std::string> class_names() const { return source_->class_names(); }
+  [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
+    return tensor == 0 ? &options_.normalization : nullptr;
+  }
+  /// Implements Dataset::read. Pictures become float32 or float64, or stay uint8, according to the dtype of their
+  /// tensor. Once each thread has read a picture of the largest size, only decoders allocate.
+  /// @throws Error{io} if a picture cannot be read; Error{corrupt} if its contents are at fault and bad samples stop
+  /// the
+  ///         run, or all are bad; Error{unsupported} for a kind of file that this lockstep was built without;
+  ///         Error{invalid_argument} if a picture has another size than the network's input behind the transforms
+  void read(const data::SampleKey& key, std::span<const Buffer> tensors) const override;
+
+  /// A picture as the network sees it, before it is normalized, with its annotation in its pixels. Both are
+  /// overwritten.
+  /// @return whether the sample is a good one, or a good one took its place; otherwise the picture is black
+  bool view(const data::SampleKey& key, Image& picture, Annotation& annotation) const;
+
+  [[nodiscard]] const Source& source() const { return *source_; }
+  [[nodiscard]] const PictureOptions& options() const { return options_; }
+
+ private:
+  struct Scratch;
+
+  bool prepare(const data::SampleKey& key, Scratch& scratch) const;
+  void load(std::int64_t sample, Scratch& scratch) const;
+  void transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const;
+  void load_and_transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const;
+
+  std::shared_ptr<const Source> source_;
+  PictureOptions options_;
+  DecodeOptions decode_;
+  std::vector<double> table_;        ///< channels × 256
+  std::vector<float> single_table_;  ///< the same, rounded
+};
+
+}  // namespace lockstep::vision

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vision/picture_defaults.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "data/channel_sums.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::vision {
+namespace {
+
+constexpr int small_side = 64;
+constexpr Size usual_size{.width = 224, .height = 224};
+
+/// Returns the size of a picture; nothing for a bad one.
+std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, bool in_memory,
+                                   std::vector<std::byte>& bytes) {
+  source.read(sample, bytes);
+  try {
+    if (in_memory) {
+      Image picture;
+      source.decode(sample, bytes, {.channels = 0}, picture);
+      return Size{picture.width, picture.height};
+    }
+    const PictureInfo info = inspect(bytes);
+    return Size{info.width, info.height};
+  } catch (const Error& error) {
+    const bool is_foreign = error.code() == ErrorCode::unsupported && !is_supported(format_of(bytes));
+    if (error.code() != ErrorCode::corrupt && !is_foreign) throw;
+    return {};
+  }
+}
+
+/// Returns the size that all good pictures have; nothing if they differ or one is not accepted.
+template <typename Accepts>
+std::optional<Size> common_size(const Source& source, const Accepts& accepts) {
+  std::optional<Size> common;
+  std::vector<std::byte> bytes;
+  const bool in_memory = is_in_memory(source);
+  for (std::int64_t sample = 0; sample < source.size(); ++sample) {
+    const auto size = size_of_sample(source, sample, in_memory, bytes);
+    if (!size) continue;
+    if (!accepts(*size) || (common && *size != *common)) return {};
+    common = size;
+    if (in_memory) break;  // they have one size
+  }
+  return common;
+}
+
+}  // namespace
+
+bool is_in_memory(const Source& source) {
+  for (std::int64_t sample = 0; sample < source.size(); ++sample)
+    if (source.stored_bytes(sample) > 0) return false;  // usually the first; it may be an empty file
+  return true;
+}
+
+InputSize default_input(const Source& source) {
+  const auto common =
+      common_size(source, [](const Size& size) { return std::max(size.width, size.height) <= small_side; });
+  if (common) return {.size = *common, .are_equal = true};
+  return given_input(source, usual_size);
+}
+
+InputSize given_input(const Source& source, const Size& size) {
+  return {.size = size, .are_equal = common_size(source, [&](const Size& other) { return other == size; }).has_value()};
+}
+
+int default_channels(const Source& source) {
+  if (source.size() == 0 || !is_in_memory(source)) return 3;
+  std::vector<std::byte> bytes;
+  Image picture;
+  source.read(0, bytes);
+  source.decode(0, bytes, {.channels = 0}, picture);
+  return picture.channels;
+}
+
+Normalization default_normalization(const Source& source, int channels) {
+  if (!is_in_memory(source)) {
+    if (channels == 1) return {.mean = {0.449}, .deviation = {0.226}};
+    return {.mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}};
+  }
+  std::vector<data::ChannelSums> sums(static_cast<std::size_t>(channels));
+  std::vector<std::byte> bytes;
+  Image picture;
+  double pixels = 0;
+  for (std::int64_t sample = 0; sample < source.size(); ++sample) {
+    source.read(sample, bytes);
+    source.decode(sample, bytes, {.channels = channels}, picture);
+    for (std::size_t i = 0; i < picture.pixels.size(); ++i) sums[i % sums.size()].add(picture.pixels[i]);
+    pixels += static_cast<double>(picture.pixels.size()) / channels;
+  }
+  Normalization normalization;
+  for (const data::ChannelSums& channel : sums) data::append_channel(channel, pixels, normalization);
+  return normalization;
+}
+
+}  // namespace lockstep::vision

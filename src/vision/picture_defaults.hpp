@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "lockstep/base/tensor_spec.hpp"
+#include "vision/source/source.hpp"
+#include "vision/transforms/transforms.hpp"
+
+/// What a network's input is where the user does not say it.
+namespace lockstep::vision {
+
+/// Whether a source holds its pictures in memory, as MNIST's, instead of files to be decoded. They have one size.
+bool is_in_memory(const Source& source);
+
+/// The size of the network's input, and whether all pictures have it.
+struct InputSize {
+  Size size;
+  bool are_equal = false;
+};
+
+/// Returns the size of the pictures if all have the same and no side is longer than 64 pixels, otherwise 224×224. Bad
+/// samples do not count.
+/// @cost reads the headers of pictures, up to the first one that is larger or different
+/// @throws Error{io} if a picture cannot be read; Error{unsupported} for a kind of file that this lockstep was built
+///         without
+InputSize default_input(const Source& source);
+/// Returns a size that the user gives, and whether all pictures have it. @cost, @throws as above
+InputSize given_input(const Source& source, const Size& size);
+
+/// Returns the channels of pictures that the source holds in memory, such as 1 of MNIST, and 3 for files.
+int default_channels(const Source& source);
+
+/// Returns mean and deviation of the pictures where the source holds them in memory, as MNIST and CIFAR-10, and those
+/// of ImageNet for files.
+/// @param source  the training part
+/// @cost one pass over pictures in memory
+Normalization default_normalization(const Source& source, int channels);
+
+}  // namespace lockstep::vision

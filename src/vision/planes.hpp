@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "vision/image/image.hpp"
+
+namespace lockstep::vision {
+
+/// Writes the channels of a picture one behind the other.
+/// @param planes  channels × height × width
+void write_planes(const Image& picture, std::uint8_t* planes);
+
+/// Writes the number that each byte stands for.
+/// @param table  channels × 256
+void write_planes(const Image& picture, const float* table, float* planes);
+void write_planes(const Image& picture, const double* table, double* planes);
+
+}  // namespace lockstep::vision

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "vision/image/image.hpp"
+#include "vision/picture_dataset.hpp"
+
+namespace lockstep::vision {
+
+/// Draws what the network sees of these samples: the pictures behind all transforms, before they are normalized, with
+/// their boxes, and the class below each. Small pictures are enlarged by whole factors, so that the text fits.
+/// @return a sheet with about as many rows as columns
+/// @throws as PictureDataset::read
+Image batch_sheet(const PictureDataset& dataset, std::span<const data::SampleKey> keys);
+
+/// Writes a picture as a PNG file. @throws Error{unsupported} without libspng; Error{io} that names the file and why
+void write_png(const Image& picture, const std::filesystem::path& file);
+
+}  // namespace lockstep::vision

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vision/source/source.hpp"
+
+namespace lockstep::vision {
+
+/// A sample whose picture is a file of its own.
+struct FileSample {
+  std::string path;        ///< relative to the folder of the data, or absolute, as the user's files say it
+  std::int64_t bytes = 0;  ///< its size when it was listed
+  Annotation annotation;
+};
+
+/// Samples whose pictures are files of their own.
+class FileSource final : public Source {
+ public:
+  /// @param folder  what the paths of samples are relative to
+  FileSource(std::string format, std::filesystem::path folder, std::vector<std::string> class_names,
+             std::vector<FileSample> samples)
+      : format_(std::move(format)),
+        folder_(std::move(folder)),
+        class_names_(std::move(class_names)),
+        samples_(std::move(samples)) {}
+
+  [[nodiscard]] std::string format() const override { return format_; }
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] const Annotation& annotation(std::int64_t sample) const override { return at(sample).annotation; }
+  [[nodiscard]] std::string place(std::int64_t sample) const override { return (folder_ / at(sample).path).string(); }
+  [[nodiscard]] std::string relative_place(std::int64_t sample) const override { return at(sample).path; }
+  [[nodiscard]] std::int64_t stored_bytes(std::int64_t sample) const override { return at(sample).bytes; }
+  void read(std::int64_t sample, std::vector<std::byte>& bytes) const override;
+
+ private:
+  [[nodiscard]] const FileSample& at(std::int64_t sample) const { return samples_[static_cast<std::size_t>(sample)]; }
+
+  std::string format_;
+  std::filesystem::path folder_;
+  std::vector<std::string> class_names_;
+  std::vector<FileSample> samples_;
+};
+
+}  // namespace lockstep::vision

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vision/source/source.hpp"
+
+namespace lockstep::vision {
+
+/// How often something was met, and where first.
+struct Finding {
+  std::int64_t count = 0;
+  std::string first;
+
+  void add(const std::string& where) {
+    if (count++ == 0) first = where;
+  }
+};
+
+/// What the user should know about the files of a part, beside its samples.
+struct PartNotes {
+  std::map<std::string, Finding> refused;  ///< pictures left out, by the kind that their suffix stands for: "WebP"
+  Finding without_annotation;              ///< pictures left out
+  Finding without_picture;                 ///< labels and annotations left out
+  Finding duplicates;                      ///< samples with the path of an earlier one; they are kept
+  Finding duplicate_boxes;                 ///< boxes equal to an earlier one of the picture; they are kept
+  Finding degenerate_boxes;                ///< boxes without area, left out
+};
+
+/// Numbers of samples and boxes of one part.
+struct PartSurvey {
+  std::int64_t samples = 0;
+  std::int64_t boxes = 0;
+  std::int64_t without_boxes = 0;          ///< samples, where others have boxes
+  std::vector<std::int64_t> class_counts;  ///< by label: samples, or boxes where there are any
+  PartNotes notes;
+};
+
+/// What was found where data were opened, for one table before training.
+struct Survey {
+  std::string format;
+  std::string place;  ///< the folder or file of the data
+  std::vector<std::string> class_names;
+  std::optional<PartSurvey> train;
+  std::optional<PartSurvey> val;
+  Finding in_both;  ///< samples of the validation part that are training samples, too
+};
+
+/// Counts the samples of a part. @cost looks at every annotation
+PartSurvey survey_of(const Source& part, PartNotes notes);
+
+/// Returns the table, as lines of at most about 100 columns. Long lists of classes are shortened to the first, the last
+/// and the smallest ones.
+std::string text_of(const Survey& survey);
+
+}  // namespace lockstep::vision

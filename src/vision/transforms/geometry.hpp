@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "vision/image/image.hpp"
+#include "vision/source/source.hpp"
+
+/// What transforms do to pictures and boxes alike.
+namespace lockstep::vision {
+
+/// Replaces a picture by a window on it, of which parts beyond its edges get the value `fill` in all channels. Boxes
+/// move with the pixels.
+/// @param left, top  position of the window in the picture; may be negative
+void cut_out(int left, int top, int width, int height, std::uint8_t fill, Image& picture, Annotation& annotation,
+             Image& scratch);
+
+/// Replaces a picture by a part of it that is resized with antialiasing. Boxes move with the pixels.
+/// @pre the part lies inside the picture
+void resize_part(int left, int top, int part_width, int part_height, int width, int height, Image& picture,
+                 Annotation& annotation, Image& scratch);
+
+/// Multiplies the edges of boxes.
+void scale_boxes(double horizontally, double vertically, Annotation& annotation);
+
+/// Moves boxes into a window of a picture and clips them at its edges. Those of which less than a tenth of the area is
+/// left, or a side of less than two pixels, are dropped.
+/// @param width, height  extents of the window
+void move_boxes_into(float left, float top, int width, int height, Annotation& annotation);
+
+}  // namespace lockstep::vision

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vision/transforms/pipeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <optional>
+
+#include "base/nearest.hpp"
+#include "lockstep/base/error.hpp"
+
+namespace lockstep::vision {
+namespace {
+
+/// One transform as users write it.
+struct Item {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+[[noreturn]] void refuse_item(const Item& item, const std::string& wanted) {
+  const std::string value = item.value ? "'" + echo(*item.value) + "'" : "no value";
+  throw Error(ErrorCode::invalid_argument, "the transform " + item.name + " has " + value + "; give it " + wanted);
+}
+
+/// Reads a whole text as a number; returns nothing if it is another text, or the number is out of range.
+template <typename Number>
+std::optional<Number> number_in(std::string_view text, Number least, Number most) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || end != text.data() + text.size() || !(number >= least && number <= most)) return {};
+  return number;
+}
+
+std::optional<int> pixels_in(std::string_view text, int least = 1) { return number_in(text, least, 10'000); }
+
+/// Reads "SIDE" or "HEIGHTxWIDTH".
+std::optional<Size> size_in(std::string_view text) {
+  const std::size_t cross = text.find('x');
+  const auto height = pixels_in(text.substr(0, cross));
+  const auto width = cross == std::string_view::npos ? height : pixels_in(text.substr(cross + 1));
+  if (!height || !width) return {};
+  return Size{.width = *width, .height = *height};
+}
+
+Size chosen_size(const Item& item, const Size& input) {
+  if (!item.value) return input;
+  if (const auto size = size_in(*item.value)) return *size;
+  refuse_item(item, "a side or HEIGHTxWIDTH in pixels, such as " + item.name + ":224");
+}
+
+Transform make_crop(const Item& item, const Size& /*input*/) {
+  if (!item.value) return pad_and_crop(4);
+  if (const auto border = pixels_in(*item.value)) return pad_and_crop(*border);
+  refuse_item(item, "the border in pixels, such as crop:4");
+}
+
+Transform make_flip(const Item& item, const Size& /*input*/) {
+  if (item.value) refuse_item(item, "none: it takes no value");
+  return random_flip();
+}
+
+Transform make_resize(const Item& item, const Size& /*input*/) {
+  if (item.value) {
+    if (const auto side = pixels_in(*item.value)) return resize_shorter_side(*side);
+    if (const auto size = size_in(*item.value)) return resize_to(*size);
+  }
+  refuse_item(item, "the shorter side or HEIGHTxWIDTH in pixels, such as resize:256");
+}
+
+Transform make_color_jitter(const Item& item, const Size& /*input*/) {
+  ColorJitter most;
+  if (!item.value) return color_jitter(most);
+  const std::array<double*, 4> changes = {&most.brightness, &most.contrast, &most.saturation, &most.hue};
+  std::string_view rest = *item.value;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const std::size_t comma = rest.find(',');
+    const bool is_hue = changes[i] == &most.hue;
+    const auto change = number_in(rest.substr(0, comma), 0.0, is_hue ? 0.5 : 10.0);
+    if (!change) break;
+    *changes[i] = *change;
+    if (comma == std::string_view::npos) return color_jitter(most);
+    rest.remove_prefix(comma + 1);
+  }
+  refuse_item(item,
+              "the most that brightness, contrast, saturation (0 to 10) and hue (0 to 0.5) change, such as "
+              "color-jitter:0.4,0.4,0.4,0.1");
+}
+
+/// A transform that users can name.
+struct Entry {
+  std::string_view name;
+  std::string_view value;  ///< how its value is written
+  Transform (*make)(const Item& item, const Size& input);
+};
+
+constexpr std::array<Entry, 7> entries = {{
+    {"crop", "[:PIXELS]", make_crop},
+    {"flip", "", make_flip},
+    {"random-resized-crop", "[:SIZE]",
+     [](const Item& item, const Size& input) { return random_resized_crop(chosen_size(item, input)); }},
+    {"resize", ":SIZE", make_resize},
+    {"letterbox", "[:SIZE]", [](const Item& item, const Size& input) { return letterbox(chosen_size(item, input)); }},
+    {"center-crop", "[:SIZE]",
+     [](const Item& item, const Size& input) { return center_crop(chosen_size(item, input)); }},
+    {"color-jitter", "[:B,C,S,H]", make_color_jitter},
+}};
+
+const Entry& entry_of(const Item& item) {
+  std::array<std::string_view, entries.size()> names;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].name == item.name) return entries[i];
+    names[i] = entries[i].name;
+  }
+  throw Error(ErrorCode::invalid_argument, unknown("transform", item.name, names));
+}
+
+/// Divides "crop:4,color-jitter:0.4,0.4,flip" at the commas before names. What begins otherwise belongs to the value of
+/// the item before.
+std::vector<Item> items_in(std::string_view text) {
+  std::vector<Item> items;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    const std::string_view word = text.substr(0, comma);
+    const bool is_value = !word.empty() && (std::isdigit(static_cast<unsigned char>(word[0])) != 0 || word[0] == '.');
+    if (is_value && !items.empty() && items.back().value) {
+      *items.back().value += "," + std::string(word);
+    } else {
+      const std::size_t colon = word.find(':');
+      items.push_back({std::string(word.substr(0, colon)), {}});
+      if (colon != std::string_view::npos) items.back().value = std::string(word.substr(colon + 1));
+    }
+    if (comma == std::string_view::npos) return items;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+bool set_size(const std::vector<Transform>& transforms) {
+  return std::any_of(transforms.begin(), transforms.end(), [](const Transform& t) { return t.sets_size; });
+}
+
+}  // namespace
+
+int needed_side(std::span<const Transform> transforms) {
+  for (const Transform& transform : transforms)
+    if (transform.needed_side) return *transform.needed_side;
+  return 0;
+}
+
+std::vector<Transform> parse_transforms(std::string_view text, const Size& input) {
+  if (text == "none") return {};
+  std::vector<Item> items = items_in(text);
+  const auto is_named = [](std::string_view name) { return [name](const Item& item) { return item.name == name; }; };
+  // Both draw from the same numbers, as data::Augmentation, which always mirrors what it has cut out.
+  const auto flip = std::find_if(items.begin(), items.end(), is_named("flip"));
+  if (const auto crop = std::find_if(flip, items.end(), is_named("crop")); crop != items.end())
+    std::rotate(flip, flip + 1, crop + 1);
+  std::vector<Transform> transforms;
+  for (const Item& item : items) {
+    if (std::count_if(items.begin(), items.end(), is_named(item.name)) > 1)
+      throw Error(ErrorCode::invalid_argument, "the transform " + echo(item.name) + " is named twice; name it once");
+    transforms.push_back(entry_of(item).make(item, input));
+  }
+  return transforms;
+}
+
+std::string transform_names() {
+  std::string names;
+  for (const Entry& entry : entries)
+    names += (names.empty() ? "" : ", ") + std::string(entry.name) + std::string(entry.value);
+  return names;
+}
+
+std::string text_of(const std::vector<Transform>& transforms) {
+  std::string text;
+  for (const Transform& transform : transforms) text += (text.empty() ? "" : ",") + transform.text;
+  return text.empty() ? "none" : text;
+}
+
+Pipelines classification_pipelines(std::string_view augment, const Size& input, bool are_equal) {
+  if (are_equal) return {.training = parse_transforms(augment.empty() ? "none" : augment, input), .evaluation = {}};
+  const double side = std::min(input.width, input.height) / 0.875;  // 256 for 224
+  Pipelines pipelines{.training = parse_transforms(augment.empty() ? "flip" : augment, input),
+                      .evaluation = {resize_shorter_side(static_cast<int>(side)), center_crop(input)}};
+  std::vector<Transform>& training = pipelines.training;
+  if (training.empty()) {
+    training = pipelines.evaluation;
+  } else if (!set_size(training)) {
+    training.insert(training.begin(), random_resized_crop(input));
+  }
+  return pipelines;
+}
+
+}  // namespace lockstep::vision

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/decoding.hpp"
+
+namespace lockstep::fuzz {
+namespace {
+
+/// Other kinds of files are left to other targets.
+void decode_jpeg(const std::string& input) {
+  if (vision::format_of(std::as_bytes(std::span(input))) == vision::PictureFormat::jpeg) decode_picture(input);
+}
+
+const Registration registration_of_jpeg("decode_jpeg", decode_jpeg);
+
+}  // namespace
+}  // namespace lockstep::fuzz

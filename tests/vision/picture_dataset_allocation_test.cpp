@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "vision/pattern_source.hpp"
+#include "vision/picture_dataset.hpp"
+#include "vision/transforms/pipeline.hpp"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+}  // namespace
+
+// These functions are not inlined, because the compiler would otherwise warn that malloc's memory goes to delete.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace lockstep::vision {
+namespace {
+
+TEST(PictureDatasetAllocation, NothingIsAllocatedOnceAThreadHasReadPicturesFromTheCache) {
+  constexpr std::int64_t samples = 40;
+  constexpr Size input{.width = 24, .height = 24};
+  std::string why_not;
+  auto file = make_memory_file(PictureCache::file_bytes(samples, {1 << 20}), {}, why_not);
+  const PictureDataset dataset(
+      std::make_shared<PatternSource>(samples),
+      {.name = "pattern",
+       .input = input,
+       .transforms = parse_transforms("crop,random-resized-crop,flip,color-jitter,letterbox", input),
+       .normalization = {.mean = {0, 0, 0}, .deviation = {1, 1, 1}},
+       .on_bad_sample = OnBadSample::skip,
+       .cache = std::make_shared<PictureCache>(std::move(file), samples)});
+  std::vector<float> images(3 * 24 * 24);
+  std::int32_t label = 0;
+  const std::array<Buffer, 2> tensors{std::span(images), label};
+  const auto read_all = [&] {
+    for (std::int64_t index = 0; index < samples; ++index) dataset.read({.index = index}, tensors);
+  };
+  read_all();
+  read_all();
+  const long before = allocations;
+  EXPECT_GT(before, 0);
+  read_all();
+  EXPECT_EQ(allocations, before);
+}
+
+}  // namespace
+}  // namespace lockstep::vision
