@@ -220,9 +220,10 @@ TEST_F(Weights, AHeadForOtherClassesIsDrawnAnewAndReported) {
         std::string("fc.weight [100,64] [10,64] drawn by --seed"), std::string("fc.bias [100] [10] drawn by --seed")})
     EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << loaded.output;
   const std::vector<NamedFloats> after = tensors_of(model());
-  for (std::size_t i = 0; i < after.size(); ++i) {
-    if (after[i].name == "layer3.2.conv2.weight") EXPECT_EQ(after[i].values, tensors[i].values);
-  }
+  const auto last =
+      std::ranges::find(tensors, std::string("layer3.2.conv2.weight"), [](const auto& tensor) { return tensor.name; });
+  ASSERT_NE(last, tensors.end());
+  EXPECT_EQ(after.at(static_cast<std::size_t>(last - tensors.begin())).values, last->values) << "it is loaded";
   expect_refused(run_train(2, evaluation() + " --weights " + path), exit_error, {"its 'fc.bias' is [100]"});
   std::erase_if(tensors, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
   write_tensors(path, tensors);
