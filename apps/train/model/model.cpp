@@ -90,6 +90,28 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
   return graph;
 }
 
+/// Describes the model for whoever has only its weights later.
+nn::ModelDescription description_of(const Options& options, const nn::Models& models, const Data& loaded) {
+  const data::Dataset& data = *loaded.sets.train;
+  nn::ModelDescription description{
+      .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
+  if (loaded.pictures) description.class_names = loaded.pictures->main_part().source->class_names();
+  description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
+  for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
+    const Normalization* numbers = data.bytes_of(i);
+    if (description.data.tensors[i].name == "images" && numbers != nullptr) description.images = *numbers;
+  }
+  return description;
+}
+
+std::string variant_of(const nn::ModelDescription& model, const nn::Models& models) {
+  nn::DataSpec usual = model.data;
+  usual.stem = nn::Stem::by_extent;
+  const nn::Stem stem = model.data.stem;
+  if (stem == models.stem(model.model, usual).value_or(nn::Stem::by_extent)) return {};
+  return std::string(" with the stem of ") + (stem == nn::Stem::cifar ? "cifar" : "imagenet");
+}
+
 /// Names what this rank loads, for messages. The folder may differ between ranks.
 std::string loading(const Cluster& cluster, const Options& options) {
   if (!options.user_data.path.empty())
@@ -197,11 +219,14 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   Data data;
   agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicted, agreement); });
   std::optional<nn::Graph> graph;
+  nn::ModelDescription description;
   try {
     if (data.sets.train != nullptr) {
       fit_to_run(cluster, options, data);
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
-      graph = graph_for_data(options, registry.models, {data.sets.train->tensors(), data.sets.train->classes()});
+      const data::Dataset& train = *data.sets.train;
+      graph = graph_for_data(options, registry.models, {train.tensors(), train.classes(), options.stem});
+      description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {
     agreement.add_fact("mistake", error.what());
@@ -213,7 +238,12 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   require_agreement(cluster.world, agreement, data);
   use_cache(cluster, options, data);
   DeviceChoice device = device_for(*graph, options, cluster.device);
-  return {std::move(data), {.graph = *std::move(graph), .device = std::move(device)}};
+  std::string variant = variant_of(description, registry.models);
+  return {std::move(data),
+          {.graph = *std::move(graph),
+           .device = std::move(device),
+           .description = std::move(description),
+           .variant = std::move(variant)}};
 }
 
 std::int64_t largest_leaf(const Options& options, Count batch, int ranks) {

@@ -10,6 +10,7 @@
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "nn/models/description.hpp"
 
 namespace lockstep::train {
 
@@ -17,6 +18,8 @@ namespace lockstep::train {
 struct ModelOnDevice {
   nn::Graph graph;
   DeviceChoice device;  ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
+  nn::ModelDescription description;
+  std::string variant;  ///< " with the stem of cifar" if --stem chose another stem than the usual one; else empty
 };
 
 /// What the second and the third stage result in.

@@ -104,12 +104,12 @@ OptionGroup checkpoint_options(Options& o) {
            "of the run, but for --device, --ops and --max-time. Any number of ranks may continue",
            into(o.resume)),
        row("weights", Text{.placeholder = "FILE", .may_be_empty = true}, no_default,
-           "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
-           "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
+           "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of a PyTorch "
+           "state_dict(); all must fit, but for a head for other classes. Else, or with '', --seed draws them",
            into(o.weights)),
        row("partial-weights", Switch{}, "no",
-           "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
-           "and draw the others",
+           "load the tensors of --weights that fit by name and shape, even if more than a head does not, and draw "
+           "the others",
            into(o.partial_weights)),
        row("predict", Text{"PATH,..."}, no_default,
            "predict the class of pictures, files or folders, with the model of --resume PATH, and end: one JSON object "

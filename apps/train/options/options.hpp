@@ -37,6 +37,7 @@ struct Options {
   data::Augmentation augmentation;  ///< of training images of `dataset`
   UserData user_data;
   std::string model;
+  nn::Stem stem = nn::Stem::by_extent;
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
   std::string algorithm = "auto";      ///< one of algorithm_names()
   std::string compress;                ///< one of backends::compression_names()

@@ -46,7 +46,9 @@ std::string extents_text(const std::optional<std::vector<std::int64_t>>& extents
 
 /// Returns a line about the file, and a table of the tensors where not all were loaded: loaded ones are counted by the
 /// first part of their names.
-std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights) {
+/// @param match  by which they were loaded
+std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights,
+                     trainer::WeightsMatch match) {
   std::vector<std::pair<std::string, int>> parts;  // loaded tensors of each part of the model
   std::vector<std::array<std::string, 4>> rows = {{"tensor", "in the file", "in the model", ""}};
   int loaded = 0;
@@ -65,7 +67,10 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
     }
   }
   std::string text = "weights from " + path.string() + ": " + std::to_string(loaded) + " of the model's " +
-                     std::to_string(of_model) + " tensors\n";
+                     std::to_string(of_model) + " tensors" +
+                     (match == trainer::WeightsMatch::any_head && loaded < of_model
+                          ? "; the head is for another number of classes and is drawn anew\n"
+                          : "\n");
   if (rows.size() == 1) return text + '\n';
   std::array<std::size_t, 4> widths{};
   for (const auto& row : rows)
@@ -207,11 +212,13 @@ std::string load_weights(const RunContext& run, trainer::Trainer& trainer) {
     return {};
   }
   const Phase phase(ranks, "loading weights", Phase::Kind::work);
-  if (options.partial_weights) return table_of(path, trainer.load_weights(path, trainer::WeightsMatch::partial));
+  const trainer::WeightsMatch match = options.partial_weights ? trainer::WeightsMatch::partial
+                                      : options.eval_only     ? trainer::WeightsMatch::strict
+                                                              : trainer::WeightsMatch::any_head;
   try {
-    return table_of(path, trainer.load_weights(path));
+    return table_of(path, trainer.load_weights(path, match), match);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::mismatch) throw;
+    if (error.code() != ErrorCode::mismatch || match == trainer::WeightsMatch::partial) throw;
     throw Error(error.code(), error.message() + " (--partial-weights)", error.context()).on_every_rank();
   }
 }

@@ -10,6 +10,7 @@
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
+#include "nn/models/description.hpp"
 #include "observe/metrics_file.hpp"
 #include "observe/trace.hpp"
 
@@ -49,6 +50,7 @@ RunFiles open_files(const World& world, const RunFolder& folder);
 
 /// Returns the options of checkpoints, with the texts of `state.json` that say what made it.
 trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops,
+                                              const nn::ModelDescription& model,
                                               const std::optional<NetworkInput>& input);
 
 }  // namespace lockstep::train

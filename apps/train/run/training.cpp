@@ -73,6 +73,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.batch = run.data.batch;
   options.schedule = run.data.schedule;
   options.data_fingerprint = run.data.fingerprint;
+  options.model_variant = run.model.variant;
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
   if (run.options.bucket) options.bucket = *run.options.bucket;
   if (!run.options.bucket && run.model.device.device == Device::cuda) options.bucket = bucket_on_gpus;
@@ -111,7 +112,8 @@ void Training::make_trainer() {
     trainer_->stop_at(run_.begin +
                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
   if (run_.folder.path != no_save_dir)
-    trainer_->save_checkpoints(checkpoint_options(options, run_.folder, *computation_.ops, run_.data.input));
+    trainer_->save_checkpoints(
+        checkpoint_options(options, run_.folder, *computation_.ops, run_.model.description, run_.data.input));
 }
 
 void Training::report_start() {

@@ -45,6 +45,9 @@ struct TrainerOptions {
   InitialValues initial = InitialValues::broadcast;
   /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.
   std::string data_fingerprint = {};
+  /// Tells models of one name apart that have the same tensors, as " with the stem of cifar"; a checkpoint must have
+  /// the same one.
+  std::string model_variant = {};
   int workers = 1;                   ///< threads of each rank that prepare batches
   Bytes bucket{4 << 20};             ///< size of a gradient bucket
   std::int64_t compare_every = 100;  ///< steps from one comparison of the ranks' weights to the next; 0: never
@@ -68,6 +71,8 @@ struct CheckpointOptions {
   int keep = 3;             ///< number of newest checkpoints that stay, beside the best one
   /// More texts for `state.json`, by section and name.
   std::map<std::string, std::map<std::string, std::string>> notes = {};
+  /// Texts in UTF-8 for the metadata of `model.safetensors`, by name; the same on all ranks.
+  std::map<std::string, std::string> metadata = {};
 };
 
 /// Receives the events of a run, and ignores those that a derived class does not. A rank may have a listener or none;
