@@ -66,7 +66,7 @@ Pictures open_pictures(const Options& options) {
   return pictures;
 }
 
-Pictures open_predicted(const Options& options, const NetworkInput& input) {
+Pictures open_predicted(const Options& options, const nn::ModelDescription& model) {
   std::vector<vision::FileSample> samples;
   for (const std::string& path : cli::words_of(options.predict)) {
     const vision::FileState state = vision::state_of(path);
@@ -81,15 +81,18 @@ Pictures open_predicted(const Options& options, const NetworkInput& input) {
   if (samples.empty())
     throw Error(ErrorCode::invalid_argument,
                 "--predict " + options.predict + ": there are no pictures (.jpg, .jpeg, .png)");
-  Pictures pictures{.channels = input.channels, .input = {.size = input.size}, .normalization = input.normalization};
+  const auto [channels, height, width] = model.data.tensors.front().extent;
+  const vision::Size size{.width = static_cast<int>(width), .height = static_cast<int>(height)};
+  Pictures pictures{.channels = static_cast<int>(channels), .input = {.size = size}, .normalization = *model.images};
+  std::vector<std::string> names = model.class_names;
+  for (auto label = std::ssize(names); label < model.data.classes; ++label) names.push_back(std::to_string(label));
   pictures.val = part_of(
       "predicted",
-      std::make_shared<vision::FileSource>("files", std::filesystem::path(), input.class_names, std::move(samples)),
+      std::make_shared<vision::FileSource>("files", std::filesystem::path(), std::move(names), std::move(samples)),
       options);
   auto& transforms = pictures.pipelines.evaluation;
-  transforms = vision::parse_transforms(input.transforms, input.size);
-  if (std::ranges::none_of(transforms, &vision::Transform::sets_size))
-    transforms.push_back(vision::resize_to(input.size));
+  if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
+  if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));
   return pictures;
 }
 

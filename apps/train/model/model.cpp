@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/data/model_of_run.hpp"
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"
@@ -95,7 +96,8 @@ nn::ModelDescription description_of(const Options& options, const nn::Models& mo
   const data::Dataset& data = *loaded.sets.train;
   nn::ModelDescription description{
       .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
-  if (loaded.pictures) description.class_names = loaded.pictures->main_part().source->class_names();
+  description.class_names = data.class_names();
+  if (loaded.pictures) description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
   for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
     const Normalization* numbers = data.bytes_of(i);
@@ -213,11 +215,11 @@ std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& opt
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
   const MpiGroup& group = cluster.world.group();
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
-  std::optional<NetworkInput> predicted;
-  if (!options.predict.empty()) predicted = read_input_of_run(cluster.world, options);
+  std::optional<nn::ModelDescription> predicts;
+  if (!options.predict.empty()) predicts = read_model_of_run(cluster.world, options);
   Agreement agreement;
   Data data;
-  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicted, agreement); });
+  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicts, agreement); });
   std::optional<nn::Graph> graph;
   nn::ModelDescription description;
   try {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
-#include "apps/train/data/network_input.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
@@ -50,7 +49,6 @@ RunFiles open_files(const World& world, const RunFolder& folder);
 
 /// Returns the options of checkpoints, with the texts of `state.json` that say what made it.
 trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops,
-                                              const nn::ModelDescription& model,
-                                              const std::optional<NetworkInput>& input);
+                                              const nn::ModelDescription& model);
 
 }  // namespace lockstep::train

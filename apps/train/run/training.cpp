@@ -112,8 +112,7 @@ void Training::make_trainer() {
     trainer_->stop_at(run_.begin +
                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
   if (run_.folder.path != no_save_dir)
-    trainer_->save_checkpoints(
-        checkpoint_options(options, run_.folder, *computation_.ops, run_.model.description, run_.data.input));
+    trainer_->save_checkpoints(checkpoint_options(options, run_.folder, *computation_.ops, run_.model.description));
 }
 
 void Training::report_start() {
