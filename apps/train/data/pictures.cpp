@@ -143,7 +143,7 @@ std::string difference_text(const Pictures& pictures, const World& world) {
 std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const Options& options,
                                                  const Cluster& cluster, const std::string& fingerprint) {
   const UserData& data = options.user_data;
-  if (vision::is_in_memory(*pictures.main_part().source)) return nullptr;
+  if (!options.predict.empty() || vision::is_in_memory(*pictures.main_part().source)) return nullptr;
   const MpiGroup& node = cluster.world.node_group();
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;

@@ -83,7 +83,7 @@ std::string line_of(const vision::Source& source, const Predictions::Sample& sam
   for (const Predictions::Score& score : sample.scores)
     labels.push_back({{"class", score.label},
                       {"name", source.class_names()[static_cast<std::size_t>(score.label)]},
-                      {"score", score.score}});
+                      {"score", std::round(1e6 * score.score) / 1e6}});
   const Json line = {{"path", source.place(sample.index)}, {"labels", labels}, {"picture", picture.string()}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
