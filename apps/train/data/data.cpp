@@ -103,17 +103,20 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 }  // namespace
 
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement) {
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
+               const std::optional<NetworkInput>& predicted, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
-  if (!options.user_data.path.empty()) {
-    loaded.pictures = open_pictures(options);
+  if (predicted || !options.user_data.path.empty()) {
+    loaded.pictures = predicted ? open_predicted(options, *predicted) : open_pictures(options);
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
     add_terms(*loaded.pictures, agreement, recorded);
     loaded.fingerprint = hexadecimal(recorded.value());
+    loaded.input = input_of(*loaded.sets.train, vision::text_of(loaded.pictures->pipelines.evaluation));
     return loaded;
   }
   loaded.sets = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
+  loaded.input = input_of(*loaded.sets.train, "none");
   const Phase phase(cluster.world.group(), "hashing the data set", Phase::Kind::work);
   const data::Directory directory = datasets.directory(options.dataset);
   Fnv1a recorded;

@@ -16,7 +16,8 @@ namespace lockstep::train {
 /// The second stage of a run: its data, and how long it trains on them.
 struct Data {
   data::DatasetPair sets;
-  std::optional<Pictures> pictures;  ///< with --data
+  std::optional<Pictures> pictures;   ///< with --data
+  std::optional<NetworkInput> input;  ///< of a classifier of pictures
   std::string fingerprint;  ///< a hash of the samples, or of some of them, by which a run that resumes knows its data
   Count batch;              ///< global batch
   observe::RunLength length;
@@ -25,7 +26,9 @@ struct Data {
 
 /// Loads the data set, and adds what the ranks compare of it. Not collective.
 /// @throws Error if this rank cannot read its files
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement);
+/// @param predicted  the input of the run whose model predicts; nothing without --predict
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
+               const std::optional<NetworkInput>& predicted, Agreement& agreement);
 
 /// Gives the pictures of --data the cache of this node. Collective.
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded);

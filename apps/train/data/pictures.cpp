@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/cli/command_line.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
 #include "vision/show_batch.hpp"
+#include "vision/source/file_source.hpp"
+#include "vision/source/files.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -63,8 +66,35 @@ Pictures open_pictures(const Options& options) {
   return pictures;
 }
 
+Pictures open_predicted(const Options& options, const NetworkInput& input) {
+  std::vector<vision::FileSample> samples;
+  for (const std::string& path : cli::words_of(options.predict)) {
+    const vision::FileState state = vision::state_of(path);
+    if (!state.why_not.empty() && !state.is_folder)
+      throw Error(ErrorCode::io, "--predict: " + vision::shown(path) + ' ' + state.why_not);
+    if (!state.is_folder) samples.push_back({.path = path, .bytes = state.bytes});
+    if (!state.is_folder) continue;
+    for (const vision::FoundFile& file : vision::files_below(path))
+      if (vision::has_picture_suffix(file.path))
+        samples.push_back({.path = (std::filesystem::path(path) / file.path).string(), .bytes = file.state.bytes});
+  }
+  if (samples.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--predict " + options.predict + ": there are no pictures (.jpg, .jpeg, .png)");
+  Pictures pictures{.channels = input.channels, .input = {.size = input.size}, .normalization = input.normalization};
+  pictures.val = part_of(
+      "predicted",
+      std::make_shared<vision::FileSource>("files", std::filesystem::path(), input.class_names, std::move(samples)),
+      options);
+  auto& transforms = pictures.pipelines.evaluation;
+  transforms = vision::parse_transforms(input.transforms, input.size);
+  if (std::ranges::none_of(transforms, &vision::Transform::sets_size))
+    transforms.push_back(vision::resize_to(input.size));
+  return pictures;
+}
+
 void require_labels(const Pictures& pictures, const Options& options) {
-  if (!options.user_data.show_batch.empty()) return;
+  if (!options.user_data.show_batch.empty() || !options.predict.empty()) return;
   const vision::Source& main = *pictures.main_part().source;
   for (std::int64_t sample = 0; sample < main.size(); ++sample)
     if (main.annotation(sample).label >= 0) return;

@@ -191,9 +191,11 @@ std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& opt
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
   const MpiGroup& group = cluster.world.group();
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
+  std::optional<NetworkInput> predicted;
+  if (!options.predict.empty()) predicted = read_input_of_run(cluster.world, options);
   Agreement agreement;
   Data data;
-  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, agreement); });
+  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicted, agreement); });
   std::optional<nn::Graph> graph;
   try {
     if (data.sets.train != nullptr) {

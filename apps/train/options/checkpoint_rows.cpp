@@ -65,6 +65,12 @@ std::vector<Rule> checkpoint_rules(const Options& o, const OptionValues& given) 
       {"resume", !saves && continues_in_folder(o),
        "--resume " + o.resume +
            " means a checkpoint of --save-dir, which is none: name it, or give --resume the path of a checkpoint"}};
+  if (!o.predict.empty()) {
+    rules.push_back({"save-dir", !saves, "--save-dir none beside --predict, which writes there: name a folder"});
+    rules.push_back(
+        {"predict", o.resume.empty() || continues_in_folder(o),
+         "--predict needs the model of a run: give --resume PATH, the folder of the run or of a checkpoint"});
+  }
   for (Rule& rule : weights_rules(o, given)) rules.push_back(std::move(rule));
   return rules;
 }
@@ -72,43 +78,48 @@ std::vector<Rule> checkpoint_rules(const Options& o, const OptionValues& given) 
 }  // namespace
 
 OptionGroup checkpoint_options(Options& o) {
-  return {"Checkpoints and weights",
-          {row("save-dir", Text{"DIR"}, std::string(default_save_dir),
-               "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; with "
-               "--resume last, best or auto it is DIR itself; none saves nothing",
-               into(o.save_dir)),
-           row("save-interval", Whole{1, 1'000'000'000, "never"}, "1",
-               "save a checkpoint after every Nth epoch; the end of the run and the best evaluation are saved anyway",
-               into(o.checkpoints.epochs)),
-           row("save-steps", Whole{1, 1'000'000'000, "never"}, "never", "save a checkpoint after every Nth step, too",
-               into(o.checkpoints.steps)),
-           row("best", Text{"METRIC"}, described("accuracy; loss for models without it"),
-               "metric whose best evaluation the link best names: a metric of the model, such as accuracy or loss",
-               into(o.trainer.best_metric)),
-           row("keep", Whole{1, 1'000'000}, "3", "keep the newest N checkpoints, beside the best one",
-               into(o.checkpoints.keep)),
-           row("save-fallback", Text{"DIR"}, no_default,
-               "another folder of a run, which gets a checkpoint that cannot be written into --save-dir, for example "
-               "because the disk is full; --resume auto looks there, too",
-               [&o](const OptionValue& folder) { o.checkpoints.fallback = std::get<std::string>(folder); }),
-           row("resume", Text{"WHICH", "last"}, no_default,
-               "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "
-               "or the path of a checkpoint or of a run; without a value: last. Options that are not given are those "
-               "of the run, but for --device, --ops and --max-time. Any number of ranks may continue",
-               into(o.resume)),
-           row("weights", Text{.placeholder = "FILE", .may_be_empty = true}, no_default,
-               "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
-               "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
-               into(o.weights)),
-           row("partial-weights", Switch{}, "no",
-               "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
-               "and draw the others",
-               into(o.partial_weights)),
-           row("eval-only", Switch{}, "no",
-               "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. "
-               "The data set and all other options are those of the run whose checkpoint it is",
-               into(o.eval_only))},
-          [&o](const OptionValues& given) { return checkpoint_rules(o, given); }};
+  return {
+      "Checkpoints and weights",
+      {row("save-dir", Text{"DIR"}, std::string(default_save_dir),
+           "folder of the run, for checkpoints, options and metrics: DIR, or DIR-2, DIR-3, ... if it exists; with "
+           "--resume last, best or auto it is DIR itself; none saves nothing",
+           into(o.save_dir)),
+       row("save-interval", Whole{1, 1'000'000'000, "never"}, "1",
+           "save a checkpoint after every Nth epoch; the end of the run and the best evaluation are saved anyway",
+           into(o.checkpoints.epochs)),
+       row("save-steps", Whole{1, 1'000'000'000, "never"}, "never", "save a checkpoint after every Nth step, too",
+           into(o.checkpoints.steps)),
+       row("best", Text{"METRIC"}, described("accuracy; loss for models without it"),
+           "metric whose best evaluation the link best names: a metric of the model, such as accuracy or loss",
+           into(o.trainer.best_metric)),
+       row("keep", Whole{1, 1'000'000}, "3", "keep the newest N checkpoints, beside the best one",
+           into(o.checkpoints.keep)),
+       row("save-fallback", Text{"DIR"}, no_default,
+           "another folder of a run, which gets a checkpoint that cannot be written into --save-dir, for example "
+           "because the disk is full; --resume auto looks there, too",
+           [&o](const OptionValue& folder) { o.checkpoints.fallback = std::get<std::string>(folder); }),
+       row("resume", Text{"WHICH", "last"}, no_default,
+           "continue from a checkpoint: last, best or auto (the newest good one, if there is one) of --save-dir, "
+           "or the path of a checkpoint or of a run; without a value: last. Options that are not given are those "
+           "of the run, but for --device, --ops and --max-time. Any number of ranks may continue",
+           into(o.resume)),
+       row("weights", Text{.placeholder = "FILE", .may_be_empty = true}, no_default,
+           "begin with the weights of FILE: model.safetensors of a checkpoint, or a safetensors file of PyTorch's "
+           "model.state_dict(); all tensors must fit. Without it, or with '', weights are drawn by --seed",
+           into(o.weights)),
+       row("partial-weights", Switch{}, "no",
+           "load the tensors of --weights that fit by name and shape, such as all but a head for other classes, "
+           "and draw the others",
+           into(o.partial_weights)),
+       row("predict", Text{"PATH,..."}, no_default,
+           "predict the class of pictures, files or folders, with the model of --resume PATH, and end: one JSON object "
+           "a picture in predictions.jsonl, and the pictures with their labels, in --save-dir (runs/predict)",
+           into(o.predict)),
+       row("eval-only", Switch{}, "no",
+           "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. "
+           "The data set and all other options are those of the run whose checkpoint it is",
+           into(o.eval_only))},
+      [&o](const OptionValues& given) { return checkpoint_rules(o, given); }};
 }
 
 OptionGroup report_options(Options& o) {

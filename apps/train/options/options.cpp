@@ -50,7 +50,9 @@ std::vector<Rule> store_in(Options& options, OptionValues& values, const Registr
   const nn::Defaults model =
       with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
   set_defaults(values, model, precision_of(values.get<std::string>("precision")));
-  return values.store_and_check();
+  std::vector<Rule> broken = values.store_and_check();
+  options.eval_only |= !options.predict.empty();
+  return broken;
 }
 
 /// Options of which a run has one or the other.

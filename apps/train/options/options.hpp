@@ -69,6 +69,7 @@ struct Options {
   std::string weights;        ///< file of initial weights; empty: drawn
   bool partial_weights = false;
   bool eval_only = false;
+  std::string predict;  ///< files and folders of pictures to predict, with commas between; empty: none
   trainer::CheckpointOptions checkpoints;
   double max_seconds = 0;  ///< ends the run after this time; 0: no limit
   std::string metrics;

@@ -159,7 +159,7 @@ int run(const Options& options, const Cluster& cluster, const Data& data, const 
                            .begin = begin};
   Training training(context, files);
   if (options.eval_only) {
-    const int code = training.evaluate();
+    const int code = options.predict.empty() ? training.evaluate() : training.predict();
     report_skipped_samples(context);
     return code;
   }

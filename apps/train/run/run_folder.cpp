@@ -145,12 +145,14 @@ RunFiles open_files(const World& world, const RunFolder& folder) {
   return files;
 }
 
-trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops) {
+trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops,
+                                              const std::optional<NetworkInput>& input) {
   trainer::CheckpointOptions checkpoints = options.checkpoints;
   checkpoints.folder = folder.checkpoints;
   checkpoints.notes["program"] = {{"commit", cli::commit()}, {"arithmetic", ops.arithmetic()}};
   for (const auto& [library, version] : cli::library_versions()) checkpoints.notes["libraries"][library] = version;
   for (const Term& option : options.settings) checkpoints.notes["options"][option.name] = option.value;
+  if (input) checkpoints.notes["input"] = input->notes();
   return checkpoints;
 }
 

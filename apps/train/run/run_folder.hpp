@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
+#include "apps/train/data/network_input.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
@@ -47,6 +48,7 @@ RunFolder open_run_folder(const Cluster& cluster, const Options& options, const 
 RunFiles open_files(const World& world, const RunFolder& folder);
 
 /// Returns the options of checkpoints, with the texts of `state.json` that say what made it.
-trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops);
+trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops,
+                                              const std::optional<NetworkInput>& input);
 
 }  // namespace lockstep::train

@@ -7,6 +7,7 @@
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
+#include "apps/train/run/predictions.hpp"
 #include "apps/train/run/texts.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
@@ -110,7 +111,7 @@ void Training::make_trainer() {
     trainer_->stop_at(run_.begin +
                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.max_seconds)));
   if (run_.folder.path != no_save_dir)
-    trainer_->save_checkpoints(checkpoint_options(options, run_.folder, *computation_.ops));
+    trainer_->save_checkpoints(checkpoint_options(options, run_.folder, *computation_.ops, run_.data.input));
 }
 
 void Training::report_start() {
@@ -165,6 +166,14 @@ int Training::evaluate() {
     run_.console.end(event);
     run_.console.print(evaluation_text(found, run_.data.sets.test->size()) + "weights sha256 " + weights + '\n');
   }
+  group_->close();
+  return exit_success;
+}
+
+int Training::predict() {
+  const Predictions& predictions = add_predictions(run_, *trainer_);
+  (void)trainer_->evaluate();
+  run_.console.print(write_predictions(run_, predictions));
   group_->close();
   return exit_success;
 }

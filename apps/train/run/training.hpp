@@ -26,6 +26,9 @@ class Training {
   /// Evaluates the weights, and reports the result as a run does that has trained no step. Collective.
   /// @return the exit code
   int evaluate();
+  /// Predicts the pictures of --predict, and writes what the model says about them. Collective.
+  /// @return the exit code
+  int predict();
   /// The exit code of the run, after run().
   [[nodiscard]] int exit_code() const;
   /// Says on rank 0, as the last line of the run, that no checkpoint has its final state, and why; empty if one has it.
