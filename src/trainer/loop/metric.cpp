@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "nn/run/step.hpp"
+#include "trainer/loop/part_sums.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -26,6 +27,9 @@ const nn::Node& first_loss(const nn::Graph& graph) {
 
 double fraction(double part, double whole) { return whole == 0 ? 0 : part / whole; }
 
+/// Returns the index in the data set of the first sample of a part.
+std::int64_t first_of(const data::Batch& batch) { return batch.ids.empty() ? 0 : batch.ids.front(); }
+
 /// The objective, and the fraction of correct predictions as the first loss counts them.
 class LossMetric final : public Metric {
  public:
@@ -33,27 +37,26 @@ class LossMetric final : public Metric {
       : weightings_(nn::weightings_of(graph)),
         judges_(is_one_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::BinaryCrossEntropy, ops::Ctc, ops::Custom>(
             first_loss(graph).op)),
-        sums_(graph.losses().size()) {}
+        sums_(1 + sizeof(ops::LossSums) / sizeof(double) * graph.losses().size()) {}
 
-  void reset() override {
-    std::fill(sums_.begin(), sums_.end(), ops::LossSums{});
-    samples_ = 0;
-  }
+  void reset() override { sums_.reset(); }
   void add(const nn::Prediction& prediction, const data::Batch& batch) override {
-    for (std::size_t term = 0; term < sums_.size(); ++term) sums_[term] += prediction.losses[term];
-    samples_ += static_cast<double>(batch.samples.value);
+    if (batch.samples == 0) return;
+    row_.assign({static_cast<double>(batch.samples.value)});
+    for (const ops::LossSums& term : prediction.losses) row_.insert(row_.end(), {term.weight, term.loss, term.correct});
+    sums_.add(first_of(batch), row_);
   }
-  void reduce(Communicator& communicator) override {
-    for (const Buffer& sums : {Buffer(std::span(&samples_, 1)), Buffer(ops::numbers(sums_))})
-      communicator.all_reduce(sums, sums, ReduceOp::sum, Queue::host(), "loss").wait();
-  }
+  void reduce(Communicator& communicator) override { sums_.reduce(communicator); }
   [[nodiscard]] std::vector<MetricValue> values() const override {
+    const std::vector<double> totals = sums_.totals();
+    std::vector<ops::LossSums> terms;
+    for (std::size_t i = 1; i < totals.size(); i += 3) terms.push_back({totals[i], totals[i + 1], totals[i + 2]});
     std::vector<MetricValue> values{
         {.name = "loss",
-         .value = ops::objective(weightings_.data(), static_cast<int>(sums_.size()), sums_.data(), samples_)}};
+         .value = ops::objective(weightings_.data(), static_cast<int>(terms.size()), terms.data(), totals[0])}};
     if (judges_)
       values.push_back({.name = "accuracy",
-                        .value = fraction(sums_.front().correct, sums_.front().weight),
+                        .value = fraction(terms.front().correct, terms.front().weight),
                         .higher_is_better = true,
                         .is_fraction = true});
     return values;
@@ -62,8 +65,8 @@ class LossMetric final : public Metric {
  private:
   std::vector<ops::LossWeighting> weightings_;
   bool judges_;
-  std::vector<ops::LossSums> sums_;
-  double samples_ = 0;
+  PartSums sums_;  // number of samples, and the sums of each loss term
+  std::vector<double> row_;
 };
 
 /// The fraction of labels that are among the classes with the largest logits. Of equal logits the first is the larger,
