@@ -32,7 +32,8 @@ std::size_t index_of(const MetricValues& metrics, const std::string& name) {
 
 Evaluator::Evaluator(TrainingRun& run)
     : run_(&run), batches_(make_batches(run.data.test, run.group, run.options, run.replica.model(), false, nullptr)) {
-  for (std::unique_ptr<Metric>& metric : make_metrics(run.replica.model().graph(), run.data.train->tensors()))
+  const MetricFactory make = run.options.metrics ? run.options.metrics : make_metrics;
+  for (std::unique_ptr<Metric>& metric : make(run.replica.model().graph(), run.data.train->tensors()))
     add_metric(std::move(metric));
   const data::DistributedSampler& sampler = batches_.sampler();
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
@@ -58,6 +59,13 @@ MetricValues Evaluator::metrics() const {
   MetricValues metrics = run_->state.evaluation;
   for (observe::MetricValue& metric : metrics) metric.value.reset();
   return metrics;
+}
+
+const observe::ClassCounts* Evaluator::classes() const {
+  for (const std::unique_ptr<Metric>& metric : metrics_)
+    if (const observe::ClassCounts* classes = metric->classes(); classes != nullptr && !classes->labels.empty())
+      return classes;
+  return nullptr;
 }
 
 void Evaluator::check_options() const {
