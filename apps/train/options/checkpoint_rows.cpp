@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of checkpoints and weights, and of the reports.
+#include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
 #include "apps/train/options/rows.hpp"
 #include "observe/progress_display.hpp"
@@ -75,6 +77,24 @@ std::vector<Rule> checkpoint_rules(const Options& o, const OptionValues& given) 
   return rules;
 }
 
+/// Reads the value of --tensorboard, which may be a word as programs with VisualDL have it, such as "true".
+std::string event_folder(const std::string& value) {
+  const auto is_one_of = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::find(words, value) != words.end();
+  };
+  if (is_one_of({"no", "false", "False", "off", "0"})) return {};
+  return is_one_of({"yes", "true", "True", "on", "1"}) ? std::string(in_run_folder) : value;
+}
+
+std::vector<Rule> report_rules(const Options& o, const OptionValues& given) {
+  return {{"explain", o.explain && o.algorithm == "mpi",
+           "--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here"},
+          {"tensorboard", !o.eval_only && o.save_dir == no_save_dir && o.tensorboard == in_run_folder,
+           "--tensorboard writes into --save-dir, which is none: name a folder, --tensorboard DIR"},
+          {"tensorboard", o.eval_only && !o.tensorboard.empty() && given.is_on_command_line("tensorboard"),
+           "--tensorboard shows steps, and --eval-only trains none: use --metrics FILE"}};
+}
+
 }  // namespace
 
 OptionGroup checkpoint_options(Options& o) {
@@ -123,37 +143,44 @@ OptionGroup checkpoint_options(Options& o) {
 }
 
 OptionGroup report_options(Options& o) {
-  return {"Reports",
-          {row("compare-every", Whole{0, 1'000'000'000, "never"}, "100",
-               "steps from one comparison of all ranks' weights to the next, by a hash", into(o.trainer.compare_every)),
-           row("eval-interval", Whole{1, 1'000'000'000, "never"}, "1",
-               "evaluate after every Nth epoch and at the end, or never", into(o.trainer.eval_interval)),
-           row("log-every", Whole{1, 1'000'000'000}, "50", "steps from one step event in --metrics to the next",
-               into(o.trainer.log_every), Scope::each_rank),
-           row("metrics", Text{"FILE"}, no_default,
-               "append one JSON object per line to FILE: start, step (loss, learning_rate), epoch (train_loss, and "
-               "each metric of the test set: val_loss, val_accuracy, ...) and end",
-               into(o.metrics), Scope::each_rank),
-           row(
-               "stragglers", Switch{}, "no",
-               "print the slow ranks every few seconds, too, with what they lose time on: data or computing; the table "
-               "has the slowest one of each epoch anyway",
-               [&o](const OptionValue& value) {
-                 o.trainer.straggler_seconds = std::get<bool>(value) ? observe::ProgressOptions{}.interval_seconds : 0;
-               },
-               Scope::each_rank),
-           row("trace", Text{"FILE"}, no_default,
-               "write a timeline of all ranks to FILE, for chrome://tracing or ui.perfetto.dev", into(o.trace),
-               Scope::each_rank),
-           row("explain", Switch{}, "no", "print which algorithm all-reduces each bucket of gradients, and why",
-               into(o.explain), Scope::each_rank),
-           row("explain-step", Switch{}, "no",
-               "print the time, the kernel and the fraction of the roofline of each operator of a step",
-               into(o.explain_step))},
-          [&o](const OptionValues&) -> std::vector<Rule> {
-            return {{"explain", o.explain && o.algorithm == "mpi",
-                     "--explain has no meaning with --algorithm mpi: how the MPI library chooses is not known here"}};
-          }};
+  return {
+      "Reports",
+      {row("compare-every", Whole{0, 1'000'000'000, "never"}, "100",
+           "steps from one comparison of all ranks' weights to the next, by a hash", into(o.trainer.compare_every)),
+       row("eval-interval", Whole{1, 1'000'000'000, "never"}, "1",
+           "evaluate after every Nth epoch and at the end, or never", into(o.trainer.eval_interval)),
+       row("log-every", Whole{1, 1'000'000'000}, "50", "steps from one step event in --metrics to the next",
+           into(o.trainer.log_every), Scope::each_rank),
+       row("metrics", Text{"FILE"}, no_default,
+           "append one JSON object per line to FILE: start, step (loss, learning_rate), epoch (train_loss, and "
+           "each metric of the test set: val_loss, val_accuracy, ...) and end; with --eval-only evaluation in place "
+           "of step and epoch",
+           into(o.metrics), Scope::each_rank),
+       row("per-class", Switch{}, "no",
+           "at the end, print samples, recall, precision and F1 of each class, and which classes are taken for which "
+           "others; --metrics gets an event classes",
+           into(o.per_class)),
+       row(
+           "stragglers", Switch{}, "no",
+           "print the slow ranks every few seconds, too, with what they lose time on: data or computing; the table "
+           "has the slowest one of each epoch anyway",
+           [&o](const OptionValue& value) {
+             o.trainer.straggler_seconds = std::get<bool>(value) ? observe::ProgressOptions{}.interval_seconds : 0;
+           },
+           Scope::each_rank),
+       row("tensorboard", Text{"DIR", std::string(in_run_folder)}, "no",
+           "write event files for TensorBoard into DIR, or without a value into --save-dir: loss, metrics, learning "
+           "rate, images/s, and a step's time for data, computing and communication",
+           into(o.tensorboard, event_folder)),
+       row("trace", Text{"FILE"}, no_default,
+           "write a timeline of all ranks to FILE, for chrome://tracing or ui.perfetto.dev", into(o.trace),
+           Scope::each_rank),
+       row("explain", Switch{}, "no", "print which algorithm all-reduces each bucket of gradients, and why",
+           into(o.explain), Scope::each_rank),
+       row("explain-step", Switch{}, "no",
+           "print the time, the kernel and the fraction of the roofline of each operator of a step",
+           into(o.explain_step))},
+      [&o](const OptionValues& given) { return report_rules(o, given); }};
 }
 
 }  // namespace lockstep::train

@@ -90,8 +90,8 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
                           const Options& options) {
   const auto before = notes.find("options");
   if (before == notes.end()) return {};
-  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
-                                             "--weights",  "--partial-weights", "--max-time"};
+  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",  "--metrics",         "--tensorboard",
+                                             "--trace",    "--weights", "--partial-weights", "--max-time"};
   std::string text;
   for (const Term& setting : options.settings) {
     const auto value = before->second.find(setting.name);

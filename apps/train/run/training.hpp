@@ -50,6 +50,7 @@ class Training {
   void record_failure(const char* cause);
   void run_to_end();
   void report_end();
+  void report_classes();
   void go_on_without(const std::vector<LostRank>& lost);
   [[nodiscard]] observe::EndEvent end_event(const std::string& weights) const;
   [[nodiscard]] std::int64_t steps() const { return trainer_->state().global_step - first_step_; }
