@@ -140,8 +140,9 @@ void report_skipped_samples(const RunContext& run) {
     if (!(file << list) || !file.flush())
       throw Error(ErrorCode::io, "cannot write " + where + ": " + std::strerror(errno));
   });
-  if (list.empty()) return;
-  run.console.print(std::to_string(std::ranges::count(list, '\n')) + " bad samples were skipped" +
+  const auto count = std::ranges::count(list, '\n');
+  if (count == 0) return;
+  run.console.print((count == 1 ? "1 bad sample was skipped" : std::to_string(count) + " bad samples were skipped") +
                     (where.empty() ? "; the first is: " + list.substr(0, list.find('\n')) : ", listed in " + where) +
                     '\n');
 }

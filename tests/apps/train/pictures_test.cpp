@@ -96,6 +96,7 @@ TEST(OwnPictures, StopWhereOneIsBad) {
   const auto result = run_train(2, folder.options());
   EXPECT_EQ(result.exit_code, 1) << result.output;
   EXPECT_GE(occurrences(result.output, folder.path("train/dog/105.png")), 1) << result.output;
+  EXPECT_GE(occurrences(result.output, "the PNG is cut off; replace the file, or skip such samples"), 1);
 }
 
 TEST(OwnPictures, AreSkippedAndListedWhereTheyAreBad) {
