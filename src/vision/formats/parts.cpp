@@ -69,8 +69,9 @@ void divide(std::optional<Listing>& train, std::optional<Listing>& val, const So
   }
   if (!val && (!options.trains_only || !train))
     throw Error(ErrorCode::invalid_argument,
-                data + " has no validation part; name one (--val), set aside a fraction of the training samples for it "
-                       "(--val-split 0.1), or do not evaluate (--eval-interval never)");
+                data +
+                    " has no validation part; name one (--val), set aside a fraction of the training samples for it "
+                    "(--val-split 0.1), or do not evaluate (--eval-interval never)");
   if (!train && !options.evaluates_only)
     throw Error(ErrorCode::invalid_argument, data + " has a part to evaluate but none to train on");
 }
