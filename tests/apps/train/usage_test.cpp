@@ -215,8 +215,8 @@ const Mistake mistakes[] = {
     {"DeadlineThatIsNotANumber", "--comm-timeout nan", {"--comm-timeout nan: "}},
     {"EndlessDeadline", "--comm-timeout inf", {"--comm-timeout inf: "}},
     {"SeveralMistakes",
-     "--data a.yaml --threads many --epochs 3 --imgsz 64 640 --bacth 2 b --nosave",
-     {"--data: ", "\n  --threads many: ", "\n  --imgsz: ", "\n  there is no option '--bacth'", "\n  --nosave: "}},
+     "--hyp a.yaml --threads many --epochs 3 --crop-size 64 640 --bacth 2 b --nosave",
+     {"--hyp: ", "\n  --threads many: ", "\n  --crop-size: ", "\n  there is no option '--bacth'", "\n  --nosave: "}},
     {"OptionTwiceByTwoNames", "--lr 1 --learning_rate 1", {"'--lr' is given more than once"}},
     {"OverrideWithoutValue", "-o", {"-o needs name=value"}},
     {"OverrideThatIsOutOfRange", "-o epoch=0", {"--epochs 0: it must be "}},
@@ -581,7 +581,7 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   EXPECT_FALSE(parse("--use-sync-bn no --nesterov").options.trainer.sync_batch_norm);
   EXPECT_EQ(parse("--metrics=-m -o seed=4 epoch=2 --iters 9").options.trainer.epochs, 2);
   EXPECT_EQ(parse("-o Arch.name=resnet20 Optimizer.name=adamw").options.model, "resnet20");
-  expect_mistake("-o DataLoader.Train.dataset.name=x", {"DataLoader.Train.dataset.name: use --dataset NAME"});
+  expect_mistake("-o DataLoader.Train.dataset.name=x", {"DataLoader.Train.dataset.name: use --data PATH"});
   expect_mistake("--auto_resume", {"--auto_resume: use --resume auto"});
   EXPECT_EQ(parse("--pretrain_weights x.safetensors").options.weights, "x.safetensors");
   EXPECT_EQ(parse("--weights= --seed 4").options.weights, "") << "as with YOLOv5, there are none then";
@@ -590,7 +590,7 @@ TEST(Foreign, OptionsAreUnderstoodOrAnswered) {
   expect_mistake("--pretrained", {"--pretrained: use --weights FILE"});
   EXPECT_EQ(parse("--save_dir out").options.save_dir, "out");
   expect_mistake("--batch-size 64", {"use --batch N, the global batch"});
-  expect_mistake("--val", {"--val: leave it out: train evaluates"});
+  expect_mistake("--validate", {"--validate: leave it out: train evaluates"});
   expect_mistake("--log_dir log", {"--log_dir: lockstep-launch writes a file for each rank"});
   expect_mistake("-np 2", {"-np: processes are started by mpirun, srun or lockstep-launch"});
   EXPECT_EQ(parse("-o Global.save_model_dir=x").options.save_dir, "x");
