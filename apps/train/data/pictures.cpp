@@ -44,14 +44,12 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
 
 Pictures open_pictures(const Options& options) {
   const UserData& data = options.user_data;
-  vision::Sources sources =
-      vision::open_sources({.data = data.path,
-                            .format = data.format,
-                            .val = data.val,
-                            .val_split = data.val_split,
-                            .seed = options.trainer.seed,
-                            .evaluates_only = options.eval_only,
-                            .trains_only = options.trainer.eval_interval == 0 || !data.show_batch.empty()});
+  vision::Sources sources = vision::open_sources({.data = data.path,
+                                                  .format = data.format,
+                                                  .val = data.val,
+                                                  .val_split = data.val_split,
+                                                  .seed = options.trainer.seed,
+                                                  .evaluates_only = options.eval_only});
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
