@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
-import torch_models  # noqa: E402  pylint: disable=wrong-import-position
+import lockstep_models  # noqa: E402  pylint: disable=wrong-import-position
 
 IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224)}  # the others: CIFAR-10's
 CLASSES = {"resnet50": 1000}  # the others: 10
@@ -63,11 +63,7 @@ def bind_to_core(index):
 
 def make_model(arguments, image, layout):
     torch.manual_seed(1)
-    model = torch_models.MODELS[arguments.model]({"images": image}, CLASSES.get(arguments.model, 10))
-    for name, module in list(model.named_modules()):
-        for child, layer in list(module.named_children()):
-            if isinstance(layer, torch_models.Dropout):  # lockstep's is for comparing bits; PyTorch's own is fast
-                setattr(module, child, torch.nn.Dropout(layer.probability))
+    model = lockstep_models.MODELS[arguments.model]({"images": image}, CLASSES.get(arguments.model, 10))
     model = model.to(arguments.device, memory_format=layout)
     if dist.get_world_size() > 1:  # alone, there is nobody to add up with
         model = DistributedDataParallel(model)

@@ -4,31 +4,38 @@
 
   logits-pytorch.py TRAIN TRAINER_LOGITS [MODEL...]
 
-From lockstep to PyTorch: `train` takes some steps on small images and saves; the module of torch_models.py, which has
-torchvision's names and lockstep's first layers for small images, loads the file strictly. Back: torchvision's own model, with
-random batch norms, is saved; trainer_logits loads it strictly, and a second file of the small module, too, which
-`train --weights --eval-only` accepts. Exit code 0 if all agree within 1e-9, 1 otherwise.
+From lockstep to PyTorch: `train` takes some steps on small images and saves, and lockstep_models.py loads the checkpoint. Back: a
+module of lockstep_models.py with random batch norms is saved, and both trainer_logits and `train --weights --eval-only` load it.
+Then the same with torchvision's and timm's own models, whose files go through convert_weights.py. Exit code 0 if all agree within
+1e-9, 1 otherwise.
 """
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+import timm
 import torch
 import torchvision
 from safetensors.torch import load_file, save_file
 
-import torch_models
+import lockstep_models
 
 BOUND = 1e-9
 CLASSES = 10
-TORCHVISION = {"resnet18": "resnet18", "resnet50": "resnet50", "mobilenet-v2": "mobilenet_v2", "vgg11-bn": "vgg11_bn"}
+SMALL, LARGE = (3, 32, 32), (3, 64, 64)
+CONVERTER = pathlib.Path(__file__).resolve().parents[1] / "convert_weights.py"
+MODELS = [name for name in lockstep_models.MODELS if name not in ("crnn", "detector", "unet")]
+TORCHVISION = {"resnet18": "resnet18", "resnet34": "resnet34", "resnet50": "resnet50", "mobilenet-v2": "mobilenet_v2",
+               "vgg11-bn": "vgg11_bn"}
+TIMM = ("resnet18", "resnet34", "resnet50")
 
 
 def run(*command):
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\nended with {result.returncode}:\n{result.stdout}{result.stderr}")
+    return result.stdout
 
 
 def randomize_normalization(module):
@@ -43,53 +50,74 @@ def randomize_normalization(module):
             buffer.uniform_(0.5, 1.5)
 
 
-def difference(module, weights, images, program, name, folder):
-    """The largest difference of both results for one file of weights, in units of the largest number."""
-    images_file, result_file = folder / "images.safetensors", folder / "result.safetensors"
-    save_file({"images": images}, images_file)
-    result_file.unlink(missing_ok=True)
-    run(program, name, CLASSES, weights, images_file, result_file)
-    ours = load_file(result_file)["logits"]
-    with torch.no_grad():
-        theirs = module.double().eval()(images)
-    for what, spread in (("classes", theirs.std(1).min()), ("images", (theirs[0] - theirs[1]).abs().max())):
-        if float(spread) < 1e-6:
-            sys.exit(f"{name}: all {what} are alike, so that nothing is compared")
-    return float((ours - theirs).abs().max() / theirs.abs().max())
+class Comparison:
+    """Of one model."""
 
+    def __init__(self, train, program, name, folder):
+        self.train, self.program, self.name, self.folder = train, program, name, pathlib.Path(folder)
 
-def compare(train, program, name, folder):
-    small, large = torch.randn(2, 3, 32, 32, dtype=torch.float64), torch.randn(2, 3, 64, 64, dtype=torch.float64)
-    run(train, "--model", name, "--dataset", "synthetic-cifar", "--batch", 8, "--steps", 30, "--eval-interval", "never",
-        "--lr", 0.001, "--ema", 0.5, "--save-dir", folder / name)
-    weights = folder / name / "checkpoints/last/model.safetensors"
-    module = torch_models.MODELS[name]({"images": (3, 32, 32)}, CLASSES)
-    module.load_state_dict(load_file(weights))
-    results = [difference(module, weights, small, program, name, folder)]
+    def difference(self, module, weights, images, stem="auto"):
+        """The largest difference of both results for one file of weights, in units of the largest number."""
+        images_file, result_file = self.folder / "images.safetensors", self.folder / "result.safetensors"
+        save_file({"images": images}, images_file)
+        result_file.unlink(missing_ok=True)
+        run(self.program, self.name, stem, CLASSES, weights, images_file, result_file)
+        ours = load_file(result_file)["logits"]
+        with torch.no_grad():
+            theirs = module.double().eval()(images)
+        for what, spread in (("classes", theirs.std(1).min()), ("images", (theirs[0] - theirs[1]).abs().max())):
+            if float(spread) < 1e-6:
+                sys.exit(f"{self.name}: all {what} are alike, so that nothing is compared")
+        return float((ours - theirs).abs().max() / theirs.abs().max())
 
-    module = torch_models.MODELS[name]({"images": (3, 32, 32)}, CLASSES)
-    randomize_normalization(module)
-    weights = folder / f"{name}-small.safetensors"
-    save_file(module.state_dict(), weights)
-    run(train, "--model", name, "--dataset", "synthetic-cifar", "--eval-only", "--weights", weights)
-    results.append(difference(module, weights, small, program, name, folder))
+    def evaluated(self, weights, *options):
+        """Lets `train` evaluate a file of weights, which all must fit."""
+        run(self.train, "--model", self.name, "--dataset", "synthetic-cifar", "--eval-only", "--weights", weights, *options)
 
-    module = getattr(torchvision.models, TORCHVISION[name])(num_classes=CLASSES)
-    randomize_normalization(module)
-    weights = folder / f"{name}.safetensors"
-    save_file(module.state_dict(), weights)
-    results.append(difference(module, weights, large, program, name, folder))
-    print(f"{name:14}" + "".join(f"{result:12.1e}" for result in results), flush=True)
-    return max(results) <= BOUND
+    def trained(self):
+        run(self.train, "--model", self.name, "--dataset", "synthetic-cifar", "--batch", 8, "--steps", 10, "--eval-interval",
+            "never", "--lr", 0.001, "--ema", 0.5, "--save-dir", self.folder / "run")
+        checkpoint = self.folder / "run/checkpoints/last"
+        module, about = lockstep_models.load(checkpoint)
+        images = lockstep_models.normalized(torch.rand(2, *SMALL, dtype=torch.float64), about)
+        return self.difference(module, checkpoint / "model.safetensors", images)
+
+    def loaded(self):
+        module = lockstep_models.MODELS[self.name]({"images": SMALL}, CLASSES)
+        randomize_normalization(module)
+        weights = self.folder / "small.safetensors"
+        save_file(module.state_dict(), weights)
+        self.evaluated(weights)
+        return self.difference(module, weights, torch.randn(2, *SMALL, dtype=torch.float64))
+
+    def foreign(self, module):
+        """Of another library's model, by a file that torch.save writes."""
+        randomize_normalization(module)
+        pth, weights = self.folder / "weights.pth", self.folder / "weights.safetensors"
+        torch.save(module.state_dict(), pth)
+        run(sys.executable, CONVERTER, pth, weights)
+        self.evaluated(weights, "--stem", "imagenet")
+        return self.difference(module, weights, torch.randn(2, *LARGE, dtype=torch.float64), "imagenet")
+
+    def results(self):
+        yield self.trained()
+        yield self.loaded()
+        name = TORCHVISION.get(self.name)
+        yield self.foreign(getattr(torchvision.models, name)(num_classes=CLASSES)) if name else None
+        yield self.foreign(timm.create_model(self.name, num_classes=CLASSES)) if self.name in TIMM else None
 
 
 def main():
     train, program, *models = sys.argv[1:]
     torch.manual_seed(1)
-    print(f"{'model':14}{'to PyTorch':>12}{'from it':>12}{'torchvision':>12}   relative differences of logits")
-    with tempfile.TemporaryDirectory() as folder:
-        good = [compare(train, program, name, pathlib.Path(folder)) for name in models or TORCHVISION]
-    sys.exit(0 if all(good) else 1)
+    print(f"{'model':14}{'to PyTorch':>12}{'from it':>12}{'torchvision':>12}{'timm':>12}   relative differences of logits")
+    good = True
+    for name in models or MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            results = list(Comparison(train, program, name, folder).results())
+        print(f"{name:14}" + "".join(f"{'-':>12}" if result is None else f"{result:12.1e}" for result in results), flush=True)
+        good = good and all(result is None or result <= BOUND for result in results)
+    sys.exit(0 if good else 1)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ TEST(ManPage, HasEverySection) {
 
 TEST(Completion, KnowsOptionsAndTheirValues) {
   EXPECT_EQ(completed("train --al"), "--algorithm\n");
-  EXPECT_EQ(completed("train --model res"), "resnet18 resnet20 resnet50\n");
+  EXPECT_EQ(completed("train --model res"), "resnet18 resnet20 resnet32 resnet34 resnet44 resnet50 resnet56\n");
   EXPECT_EQ(completed("train --model = lenet --precision = b"), "bf16\n");
   EXPECT_EQ(completed("train --dataset = "),
             "mnist cifar10 synthetic-digits synthetic-cifar synthetic-imagenet synthetic-boxes synthetic-masks "

@@ -7,7 +7,9 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -93,16 +95,19 @@ TEST(Models, PredictTheirOutputsOnAnyOperators) {
   }
 }
 
-TEST(Models, ResNet20IsTwentyLayersDeep) {
-  int weighted = 0;
-  const Graph network = make_model("resnet20", DataSpec::of_images(3, 32, 32, 10));
-  for (const Node& layer : network.nodes()) {
-    const bool shortcut = layer.name.find("downsample") != std::string::npos;
-    if (!shortcut && (std::holds_alternative<Convolution>(layer.op) || std::holds_alternative<Linear>(layer.op))) {
-      ++weighted;
+TEST(Models, ResNetsHaveTheLayersOfTheirNames) {
+  for (const int layers : {18, 20, 32, 34, 44, 50, 56}) {
+    int weighted = 0;
+    const Graph network = make_model("resnet" + std::to_string(layers), DataSpec::of_images(3, 32, 32, 10));
+    for (const Node& layer : network.nodes()) {
+      const bool shortcut = layer.name.find("downsample") != std::string::npos;
+      if (!shortcut && (std::holds_alternative<Convolution>(layer.op) || std::holds_alternative<Linear>(layer.op))) {
+        ++weighted;
+      }
     }
+    EXPECT_EQ(weighted, layers);
+    EXPECT_EQ(network.name(), "resnet" + std::to_string(layers));
   }
-  EXPECT_EQ(weighted, 20);
 }
 
 TEST(Models, ResNet20NamesItsTensorsAsTorchvisionDoes) {
@@ -124,6 +129,7 @@ TEST(Models, HaveTorchvisionsParametersForPhotographs) {
   };
   const Expected models[] = {
       {"resnet18", 11'689'512, {"conv1.weight", "layer1.0.bn2.bias", "layer4.0.downsample.0.weight", "fc.bias"}},
+      {"resnet34", 21'797'672, {"layer3.5.conv2.weight", "layer2.0.downsample.1.weight"}},
       {"resnet50", 25'557'032, {"layer1.0.conv3.weight", "layer1.0.downsample.1.bias", "layer3.5.bn3.weight"}},
       {"vgg11-bn", 132'868'840, {"features.0.weight", "features.26.bias", "classifier.3.weight", "classifier.6.bias"}},
       {"mobilenet-v2",
@@ -157,6 +163,30 @@ TEST(Models, KeepSmallImagesFromShrinkingEarly) {
             (std::vector<std::int64_t>{512, 512}));
   EXPECT_EQ(code_of([&] { (void)make_model("vgg11-bn", DataSpec::of_images(1, 28, 28, 10)); }),
             ErrorCode::invalid_argument);
+}
+
+/// A model of which data belong to one stem can have the other one.
+TEST(Models, HaveTheStemThatIsChosen) {
+  const auto data_of = [](std::int64_t side, Stem stem) {
+    DataSpec data = DataSpec::of_images(3, side, side, 10);
+    data.stem = stem;
+    return data;
+  };
+  const Models models;
+  for (const char* model : {"resnet18", "resnet34", "resnet50", "mobilenet-v2", "vgg11-bn"}) {
+    for (const Stem stem : {Stem::cifar, Stem::imagenet}) {
+      EXPECT_EQ(models.stem(model, data_of(32, stem)), stem) << model;
+      EXPECT_EQ(models.make(model, data_of(32, stem)).parameters().hash(),
+                models.make(model, data_of(64, stem)).parameters().hash())
+          << model << ": the layout does not depend on the extent";
+    }
+    const bool is_for_photographs = std::string_view(model) == "resnet50";
+    EXPECT_EQ(models.stem(model, data_of(63, Stem::by_extent)), is_for_photographs ? Stem::imagenet : Stem::cifar);
+    EXPECT_EQ(models.stem(model, data_of(64, Stem::by_extent)), Stem::imagenet) << model;
+  }
+  EXPECT_EQ(make_model("resnet50", data_of(32, Stem::cifar)).parameters().at(0).shape,
+            (std::vector<std::int64_t>{64, 3, 3, 3}));
+  EXPECT_EQ(models.stem("resnet20", data_of(32, Stem::imagenet)), std::nullopt) << "it has only one";
 }
 
 TEST(Models, FusedModelsHaveNoReluLeftOver) {

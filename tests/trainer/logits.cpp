@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT evaluates a classifier in float64. WEIGHTS is a file for
-// `train --weights`, IMAGES a safetensors file with a float64 tensor "images" of samples, channels, height and width.
-// RESULT receives "logits", of samples × classes. mpi-scripts/parity/logits.sh compares them with PyTorch's.
+// trainer_logits MODEL STEM CLASSES WEIGHTS IMAGES RESULT evaluates a classifier in float64. STEM is auto, cifar or
+// imagenet, WEIGHTS a file for `train --weights`, IMAGES a safetensors file with a float64 tensor "images" of samples,
+// channels, height and width. RESULT receives "logits", of samples × classes. mpi-scripts/parity/logits.sh compares
+// them with PyTorch's.
 #include <cstdint>
 #include <exception>
 #include <iostream>
@@ -17,13 +18,14 @@
 namespace lockstep::trainer {
 namespace {
 
-void evaluate(const std::string& model, std::int64_t classes, const std::string& weights, const std::string& images,
-              const std::string& result) {
+void evaluate(const std::string& model, const std::string& stem, std::int64_t classes, const std::string& weights,
+              const std::string& images, const std::string& result) {
   const state::SafetensorsReader reader(images);
   const int index = reader.index_of("images");
   const state::StoredTensor& all = reader.header().tensors()[static_cast<std::size_t>(index)];
   const std::vector<std::int64_t>& extents = all.extents;  // samples, channels, height, width
-  const auto data = nn::DataSpec::of_images(extents.at(1), extents.at(2), extents.at(3), classes);
+  auto data = nn::DataSpec::of_images(extents.at(1), extents.at(2), extents.at(3), classes);
+  if (stem != "auto") data.stem = stem == "cifar" ? nn::Stem::cifar : nn::Stem::imagenet;
   const nn::Graph graph = nn::make_model(model, data);
   const auto ops = ops::make_reference_ops();
   std::vector<ProcessGroup> group = ProcessGroup::of_threads(1);
@@ -56,12 +58,12 @@ void evaluate(const std::string& model, std::int64_t classes, const std::string&
 }  // namespace lockstep::trainer
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::cerr << "usage: trainer_logits MODEL CLASSES WEIGHTS IMAGES RESULT\n";
+  if (argc != 7) {
+    std::cerr << "usage: trainer_logits MODEL STEM CLASSES WEIGHTS IMAGES RESULT\n";
     return 2;
   }
   try {
-    lockstep::trainer::evaluate(argv[1], std::stoll(argv[2]), argv[3], argv[4], argv[5]);
+    lockstep::trainer::evaluate(argv[1], argv[2], std::stoll(argv[3]), argv[4], argv[5], argv[6]);
   } catch (const std::exception& error) {
     std::cerr << "trainer_logits: " << error.what() << '\n';
     return 1;

@@ -103,10 +103,11 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 }  // namespace
 
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement) {
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
+               const std::optional<nn::ModelDescription>& predicts, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
-  if (!options.user_data.path.empty()) {
-    loaded.pictures = open_pictures(options);
+  if (predicts || !options.user_data.path.empty()) {
+    loaded.pictures = predicts ? open_predicted(options, *predicts) : open_pictures(options);
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
     add_terms(*loaded.pictures, agreement, recorded);

@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/cli/command_line.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
 #include "vision/show_batch.hpp"
+#include "vision/source/file_source.hpp"
+#include "vision/source/files.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -40,6 +43,20 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
                              .first_in_cache = is_training ? 0 : samples_of(pictures.train)});
 }
 
+/// @throws Error{invalid_argument} if the data lack a part that the run needs
+void require_parts(const vision::Sources& sources, const Options& options) {
+  const std::string data = vision::shown(options.user_data.path);
+  const bool only_shows = !options.user_data.show_batch.empty();
+  if (!sources.val && !only_shows && (options.eval_only || options.trainer.eval_interval > 0))
+    throw Error(ErrorCode::invalid_argument,
+                data +
+                    " has no validation part; name one (--val), set aside a fraction of the training samples for it "
+                    "(--val-split 0.1), or do not evaluate (--eval-interval never)");
+  if (!sources.train && !only_shows && !options.eval_only)
+    throw Error(ErrorCode::invalid_argument,
+                data + " has a part to evaluate but none to train on; evaluate it (--eval-only), or give both parts");
+}
+
 }  // namespace
 
 Pictures open_pictures(const Options& options) {
@@ -50,6 +67,7 @@ Pictures open_pictures(const Options& options) {
                                                   .val_split = data.val_split,
                                                   .seed = options.trainer.seed,
                                                   .evaluates_only = options.eval_only});
+  require_parts(sources, options);
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
@@ -61,8 +79,38 @@ Pictures open_pictures(const Options& options) {
   return pictures;
 }
 
+Pictures open_predicted(const Options& options, const nn::ModelDescription& model) {
+  std::vector<vision::FileSample> samples;
+  for (const std::string& path : cli::words_of(options.predict)) {
+    const vision::FileState state = vision::state_of(path);
+    if (!state.why_not.empty() && !state.is_folder)
+      throw Error(ErrorCode::io, "--predict: " + vision::shown(path) + ' ' + state.why_not);
+    if (!state.is_folder) samples.push_back({.path = path, .bytes = state.bytes});
+    if (!state.is_folder) continue;
+    for (const vision::FoundFile& file : vision::files_below(path))
+      if (vision::has_picture_suffix(file.path))
+        samples.push_back({.path = (std::filesystem::path(path) / file.path).string(), .bytes = file.state.bytes});
+  }
+  if (samples.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--predict " + options.predict + ": there are no pictures (.jpg, .jpeg, .png)");
+  const auto [channels, height, width] = model.data.tensors.front().extent;
+  const vision::Size size{.width = static_cast<int>(width), .height = static_cast<int>(height)};
+  Pictures pictures{.channels = static_cast<int>(channels), .input = {.size = size}, .normalization = *model.images};
+  std::vector<std::string> names = model.class_names;
+  for (auto label = std::ssize(names); label < model.data.classes; ++label) names.push_back(std::to_string(label));
+  pictures.val = part_of(
+      "predicted",
+      std::make_shared<vision::FileSource>("files", std::filesystem::path(), std::move(names), std::move(samples)),
+      options);
+  auto& transforms = pictures.pipelines.evaluation;
+  if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
+  if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));
+  return pictures;
+}
+
 void require_labels(const Pictures& pictures, const Options& options) {
-  if (!options.user_data.show_batch.empty()) return;
+  if (!options.user_data.show_batch.empty() || !options.predict.empty()) return;
   const vision::Source& main = *pictures.main_part().source;
   for (std::int64_t sample = 0; sample < main.size(); ++sample)
     if (main.annotation(sample).label >= 0) return;
@@ -108,7 +156,7 @@ std::string difference_text(const Pictures& pictures, const World& world) {
 std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const Options& options,
                                                  const Cluster& cluster, const std::string& fingerprint) {
   const UserData& data = options.user_data;
-  if (vision::is_in_memory(*pictures.main_part().source)) return nullptr;
+  if (!options.predict.empty() || vision::is_in_memory(*pictures.main_part().source)) return nullptr;
   const MpiGroup& node = cluster.world.node_group();
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;

@@ -8,6 +8,7 @@
 #include "apps/train/cluster/cluster.hpp"
 #include "base/hash.hpp"
 #include "lockstep/data/dataset.hpp"
+#include "nn/models/description.hpp"
 #include "platform/mpi/agreement.hpp"
 #include "vision/formats/sources.hpp"
 #include "vision/picture_dataset.hpp"
@@ -41,6 +42,10 @@ struct Pictures {
 /// Opens the pictures that the options name. Not collective.
 /// @throws Error as vision::open_sources
 Pictures open_pictures(const Options& options);
+
+/// Lists the pictures of --predict, which enter the network as those of the run did. Not collective.
+/// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none
+Pictures open_predicted(const Options& options, const nn::ModelDescription& model);
 
 /// @throws UsageError unless pictures have the classes that the run needs
 void require_labels(const Pictures& pictures, const Options& options);

@@ -18,6 +18,8 @@ using namespace cli;
 /// What augments a data set of --dataset.
 constexpr std::array<std::string_view, 3> augmentations = {"none", "crop", "flip"};
 constexpr const char* usual_augmentation = "auto";
+/// In the order of `nn::Stem`.
+constexpr std::array<std::string_view, 3> stems = {"auto", "cifar", "imagenet"};
 /// In the order of `InitialValues`.
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 constexpr const char* no_early_stop = "off";
@@ -70,6 +72,9 @@ std::vector<Rule> data_rules(const Options& o, const Registry& registry, const O
                ", which the program draws by itself; did you mean --dataset mnist or cifar10?"},
           {"data-dir", is_named && !has_folder && directory == data::Directory::required,
            "--dataset " + o.dataset + " needs --data-dir, the folder with its files"},
+          {"stem", o.stem != nn::Stem::by_extent && !registry.models.stem(o.model, {.tensors = {}, .stem = o.stem}),
+           "--stem " + given.get<std::string>("stem") + " has no meaning with --model " + o.model +
+               ", whose first layers have one form"},
           {"augment", !wrong.empty(), "--augment " + augment + ": " + wrong},
           {"augment", augment.find("none") != std::string::npos && augment != "none",
            "--augment " + augment + ": none cannot stand beside other words"}};
@@ -121,6 +126,10 @@ OptionGroup data_options(Options& o, const Registry& registry) {
              o.user_data.augment = text == usual_augmentation ? "" : text;
            }),
        row("model", one_of(registry.models.names()), registry.model, "network to train", into(o.model)),
+       row("stem", one_of(stems), "auto",
+           "first layers of models that have both: cifar keeps the extent of small images, imagenet is "
+           "torchvision's; auto: cifar below 64 pixels, but imagenet for resnet50",
+           into(o.stem, value_named<nn::Stem, stems>)),
        row("initial", one_of(initial_values), "broadcast",
            "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
            into(o.trainer.initial, value_named<InitialValues, initial_values>)),

@@ -46,7 +46,9 @@ std::string extents_text(const std::optional<std::vector<std::int64_t>>& extents
 
 /// Returns a line about the file, and a table of the tensors where not all were loaded: loaded ones are counted by the
 /// first part of their names.
-std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights) {
+/// @param match  by which they were loaded
+std::string table_of(const std::filesystem::path& path, const trainer::LoadedWeights& weights,
+                     trainer::WeightsMatch match) {
   std::vector<std::pair<std::string, int>> parts;  // loaded tensors of each part of the model
   std::vector<std::array<std::string, 4>> rows = {{"tensor", "in the file", "in the model", ""}};
   int loaded = 0;
@@ -65,7 +67,10 @@ std::string table_of(const std::filesystem::path& path, const trainer::LoadedWei
     }
   }
   std::string text = "weights from " + path.string() + ": " + std::to_string(loaded) + " of the model's " +
-                     std::to_string(of_model) + " tensors\n";
+                     std::to_string(of_model) + " tensors" +
+                     (match == trainer::WeightsMatch::any_head && loaded < of_model
+                          ? "; the head is for another number of classes and is drawn anew\n"
+                          : "\n");
   if (rows.size() == 1) return text + '\n';
   std::array<std::size_t, 4> widths{};
   for (const auto& row : rows)
@@ -85,8 +90,8 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
                           const Options& options) {
   const auto before = notes.find("options");
   if (before == notes.end()) return {};
-  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
-                                             "--weights",  "--partial-weights", "--max-time"};
+  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",  "--metrics",         "--tensorboard",
+                                             "--trace",    "--weights", "--partial-weights", "--max-time"};
   std::string text;
   for (const Term& setting : options.settings) {
     const auto value = before->second.find(setting.name);
@@ -135,8 +140,9 @@ void report_skipped_samples(const RunContext& run) {
     if (!(file << list) || !file.flush())
       throw Error(ErrorCode::io, "cannot write " + where + ": " + std::strerror(errno));
   });
-  if (list.empty()) return;
-  run.console.print(std::to_string(std::ranges::count(list, '\n')) + " bad samples were skipped" +
+  const auto count = std::ranges::count(list, '\n');
+  if (count == 0) return;
+  run.console.print((count == 1 ? "1 bad sample was skipped" : std::to_string(count) + " bad samples were skipped") +
                     (where.empty() ? "; the first is: " + list.substr(0, list.find('\n')) : ", listed in " + where) +
                     '\n');
 }
@@ -159,7 +165,7 @@ int run(const Options& options, const Cluster& cluster, const Data& data, const 
                            .begin = begin};
   Training training(context, files);
   if (options.eval_only) {
-    const int code = training.evaluate();
+    const int code = options.predict.empty() ? training.evaluate() : training.predict();
     report_skipped_samples(context);
     return code;
   }
@@ -207,11 +213,13 @@ std::string load_weights(const RunContext& run, trainer::Trainer& trainer) {
     return {};
   }
   const Phase phase(ranks, "loading weights", Phase::Kind::work);
-  if (options.partial_weights) return table_of(path, trainer.load_weights(path, trainer::WeightsMatch::partial));
+  const trainer::WeightsMatch match = options.partial_weights ? trainer::WeightsMatch::partial
+                                      : options.eval_only     ? trainer::WeightsMatch::strict
+                                                              : trainer::WeightsMatch::any_head;
   try {
-    return table_of(path, trainer.load_weights(path));
+    return table_of(path, trainer.load_weights(path, match), match);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::mismatch) throw;
+    if (error.code() != ErrorCode::mismatch || match == trainer::WeightsMatch::partial) throw;
     throw Error(error.code(), error.message() + " (--partial-weights)", error.context()).on_every_rank();
   }
 }

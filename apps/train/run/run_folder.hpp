@@ -6,10 +6,11 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
+#include "apps/train/console/console.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
-#include "observe/metrics_file.hpp"
+#include "nn/models/description.hpp"
 #include "observe/trace.hpp"
 
 /// What a run reads from its folder and leaves there.
@@ -20,12 +21,13 @@ struct RunFolder {
   std::string path{no_save_dir};      ///< where the run saves; `no_save_dir` if it saves nothing
   std::filesystem::path checkpoints;  ///< where --resume last, best and auto look; empty: nowhere
   std::string metrics;                ///< empty: none are written
+  std::string tensorboard;            ///< folder of event files; empty: none are written
   std::string trace;                  ///< empty: none is written
 };
 
 /// The files that rank 0 writes. They are opened before training, so that an invalid path is reported at once.
 struct RunFiles {
-  std::optional<observe::MetricsFile> metrics;
+  Reports reports;
   std::optional<observe::TraceFile> trace;
 };
 
@@ -47,6 +49,7 @@ RunFolder open_run_folder(const Cluster& cluster, const Options& options, const 
 RunFiles open_files(const World& world, const RunFolder& folder);
 
 /// Returns the options of checkpoints, with the texts of `state.json` that say what made it.
-trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops);
+trainer::CheckpointOptions checkpoint_options(const Options& options, const RunFolder& folder, const ops::Ops& ops,
+                                              const nn::ModelDescription& model);
 
 }  // namespace lockstep::train

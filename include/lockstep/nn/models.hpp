@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +25,19 @@ struct Defaults {
   double warmup_epochs = 0;  ///< length of the linear warm-up in epochs; may be a fraction
 };
 
-/// The tensors and classes of a data set, from which a model is made.
+/// The first layers of a model that has two versions of them. Networks for photographs halve their images five times,
+/// which leaves too little of small ones.
+enum class Stem {
+  by_extent,  ///< cifar for images of less than 64 pixels in height or width, imagenet for others
+  cifar,      ///< without the first halvings, as is usual on CIFAR
+  imagenet,   ///< torchvision's
+};
+
+/// What a model is made from: the tensors and classes of a data set, and a choice.
 struct DataSpec {
   std::vector<TensorSpec> tensors;
-  std::int64_t classes = 0;  ///< number of classes of the labels; 0 without labels
+  std::int64_t classes = 0;     ///< number of classes of the labels; 0 without labels
+  Stem stem = Stem::by_extent;  ///< `by_extent` is replaced by the model's usual stem before `ModelEntry::make`
 
   /// @throws Error{invalid_argument} if there is no tensor of that name
   [[nodiscard]] const TensorSpec& at(std::string_view tensor) const;
@@ -47,9 +57,11 @@ struct ModelEntry {
   Defaults defaults;
   /// Small data that the model can take, for tests and for comparisons with PyTorch.
   DataSpec example = DataSpec::of_images(3, 8, 8, 10);
+  /// The stem where none is chosen; none if the model has only one, which then need not read `DataSpec::stem`.
+  std::optional<Stem> usual_stem = {};
 };
 
-/// Models by name. It contains the models of lockstep from the start, one for each file of src/nn/models.
+/// Models by name. It contains the models of lockstep from the start, which are in src/nn/models.
 class Models {
  public:
   Models();
@@ -61,6 +73,9 @@ class Models {
   [[nodiscard]] const Defaults& defaults(std::string_view name) const;
   /// @throws as above
   [[nodiscard]] const DataSpec& example(std::string_view name) const;
+  /// Returns the stem that the model has for such data: cifar or imagenet; none if it has only one.
+  /// @throws as above
+  [[nodiscard]] std::optional<Stem> stem(std::string_view name, const DataSpec& data) const;
   /// @throws as above, and what the model throws
   [[nodiscard]] Graph make(std::string_view name, const DataSpec& data) const;
 

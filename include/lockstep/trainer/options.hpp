@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/tensor_spec.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/nn/model.hpp"
@@ -15,6 +19,12 @@
 #include "lockstep/ops/step.hpp"
 
 namespace lockstep::trainer {
+
+class Metric;
+
+/// Makes the metrics of a model for batches with these tensors.
+using MetricFactory =
+    std::function<std::vector<std::unique_ptr<Metric>>(const nn::Graph&, const std::vector<TensorSpec>&)>;
 
 /// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
 struct EarlyStop {
@@ -45,12 +55,16 @@ struct TrainerOptions {
   InitialValues initial = InitialValues::broadcast;
   /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.
   std::string data_fingerprint = {};
+  /// Tells models of one name apart that have the same tensors, as " with the stem of cifar"; a checkpoint must have
+  /// the same one.
+  std::string model_variant = {};
   int workers = 1;                   ///< threads of each rank that prepare batches
   Bytes bucket{4 << 20};             ///< size of a gradient bucket
   std::int64_t compare_every = 100;  ///< steps from one comparison of the ranks' weights to the next; 0: never
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
+  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `make_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;
   EarlyStop early_stop;
@@ -68,6 +82,8 @@ struct CheckpointOptions {
   int keep = 3;             ///< number of newest checkpoints that stay, beside the best one
   /// More texts for `state.json`, by section and name.
   std::map<std::string, std::map<std::string, std::string>> notes = {};
+  /// Texts in UTF-8 for the metadata of `model.safetensors`, by name; the same on all ranks.
+  std::map<std::string, std::string> metadata = {};
 };
 
 /// Receives the events of a run, and ignores those that a derived class does not. A rank may have a listener or none;

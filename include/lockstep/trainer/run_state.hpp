@@ -59,7 +59,10 @@ struct RunMemory {
 
 /// How a file of weights and a model must fit.
 enum class WeightsMatch {
-  strict,   ///< both have the same tensors with the same extents
+  strict,  ///< both have the same tensors with the same extents
+  /// As strict, but tensors of the head may be for another number of classes, and stay as they are then. The head is
+  /// the layer that computes the model's outputs, such as the last linear layer of a classifier.
+  any_head,
   partial,  ///< tensors that both have with the same extents are loaded; there must be one
 };
 

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/models/blocks.hpp"
 
-#include <algorithm>
-
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::nn::models {
-
-bool small_images(const DataSpec& data) {
-  const auto& [channels, height, width] = data.at("images").extent;
-  return std::min(height, width) < 64;
-}
 
 Convolution without_bias(std::int64_t out_channels, std::int64_t kernel, std::int64_t stride) {
   return {.out_channels = out_channels, .kernel = kernel, .stride = stride, .padding = kernel / 2, .bias = false};

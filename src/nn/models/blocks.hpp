@@ -12,13 +12,9 @@
 /// torchvision's.
 namespace lockstep::nn::models {
 
-/// Returns the models that come with lockstep. Each has a file `some-model.cpp` that defines `ModelEntry some_model()`;
-/// the build finds it by its name.
+/// Returns the models that come with lockstep. A file `some-model.cpp` defines `std::vector<ModelEntry> some_model()`,
+/// the models of a family; the build finds it by its name.
 std::vector<ModelEntry> bundled();
-
-/// Whether "images" are small, as in CIFAR: less than 64 pixels high or wide. Networks for photographs halve their
-/// images five times, which leaves too little of small ones, so they skip the first halvings then.
-[[nodiscard]] bool small_images(const DataSpec& data);
 
 /// A convolution with padding that keeps the extent at stride 1. It has no bias, because the normalization after it
 /// would remove the bias again.

@@ -36,16 +36,17 @@ Graph make_crnn(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry crnn() {
+std::vector<ModelEntry> crnn() {
   DataSpec example{{{"images", {1, 8, 24}},
                     {"targets", {1, 1, 4}, Content::integer},
                     {"target_lengths", {1, 1, 1}, Content::integer},
                     {"steps", {1, 1, 1}, Content::integer}},
                    5};
-  return {.name = "crnn",
-          .make = make_crnn,
-          .defaults = {.learning_rate = 0.05, .epochs = 5, .batch = 32, .decay = Decay::cosine, .warmup_epochs = 0.25},
-          .example = std::move(example)};
+  return {ModelEntry{
+      .name = "crnn",
+      .make = make_crnn,
+      .defaults = {.learning_rate = 0.05, .epochs = 5, .batch = 32, .decay = Decay::cosine, .warmup_epochs = 0.25},
+      .example = std::move(example)}};
 }
 
 }  // namespace lockstep::nn::models

@@ -60,16 +60,17 @@ Graph make_detector(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry detector() {
+std::vector<ModelEntry> detector() {
   DataSpec example{{{"images", {3, 32, 32}},
                     {"labels", {1, 1, 84}, Content::integer},
                     {"objects", {1, 1, 84}},
                     {"boxes", {4, 1, 84}}},
                    3};
-  return {.name = "detector",
-          .make = make_detector,
-          .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 1},
-          .example = std::move(example)};
+  return {ModelEntry{
+      .name = "detector",
+      .make = make_detector,
+      .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 1},
+      .example = std::move(example)}};
 }
 
 }  // namespace lockstep::nn::models

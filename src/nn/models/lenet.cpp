@@ -33,15 +33,15 @@ Graph make_lenet(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry lenet() {
-  return {.name = "lenet",
-          .make = make_lenet,
-          .defaults = {.learning_rate = 0.05,
-                       .momentum = 0.9,
-                       .epochs = 3,
-                       .batch = 128,
-                       .decay = Decay::cosine,
-                       .warmup_epochs = 0.15}};
+std::vector<ModelEntry> lenet() {
+  return {ModelEntry{.name = "lenet",
+                     .make = make_lenet,
+                     .defaults = {.learning_rate = 0.05,
+                                  .momentum = 0.9,
+                                  .epochs = 3,
+                                  .batch = 128,
+                                  .decay = Decay::cosine,
+                                  .warmup_epochs = 0.15}}};
 }
 
 }  // namespace lockstep::nn::models

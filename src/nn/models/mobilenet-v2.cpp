@@ -32,14 +32,14 @@ void add_inverted_residual(Graph& graph, const std::string& name, std::int64_t e
 }
 
 /// torchvision's MobileNet V2 of width 1: a stem, 17 inverted residuals, 1×1 to 1280 channels, mean, dropout, linear.
-/// It halves height and width five times. For images of less than 64 pixels, the stem and the first halving after it
-/// keep the extent.
+/// It halves height and width five times. With the stem for small images, the first convolution and the first halving
+/// after it keep the extent.
 /// @source Sandler et al.: MobileNetV2: Inverted residuals and linear bottlenecks, CVPR 2018, table 2
 Graph make_mobilenet_v2(const DataSpec& data) {
   struct Stage {
     std::int64_t expansion, channels, blocks, stride;
   };
-  const std::int64_t early = small_images(data) ? 1 : 2;
+  const std::int64_t early = data.stem == Stem::cifar ? 1 : 2;
   Graph graph("mobilenet-v2");
   graph.input(data.at("images"));
   add_activated(graph, "features.0", without_bias(32, 3, early));
@@ -61,17 +61,18 @@ Graph make_mobilenet_v2(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry mobilenet_v2() {
-  return {.name = "mobilenet-v2",
-          .make = make_mobilenet_v2,
-          .defaults = {.learning_rate = 0.05,
-                       .momentum = 0.9,
-                       .weight_decay = 4e-5,
-                       .epochs = 30,
-                       .batch = 128,
-                       .decay = Decay::cosine,
-                       .warmup_epochs = 1.5},
-          .example = DataSpec::of_images(3, 9, 9, 10)};  // the smallest images that leave 2×2 for the last stage
+std::vector<ModelEntry> mobilenet_v2() {
+  return {ModelEntry{.name = "mobilenet-v2",
+                     .make = make_mobilenet_v2,
+                     .defaults = {.learning_rate = 0.05,
+                                  .momentum = 0.9,
+                                  .weight_decay = 4e-5,
+                                  .epochs = 30,
+                                  .batch = 128,
+                                  .decay = Decay::cosine,
+                                  .warmup_epochs = 1.5},
+                     .example = DataSpec::of_images(3, 9, 9, 10),
+                     .usual_stem = Stem::by_extent}};  // the smallest images that leave 2×2 for the last stage
 }
 
 }  // namespace lockstep::nn::models

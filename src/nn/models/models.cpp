@@ -34,7 +34,7 @@ void classify(Graph& graph, const DataSpec& data) {
   graph.loss("loss", CrossEntropy{}, {logits, graph.input(data.at("labels"))});
 }
 
-Models::Models() : entries_(models::bundled()) {}
+Models::Models() : entries_(models::bundled()) { std::ranges::sort(entries_, {}, &ModelEntry::name); }
 
 void Models::add(ModelEntry entry) {
   const std::vector<std::string_view> taken = names();
@@ -61,7 +61,20 @@ const Defaults& Models::defaults(std::string_view name) const { return at(name).
 
 const DataSpec& Models::example(std::string_view name) const { return at(name).example; }
 
-Graph Models::make(std::string_view name, const DataSpec& data) const { return at(name).make(data); }
+std::optional<Stem> Models::stem(std::string_view name, const DataSpec& data) const {
+  const std::optional<Stem> usual = at(name).usual_stem;
+  if (!usual || data.stem != Stem::by_extent) return usual ? std::optional(data.stem) : std::nullopt;
+  if (*usual != Stem::by_extent) return usual;
+  constexpr std::int64_t least_of_photographs = 64;
+  const auto& [channels, height, width] = data.at("images").extent;
+  return std::min(height, width) < least_of_photographs ? Stem::cifar : Stem::imagenet;
+}
+
+Graph Models::make(std::string_view name, const DataSpec& data) const {
+  DataSpec spec = data;
+  spec.stem = stem(name, data).value_or(Stem::by_extent);
+  return at(name).make(spec);
+}
 
 Graph make_model(std::string_view name, const DataSpec& data) { return Models().make(name, data); }
 

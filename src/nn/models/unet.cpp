@@ -40,12 +40,13 @@ Graph make_unet(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry unet() {
+std::vector<ModelEntry> unet() {
   DataSpec example{{{"images", {3, 16, 16}}, {"labels", {1, 16, 16}, Content::integer}, {"masks", {3, 16, 16}}}, 3};
-  return {.name = "unet",
-          .make = make_unet,
-          .defaults = {.learning_rate = 0.05, .epochs = 10, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 0.5},
-          .example = std::move(example)};
+  return {ModelEntry{
+      .name = "unet",
+      .make = make_unet,
+      .defaults = {.learning_rate = 0.05, .epochs = 10, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 0.5},
+      .example = std::move(example)}};
 }
 
 }  // namespace lockstep::nn::models

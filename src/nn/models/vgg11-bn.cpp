@@ -23,8 +23,8 @@ void add_vgg_features(Graph& graph) {
 }
 
 /// torchvision's vgg11_bn, the network of 11 layers: its features, an adaptive average pool to 7×7, and two hidden
-/// layers of 4096 with dropout. For images of less than 64 pixels, the pool leaves 1×1 and hidden layers of 512
-/// suffice, as usual on CIFAR.
+/// layers of 4096 with dropout. For small images, the pool leaves 1×1 and hidden layers of 512 suffice, as usual on
+/// CIFAR.
 /// @source Simonyan, Zisserman: Very deep convolutional networks for large-scale image recognition, ICLR 2015, table 1
 Graph make_vgg11_bn(const DataSpec& data) {
   const auto& [channels, height, width] = data.at("images").extent;
@@ -33,7 +33,7 @@ Graph make_vgg11_bn(const DataSpec& data) {
                 "model 'vgg11-bn' halves its images five times and needs at least 32×32 pixels, not " +
                     std::to_string(height) + "×" + std::to_string(width));
   }
-  const bool small = small_images(data);
+  const bool small = data.stem == Stem::cifar;
   const std::int64_t hidden = small ? 512 : 4096;
   Graph graph("vgg11-bn");
   graph.input(data.at("images"));
@@ -52,17 +52,18 @@ Graph make_vgg11_bn(const DataSpec& data) {
 
 }  // namespace
 
-ModelEntry vgg11_bn() {
-  return {.name = "vgg11-bn",
-          .make = make_vgg11_bn,
-          .defaults = {.learning_rate = 0.05,
-                       .momentum = 0.9,
-                       .weight_decay = 5e-4,
-                       .epochs = 30,
-                       .batch = 128,
-                       .decay = Decay::cosine,
-                       .warmup_epochs = 1.5},
-          .example = DataSpec::of_images(3, 32, 32, 10)};
+std::vector<ModelEntry> vgg11_bn() {
+  return {ModelEntry{.name = "vgg11-bn",
+                     .make = make_vgg11_bn,
+                     .defaults = {.learning_rate = 0.05,
+                                  .momentum = 0.9,
+                                  .weight_decay = 5e-4,
+                                  .epochs = 30,
+                                  .batch = 128,
+                                  .decay = Decay::cosine,
+                                  .warmup_epochs = 1.5},
+                     .example = DataSpec::of_images(3, 32, 32, 10),
+                     .usual_stem = Stem::by_extent}};
 }
 
 }  // namespace lockstep::nn::models

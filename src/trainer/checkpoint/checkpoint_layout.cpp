@@ -26,7 +26,8 @@ void add_tensors(std::vector<state::StoredTensor>& tensors, const std::string& p
 
 }  // namespace
 
-CheckpointLayout::CheckpointLayout(const Store& store, std::int64_t statistics) {
+CheckpointLayout::CheckpointLayout(const Store& store, std::int64_t statistics,
+                                   state::SafetensorsHeader::Metadata metadata) {
   const Layout& parameters = store.model().parameters();
   const Layout& state = store.model().state();
   const DType dtype = store.model().dtype();
@@ -40,7 +41,8 @@ CheckpointLayout::CheckpointLayout(const Store& store, std::int64_t statistics) 
     add_tensors(optimizer, statistics_prefix, state, dtype, statistics);
     optimizer.push_back({.name = samples_name, .dtype = DType::int64, .extents = {statistics}});
   }
-  headers_.push_back(state::SafetensorsHeader::of(std::move(model), {{"format", "pt"}}));
+  metadata["format"] = "pt";  // for PyTorch
+  headers_.push_back(state::SafetensorsHeader::of(std::move(model), std::move(metadata)));
   headers_.push_back(state::SafetensorsHeader::of(std::move(optimizer)));
 }
 

@@ -29,7 +29,8 @@ struct StoredPart {
 class CheckpointLayout {
  public:
   /// @param statistics  the number of parts of the running statistics; with 1 they are in the model's file only
-  CheckpointLayout(const Store& store, std::int64_t statistics);
+  /// @param metadata  of the model's file
+  CheckpointLayout(const Store& store, std::int64_t statistics, state::SafetensorsHeader::Metadata metadata = {});
 
   /// Returns the number of parts of the running statistics in a checkpoint, by the header of its optimizer's file.
   [[nodiscard]] static std::int64_t statistics_in(const state::SafetensorsHeader& optimizer);

@@ -48,7 +48,7 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   const Clock::time_point begin = Clock::now();
   finish();  // one at a time
   GatheredStatistics all = store.statistics().gather();
-  CheckpointLayout layout(store, std::ssize(all.samples));
+  CheckpointLayout layout(store, std::ssize(all.samples), options_.metadata);
   if (group_->rank() != 0) return send(store, layout);
   for (const auto& [section, texts] : options_.notes)
     for (const auto& [name, text] : texts) file.sections[section][name] = text;

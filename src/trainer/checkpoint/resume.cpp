@@ -61,7 +61,7 @@ std::string difference(const state::StateFile::Section& saved, const std::vector
 std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
   const nn::Model& model = store.model();
   const auto yes_or_no = [](bool is_so) { return is_so ? "yes" : "no"; };
-  std::vector<RunSetting> settings{{"model", model.graph().name()},
+  std::vector<RunSetting> settings{{"model", model.graph().name() + options.model_variant},
                                    {"optimizer", std::string(nn::name(store.rule()))},
                                    {"precision", std::string(name(model.values()))},
                                    {"parameters", format_text("%" PRIx64, model.parameters().hash())},

@@ -61,8 +61,39 @@ LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<T
   return found;
 }
 
+/// Returns the parameters of the layers that compute the model's outputs.
+std::vector<std::string> head_of(const nn::Graph& graph) {
+  std::vector<std::string> names;
+  for (const nn::Output& output : graph.outputs()) {
+    const int producer = graph.values()[static_cast<std::size_t>(output.value)].producer;
+    for (const int parameter : graph.nodes()[static_cast<std::size_t>(producer)].parameters)
+      names.push_back(graph.parameters().at(parameter).name);
+  }
+  return names;
+}
+
+/// Returns whether only the first extents differ, which are the numbers of outputs.
+bool is_of_other_classes(const LoadedWeights::Tensor& tensor) {
+  if (!tensor.in_file || !tensor.in_model || !tensor.not_real.empty()) return false;
+  std::vector<std::int64_t> extents = *tensor.in_file;
+  if (extents.empty() || extents.size() != tensor.in_model->size()) return false;
+  extents.front() = tensor.in_model->front();
+  return extents == *tensor.in_model;
+}
+
+/// Returns whether at most the head differs, by its number of classes, and something else is loaded.
+bool fits_but_for_head(const LoadedWeights& found, const std::vector<std::string>& head) {
+  const auto is_good = [&](const LoadedWeights::Tensor& tensor) {
+    return tensor.is_loaded() || tensor.is_needless() ||
+           (is_of_other_classes(tensor) && std::ranges::find(head, tensor.name) != head.end());
+  };
+  return std::ranges::all_of(found.tensors, is_good) &&
+         std::ranges::any_of(found.tensors, &LoadedWeights::Tensor::is_loaded);
+}
+
 /// @throws Error{mismatch} that names the tensors that do not fit
-void require_fit(const LoadedWeights& found, const std::string& path, const std::string& model, WeightsMatch match) {
+void require_fit(const LoadedWeights& found, const std::string& path, const nn::Graph& model, WeightsMatch match) {
+  if (match == WeightsMatch::any_head && fits_but_for_head(found, head_of(model))) return;
   constexpr int most = 10;
   std::string differences;
   int others = 0;
@@ -80,11 +111,11 @@ void require_fit(const LoadedWeights& found, const std::string& path, const std:
                                                      ", the model's " + extents_text(*tensor.in_model));
   }
   if (others > most) differences += "; and " + std::to_string(others - most) + " more";
-  const std::string head = "the weights in '" + echo(path, 400) + "' do not fit the model " + model;
+  const std::string head = "the weights in '" + echo(path, 400) + "' do not fit the model " + model.name();
   if (match == WeightsMatch::partial && !is_any_loaded)
     throw Error(ErrorCode::mismatch, head + ", not even one tensor: " + differences +
                                          ". Give a file with the names that the model's own files have");
-  if (match == WeightsMatch::strict && others > 0)
+  if (match != WeightsMatch::partial && others > 0)
     throw Error(ErrorCode::mismatch,
                 head + ": " + differences + ". Give weights of this model, or load only the tensors that fit");
 }
@@ -115,7 +146,7 @@ void read_as(const state::SafetensorsReader& reader, int tensor, Count first, co
 /// @param reader  of the file; opened on rank 0
 /// @param found   receives, on rank 0, what becomes of each tensor
 /// @return for each target whether it is loaded
-std::vector<std::uint8_t> choose(ProcessGroup& group, const std::filesystem::path& path, const std::string& model,
+std::vector<std::uint8_t> choose(ProcessGroup& group, const std::filesystem::path& path, const nn::Graph& model,
                                  WeightsMatch match, const std::vector<Target>& targets,
                                  std::optional<state::SafetensorsReader>& reader, LoadedWeights& found) {
   std::vector<std::uint8_t> is_loaded(targets.size());
@@ -159,7 +190,7 @@ LoadedWeights load_weights(ProcessGroup& group, const std::filesystem::path& pat
 
   LoadedWeights found;
   std::optional<state::SafetensorsReader> reader;
-  const auto is_loaded = choose(group, path, model.graph().name(), match, targets, reader, found);
+  const auto is_loaded = choose(group, path, model.graph(), match, targets, reader, found);
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (is_loaded[i] != 0) load_target(group, path, targets[i], reader);
   values.write_back();

@@ -96,6 +96,7 @@ TEST(OwnPictures, StopWhereOneIsBad) {
   const auto result = run_train(2, folder.options());
   EXPECT_EQ(result.exit_code, 1) << result.output;
   EXPECT_GE(occurrences(result.output, folder.path("train/dog/105.png")), 1) << result.output;
+  EXPECT_GE(occurrences(result.output, "the PNG is cut off; replace the file, or skip such samples"), 1);
 }
 
 TEST(OwnPictures, AreSkippedAndListedWhereTheyAreBad) {
@@ -134,6 +135,33 @@ TEST(OwnPictures, AreShownAsTheNetworkSeesThem) {
   EXPECT_EQ(occurrences(result.output, "epoch  "), 0) << "it trains: " << result.output;
   const std::string bytes = contents_of(sheet);
   EXPECT_EQ(vision::inspect(std::as_bytes(std::span(bytes))).format, vision::PictureFormat::png);
+}
+
+/// Predicts on ranks, and returns the lines about the pictures.
+std::string predictions_of(int ranks, const PictureFolder& folder, const std::string& paths) {
+  const std::string out = folder.path("out" + std::to_string(ranks));
+  const auto result = run_train(
+      ranks, "--resume " + folder.path("run") + " --predict " + paths + " --on-bad-sample skip --save-dir " + out);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_TRUE(std::filesystem::exists(out + "/104.png")) << result.output;
+  std::string lines = contents_of(out + "/predictions.jsonl");
+  for (std::size_t at = lines.find(out); at != std::string::npos; at = lines.find(out)) lines.erase(at, out.size());
+  return lines;
+}
+
+TEST(OwnPictures, ArePredictedByACheckpointAlone) {
+  const PictureFolder folder;
+  ASSERT_NE(folder.digest(2, "--save-dir " + folder.path("run")), "none");
+  std::filesystem::remove_all(folder.path("train"));  // which the predictions do not need
+  folder.files().put("more/large.png", png(5, 40, 30));
+  folder.files().put("more/none.jpg", "no picture");
+  const std::string paths = folder.path("val") + ',' + folder.path("more");
+  const std::string lines = predictions_of(1, folder, paths);
+  EXPECT_EQ(occurrences(lines, "\n"), 12) << lines;
+  for (const char* part : {"\"name\":\"cat\"", "\"name\":\"dog\"", "\"score\":"})
+    EXPECT_EQ(occurrences(lines, part), part[1] == 's' ? 22 : 11) << lines;
+  EXPECT_EQ(occurrences(lines, "none.jpg\",\"error\":"), 1) << lines;
+  EXPECT_EQ(predictions_of(3, folder, paths), lines);
 }
 
 TEST(OwnPictures, NeedThePartsThatARunUses) {

@@ -196,6 +196,40 @@ TEST_F(Weights, ThatDoNotFitAreRefusedByNameAndThoseThatFitAreLoadedIfAsked) {
     EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << partial.output;
 }
 
+TEST_F(Weights, AHeadForOtherClassesIsDrawnAnewAndReported) {
+  train();
+  std::vector<NamedFloats> tensors = tensors_of(model());
+  for (NamedFloats& tensor : tensors) {
+    if (!tensor.name.starts_with("fc.")) continue;
+    tensor.extents[0] = 100;
+    tensor.values.resize(tensor.values.size() * 10);
+  }
+  const std::string path = digits_.path("other.safetensors");
+  write_tensors(path, tensors);
+  const auto run = [&](int ranks, const std::string& more) {
+    fs::remove_all(digits_.file("run"));
+    return run_train(ranks, options() + " --steps 1 --lr 1e-30 --save-dir " + folder() + " --weights " + path + more);
+  };
+  const auto loaded = run(2, "");
+  EXPECT_EQ(loaded.exit_code, exit_success) << loaded.output;
+  const std::string text = testing_support::in_one_line(loaded.output);
+  const std::string all = std::to_string(tensors.size());
+  for (const std::string& part :
+       {"weights from " + path + ": " + std::to_string(tensors.size() - 2) + " of the model's " + all +
+            " tensors; the head is for another number of classes and is drawn anew",
+        std::string("fc.weight [100,64] [10,64] drawn by --seed"), std::string("fc.bias [100] [10] drawn by --seed")})
+    EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << loaded.output;
+  const std::vector<NamedFloats> after = tensors_of(model());
+  const auto last =
+      std::ranges::find(tensors, std::string("layer3.2.conv2.weight"), [](const auto& tensor) { return tensor.name; });
+  ASSERT_NE(last, tensors.end());
+  EXPECT_EQ(after.at(static_cast<std::size_t>(last - tensors.begin())).values, last->values) << "it is loaded";
+  expect_refused(run_train(2, evaluation() + " --weights " + path), exit_error, {"its 'fc.bias' is [100]"});
+  std::erase_if(tensors, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
+  write_tensors(path, tensors);
+  expect_refused(run(2, ""), exit_error, {"its 'fc.weight' is [100, 64], the model's [10, 64]", "it lacks 'fc.bias'"});
+}
+
 TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
   train();
   const fs::path path = digits_.file("more.safetensors");

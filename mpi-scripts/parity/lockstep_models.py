@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lockstep's models in PyTorch, with the same names of parameters, by the names that `train --model` has for them.
+
+  import lockstep_models
+  model, about = lockstep_models.load("runs/train/checkpoints/best")
+  logits = model(lockstep_models.normalized(pixels, about))     # pixels: N x C x H x W, from 0 to 1
+  about["class_names"], about["images"]                         # the extents C, H, W
+
+Without a file, MODELS["resnet18"]({"images": (3, 224, 224)}, classes, stem) makes the module: of the extents of its inputs, the
+number of classes and, for models with two versions of their first layers, "cifar" or "imagenet" (`train --stem`).
+"""
+import functools
+import pathlib
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class LeNet(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        channels, height, width = inputs["images"]
+        self.conv1 = nn.Conv2d(channels, 32, 3, padding=1)
+        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
+        self.fc1 = nn.Linear(64 * (height // 2 // 2) * (width // 2 // 2), 128)
+        self.fc2 = nn.Linear(128, classes)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
+        x = F.max_pool2d(F.relu(self.conv2(x)), 2)
+        return self.fc2(F.relu(self.fc1(x.flatten(1))))
+
+
+class BasicBlock(nn.Module):
+    expansion = 1
+
+    def __init__(self, channels_in, channels, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.downsample = nn.Identity()
+        if stride != 1 or channels_in != channels:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + self.downsample(x))
+
+
+class SmallResNet(nn.Module):
+    """ResNet 20, 32, 44 and 56: three stages of 3, 5, 7 or 9 blocks for small images."""
+
+    def __init__(self, inputs, classes, stem=None, *, blocks):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs["images"][0], 16, 3, 1, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(16)
+        self.layer1 = self.stage(16, 16, blocks, 1)
+        self.layer2 = self.stage(16, 32, blocks, 2)
+        self.layer3 = self.stage(32, 64, blocks, 2)
+        self.fc = nn.Linear(64, classes)
+
+    @staticmethod
+    def stage(channels_in, channels, blocks, stride):
+        return nn.Sequential(BasicBlock(channels_in, channels, stride),
+                             *(BasicBlock(channels, channels, 1) for _ in range(blocks - 1)))
+
+    def forward(self, x):
+        x = F.relu(self.bn1(self.conv1(x)))
+        x = self.layer3(self.layer2(self.layer1(x)))
+        return self.fc(x.mean((2, 3)))
+
+
+class Bottleneck(nn.Module):
+    expansion = 4
+
+    def __init__(self, channels_in, channels, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, channels, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.conv3 = nn.Conv2d(channels, 4 * channels, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * channels)
+        self.downsample = nn.Identity()
+        if stride != 1 or channels_in != 4 * channels:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(channels_in, 4 * channels, 1, stride, bias=False), nn.BatchNorm2d(4 * channels))
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + self.downsample(x))
+
+
+def has_small_stem(image, stem):
+    """Whether the first layers are those for small images: stem is "cifar", "imagenet", or None, which decides by extent."""
+    return min(image[1:]) < 64 if stem is None else stem == "cifar"
+
+
+class ResNet(nn.Module):
+    """ResNet 18, 34 and 50: four stages behind a stem for small images or torchvision's."""
+
+    def __init__(self, inputs, classes, stem=None, *, block, blocks):
+        super().__init__()
+        small = has_small_stem(inputs["images"], stem)
+        first = dict(kernel_size=3, padding=1) if small else dict(kernel_size=7, stride=2, padding=3)
+        self.conv1 = nn.Conv2d(inputs["images"][0], 64, bias=False, **first)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.maxpool = nn.Identity() if small else nn.MaxPool2d(3, 2, 1)
+        channels_in = 64
+        for stage, count in enumerate(blocks):
+            layers = nn.Sequential()
+            for number in range(count):
+                layers.append(block(channels_in, 64 << stage, 2 if stage > 0 and number == 0 else 1))
+                channels_in = (64 << stage) * block.expansion
+            setattr(self, f"layer{stage + 1}", layers)
+        self.fc = nn.Linear(channels_in, classes)
+
+    def forward(self, x):
+        x = self.maxpool(F.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(x.mean((2, 3)))
+
+
+def resnet50(inputs, classes, stem=None):
+    """With torchvision's stem where none is chosen."""
+    return ResNet(inputs, classes, stem or "imagenet", block=Bottleneck, blocks=(3, 4, 6, 3))
+
+
+class ConvBNReLU6(nn.Sequential):
+    def __init__(self, channels_in, channels, kernel, stride=1, groups=1):
+        super().__init__(nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False),
+                         nn.BatchNorm2d(channels), nn.ReLU6())
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, channels_in, channels, expansion, stride):
+        super().__init__()
+        wide = channels_in * expansion
+        layers = [ConvBNReLU6(channels_in, wide, 1)] if expansion != 1 else []
+        layers += [ConvBNReLU6(wide, wide, 3, stride, wide), nn.Conv2d(wide, channels, 1, bias=False),
+                   nn.BatchNorm2d(channels)]
+        self.conv = nn.Sequential(*layers)
+        self.shortcut = stride == 1 and channels_in == channels
+
+    def forward(self, x):
+        return x + self.conv(x) if self.shortcut else self.conv(x)
+
+
+class MobileNetV2(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        image = inputs["images"]
+        early = 1 if has_small_stem(image, stem) else 2
+        self.features = nn.Sequential(ConvBNReLU6(image[0], 32, 3, early))
+        channels_in = 32
+        for expansion, channels, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, early), (6, 32, 3, 2), (6, 64, 4, 2),
+                                                    (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+            for block in range(blocks):
+                self.features.append(InvertedResidual(channels_in, channels, expansion, stride if block == 0 else 1))
+                channels_in = channels
+        self.features.append(ConvBNReLU6(channels_in, 1280, 1))
+        self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(1280, classes))
+
+    def forward(self, x):
+        return self.classifier(self.features(x).mean((2, 3)))
+
+
+class Vgg11Bn(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        image = inputs["images"]
+        side, hidden = (1, 512) if has_small_stem(image, stem) else (7, 4096)
+        self.features = nn.Sequential()
+        channels_in = image[0]
+        for channels in (64, None, 128, None, 256, 256, None, 512, 512, None, 512, 512, None):
+            if channels is None:
+                self.features.append(nn.MaxPool2d(2))
+                continue
+            self.features.extend([nn.Conv2d(channels_in, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU()])
+            channels_in = channels
+        self.avgpool = nn.AdaptiveAvgPool2d(side)
+        self.classifier = nn.Sequential(
+            nn.Linear(512 * side * side, hidden), nn.ReLU(), nn.Dropout(),
+            nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(), nn.Linear(hidden, classes))
+
+    def forward(self, x):
+        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+
+
+def conv_block(channels_in, channels, stride=1):
+    return [nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
+
+
+class Detector(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        self.stem = self.stage(inputs["images"][0], 16)
+        self.stage1 = self.stage(16, 32)
+        self.stage2 = self.stage(32, 64)
+        self.stage3 = self.stage(64, 64)
+        self.merge2 = nn.Sequential(*conv_block(128, 64))
+        self.merge1 = nn.Sequential(*conv_block(96, 32))
+        self.head1 = nn.Conv2d(32, 5 + classes, 1)
+        self.head2 = nn.Conv2d(64, 5 + classes, 1)
+        self.head3 = nn.Conv2d(64, 5 + classes, 1)
+
+    @staticmethod
+    def stage(channels_in, channels):
+        return nn.Sequential(*conv_block(channels_in, channels, 2), *conv_block(channels, channels))
+
+    @staticmethod
+    def merge(block, coarse, fine):
+        return block(torch.cat([F.interpolate(coarse, scale_factor=2), fine], 1))
+
+    def forward(self, x):
+        at4 = self.stage1(self.stem(x))
+        at8 = self.stage2(at4)
+        at16 = self.stage3(at8)
+        merged8 = self.merge(self.merge2, at16, at8)
+        merged4 = self.merge(self.merge1, merged8, at4)
+        heads = [self.head1(merged4), self.head2(merged8), self.head3(at16)]
+        return torch.cat([head.flatten(2) for head in heads], 2)[:, :, None]
+
+class UNet(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        self.encoder1 = self.blocks(inputs["images"][0], 16)
+        self.encoder2 = self.blocks(16, 32)
+        self.encoder3 = self.blocks(32, 64)
+        self.bottom = self.blocks(64, 64)
+        self.decoder3 = self.decoder(64, 64)
+        self.decoder2 = self.decoder(64, 32)
+        self.decoder1 = self.decoder(32, 16)
+        self.head = nn.Conv2d(16, classes, 1)
+
+    @staticmethod
+    def blocks(channels_in, channels):
+        return nn.Sequential(*conv_block(channels_in, channels), *conv_block(channels, channels))
+
+    @staticmethod
+    def decoder(channels_in, channels):
+        layers = UNet.blocks(2 * channels, channels)
+        decoder = nn.Sequential()
+        decoder.add_module("up", nn.ConvTranspose2d(channels_in, channels, 2, 2))
+        for name, layer in layers.named_children():
+            decoder.add_module(name, layer)
+        return decoder
+
+    @staticmethod
+    def decode(decoder, x, skipped):
+        up, *blocks = decoder
+        x = torch.cat([skipped, up(x)], 1)
+        for layer in blocks:
+            x = layer(x)
+        return x
+
+    def forward(self, x):
+        whole = self.encoder1(x)
+        half = self.encoder2(F.max_pool2d(whole, 2))
+        quarter = self.encoder3(F.max_pool2d(half, 2))
+        x = self.bottom(F.max_pool2d(quarter, 2))
+        for decoder, skipped in ((self.decoder3, quarter), (self.decoder2, half), (self.decoder1, whole)):
+            x = self.decode(decoder, x, skipped)
+        return self.head(x)
+
+class Crnn(nn.Module):
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        channels, height, _ = inputs["images"]
+        self.conv1 = nn.Sequential(*conv_block(channels, 16))
+        self.conv2 = nn.Sequential(*conv_block(16, 32))
+        self.conv3 = nn.Sequential(*conv_block(32, 64))
+        self.lstm = nn.LSTM(64 * (height // 8), 64, batch_first=True, bidirectional=True)
+        self.fc = nn.Conv2d(128, classes + 1, 1)
+
+    def forward(self, x, steps):
+        x = F.max_pool2d(self.conv1(x), 2)
+        x = F.max_pool2d(self.conv2(x), 2)
+        sequence = F.max_pool2d(self.conv3(x), (2, 1)).flatten(1, 2).permute(0, 2, 1)
+        # PyTorch packs no empty sequences: one step of them is computed, and does not count.
+        packed = nn.utils.rnn.pack_padded_sequence(sequence, steps.clamp(min=1), batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True,
+                                                     total_length=sequence.shape[1])
+        states = states * (torch.arange(sequence.shape[1]) < steps[:, None])[:, :, None]
+        return self.fc(states.permute(0, 2, 1)[:, :, None])
+
+
+MODELS = {
+    "crnn": Crnn,
+    "detector": Detector,
+    "lenet": LeNet,
+    "mobilenet-v2": MobileNetV2,
+    "resnet18": functools.partial(ResNet, block=BasicBlock, blocks=(2, 2, 2, 2)),
+    "resnet20": functools.partial(SmallResNet, blocks=3),
+    "resnet32": functools.partial(SmallResNet, blocks=5),
+    "resnet34": functools.partial(ResNet, block=BasicBlock, blocks=(3, 4, 6, 3)),
+    "resnet44": functools.partial(SmallResNet, blocks=7),
+    "resnet50": resnet50,
+    "resnet56": functools.partial(SmallResNet, blocks=9),
+    "unet": UNet,
+    "vgg11-bn": Vgg11Bn,
+}
+
+
+def described(metadata):
+    """What the metadata of model.safetensors say of a model: what `load` returns beside it."""
+    texts = {name.removeprefix("lockstep."): text for name, text in metadata.items() if name.startswith("lockstep.")}
+    if "model" not in texts:
+        raise ValueError("the file does not say of which model it is: take one that train has written")
+    tensors = [line.split(" ") for line in texts["tensors"].splitlines()]
+    return {"model": texts["model"], "stem": texts.get("stem"), "classes": int(texts["classes"]),
+            "class_names": texts.get("class_names", "").splitlines(),
+            "inputs": {name: tuple(map(int, extents[:3])) for name, *extents in tensors},
+            "mean": [float(number) for number in texts.get("mean", "").split()],
+            "deviation": [float(number) for number in texts.get("deviation", "").split()]}
+
+
+def load(path):
+    """The module with the weights of a checkpoint, or of a file model.safetensors, for evaluation, and a description of it."""
+    import safetensors.torch  # pylint: disable=import-outside-toplevel  # only this function needs it
+
+    path = pathlib.Path(path)
+    file = path / "model.safetensors" if path.is_dir() else path
+    with safetensors.safe_open(file, "pt") as opened:
+        about = described(opened.metadata() or {})
+    model = MODELS[about["model"]](about["inputs"], about["classes"], about["stem"])
+    model.load_state_dict(safetensors.torch.load_file(file))
+    return model.eval(), about | {"images": about["inputs"]["images"]}
+
+
+def normalized(pixels, about):
+    """Images from 0 to 1 as the model was trained on them."""
+    if not about["mean"]:
+        return pixels
+    mean, deviation = (torch.tensor(about[name], dtype=pixels.dtype)[:, None, None] for name in ("mean", "deviation"))
+    return (pixels - mean) / deviation
