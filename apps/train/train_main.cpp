@@ -80,7 +80,7 @@ int run_stages(World& world, const Start& start, const Registry& registry) {
     const Cluster cluster = join_cluster(world, options, batch, start.agreement, console);
     console.phase("loading " + name_of_data(options));
     const auto [data, model] = load_data_and_model(cluster, options, registry);
-    if (data.pictures) console.print(text_of(data.pictures->survey) + '\n');
+    if (data.pictures && options.predict.empty()) console.print(text_of(data.pictures->survey) + '\n');
     if (!options.user_data.show_batch.empty()) return show_batch_once(world, options, data, console);
     return run(options, cluster, data, model, console, signals, begin);
   } catch (const std::bad_alloc&) {

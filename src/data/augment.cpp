@@ -58,6 +58,7 @@ class AugmentedDataset final : public Dataset {
   [[nodiscard]] std::vector<TensorSpec> tensors() const override { return dataset_->tensors(); }
   [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
   [[nodiscard]] std::int64_t classes() const override { return dataset_->classes(); }
+  [[nodiscard]] std::vector<std::string> class_names() const override { return dataset_->class_names(); }
   [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override { return dataset_->bytes_of(tensor); }
   void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
     dataset_->read(key, tensors);

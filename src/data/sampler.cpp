@@ -26,6 +26,9 @@ void check(const SamplerOptions& options) {
   if (options.rank.value < 0 || options.rank.value >= options.ranks)
     throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(options.rank.value) + " is not one of " +
                                                  std::to_string(options.ranks) + " ranks");
+  if (options.together.value < 1)
+    throw Error(ErrorCode::invalid_argument,
+                "at least one sample stays together, not " + std::to_string(options.together.value));
   if (options.shards != 0 && options.shards < options.ranks)
     throw Error(ErrorCode::invalid_argument,
                 std::to_string(options.shards) + " shards are too few for " + std::to_string(options.ranks) + " ranks");
@@ -66,9 +69,12 @@ Count DistributedSampler::step_samples(std::int64_t step) const {
 /// Returns the range of a step's samples that this rank takes.
 Share DistributedSampler::taken(std::int64_t step) const {
   const std::int64_t samples = step_samples(step).value;
+  const std::int64_t each = options_.together.value;
+  const std::int64_t units = (samples + each - 1) / each;
   const Share own = shards_.of(options_.rank.value, options_.ranks);
-  const std::int64_t first = share_of(samples, own.first, shards_.total()).first;
-  return {first, share_of(samples, own.end() - 1, shards_.total()).end() - first};
+  const std::int64_t first = std::min(samples, each * share_of(units, own.first, shards_.total()).first);
+  const std::int64_t end = std::min(samples, each * share_of(units, own.end() - 1, shards_.total()).end());
+  return {first, end - first};
 }
 
 std::int64_t DistributedSampler::first(std::int64_t step) const { return taken(step).first; }

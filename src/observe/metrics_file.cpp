@@ -95,7 +95,10 @@ void MetricsFile::write(const StepEvent& event) {
                   {"step", event.step},
                   {"loss", event.loss},
                   {"learning_rate", event.learning_rate},
-                  {"images_per_second", event.images_per_second}});
+                  {"images_per_second", event.images_per_second},
+                  {"data_wait_seconds", event.data_wait_seconds},
+                  {"compute_seconds", compute_seconds(event)},
+                  {"exposed_communication_seconds", event.exposed_communication_seconds}});
 }
 
 void MetricsFile::write(const StragglerEvent& event) {
@@ -117,6 +120,7 @@ void MetricsFile::write(const EpochEvent& event) {
                {"images_per_second", event.images_per_second},
                {"exposed_communication_seconds", event.exposed_communication_seconds},
                {"data_wait_seconds", event.data_wait_seconds},
+               {"compute_seconds", compute_seconds(event)},
                {"evaluation_seconds", event.evaluation_seconds},
                {"slow_ranks", to_json(event.slow_ranks)}});
   if (!event.shards.empty()) line["shards"] = event.shards;
@@ -132,6 +136,30 @@ void MetricsFile::write(const CheckpointEvent& event) {
                   {"stall_seconds", event.stall_seconds},
                   {"write_seconds", event.write_seconds},
                   {"error", text_or_null(event.error)}});
+}
+
+void MetricsFile::write(const ResultEvent& event) {
+  Json line = {{"event", "evaluation"}, {"samples", event.samples}};
+  add_metrics(line, "val_", event.metrics);
+  line["seconds"] = event.seconds;
+  append(*file_, std::move(line));
+}
+
+void MetricsFile::write(const ClassesEvent& event) {
+  const ClassCounts& counts = event.counts;
+  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+  Json classes = Json::array();
+  Json confusion = Json::array();
+  for (std::size_t i = 0; i < counts.labels.size(); ++i) {
+    classes.push_back({{"name", counts.name_of(i)},
+                       {"samples", counts.labels[i]},
+                       {"recall", number(counts.recall(i))},
+                       {"precision", number(counts.precision(i))},
+                       {"f1", number(counts.f1(i))}});
+    const auto row = counts.confusion.begin() + static_cast<std::ptrdiff_t>(i * counts.labels.size());
+    if (!counts.confusion.empty()) confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));
+  }
+  append(*file_, {{"event", "classes"}, {"step", event.step}, {"classes", classes}, {"confusion", confusion}});
 }
 
 void MetricsFile::write(const RecoveryEvent& event) {

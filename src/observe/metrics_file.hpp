@@ -9,8 +9,8 @@
 namespace lockstep::observe {
 
 /// Appends events to a file, one JSON object per line:
-/// {"event":"start"|"step"|"stragglers"|"balance"|"epoch"|"checkpoint"|"end", …}, with the names and values of the
-/// event's fields. A number that is not finite is written as null.
+/// {"event":"start"|"step"|"stragglers"|"balance"|"epoch"|"evaluation"|"classes"|"checkpoint"|"recovery"|"end", …},
+/// with the names and values of the event's fields. A number that is not finite is written as null.
 ///
 /// Each line is passed to the operating system at once, so it is kept if the process is killed.
 class MetricsFile {
@@ -33,6 +33,10 @@ class MetricsFile {
   void write(const EpochEvent& event);
   /// @throws Error{io}
   void write(const CheckpointEvent& event);
+  /// @throws Error{io}
+  void write(const ResultEvent& event);
+  /// @throws Error{io}
+  void write(const ClassesEvent& event);
   /// @throws Error{io}
   void write(const RecoveryEvent& event);
   /// @throws Error{io}

@@ -110,7 +110,7 @@ void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
   const std::int64_t steps = steps_of(run_, event.epoch);
   if (event.seconds - next_.seconds >= rate_window_seconds) {
     from_ = next_;
-    next_ = {event.images, event.seconds};
+    next_ = event;
   }
   const bool due = first_ || is_due(now, terminal_step_seconds);
   first_ = false;
@@ -119,9 +119,11 @@ void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
                                             static_cast<long long>(steps), event.loss);
   phase(event.step < steps ? place + "  step " + std::to_string(event.step + 1) : place, now);
   if (!due) return;
-  show(
-      place + format_text("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str()),
-      now);
+  const std::string line =
+      place + format_text("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str());
+  show(line + spent_text(event, options_.terminal ? options_.columns - std::min(options_.columns, line.size() + 1)
+                                                  : std::string::npos),
+       now);
 }
 
 void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point now) {
@@ -137,6 +139,7 @@ void ProgressDisplay::epoch(const EpochEvent& event, Clock::time_point now) {
   std::string heading = "epoch  train loss";
   std::string row = format_text("%5lld  %10.4f", static_cast<long long>(event.epoch), event.train_loss);
   for (const MetricValue& metric : event.metrics) {
+    if (!metric.in_table) continue;
     const std::string column = column_of(metric);
     const int width = static_cast<int>(std::max<std::size_t>(8, column.size()));
     heading += format_text("  %*s", width, column.c_str());
@@ -196,6 +199,24 @@ void ProgressDisplay::print(const std::string& text) {
 double ProgressDisplay::images_per_second(const ProgressEvent& event) const {
   const double seconds = event.seconds - from_.seconds;
   return seconds > 0 ? static_cast<double>(event.images - from_.images) / seconds : 0;
+}
+
+/// Returns "  data 12 %  compute 85 %  communication 3 %" of the interval in which the rate is measured. Where that is
+/// longer than `columns`, it returns the larger one of the waits, or nothing. Nothing is returned if no wait was
+/// measured, either.
+std::string ProgressDisplay::spent_text(const ProgressEvent& event, std::size_t columns) const {
+  const double seconds = event.seconds - from_.seconds;
+  if (seconds <= 0 || event.data_wait_seconds + event.exposed_communication_seconds <= 0) return {};
+  const auto percent = [&](double part) { return std::clamp(100 * part / seconds, 0.0, 100.0); };
+  const double data = percent(event.data_wait_seconds - from_.data_wait_seconds);
+  const double communication = percent(event.exposed_communication_seconds - from_.exposed_communication_seconds);
+  const double compute = std::max(0.0, 100 - data - communication);
+  const std::string whole =
+      format_text("  data %.0f %%  compute %.0f %%  communication %.0f %%", data, compute, communication);
+  if (whole.size() <= columns) return whole;
+  const std::string largest = data > communication ? format_text("  data %.0f %%", data)
+                                                   : format_text("  communication %.0f %%", communication);
+  return largest.size() <= columns ? largest : "";
 }
 
 /// Returns the time left for training and, once one evaluation has been timed, for the remaining evaluations.

@@ -44,7 +44,8 @@ class ProgressDisplay {
   void phase(const std::string& what, Clock::time_point now = Clock::now());
   /// Starts the display of a run. Call it before the first step, and whenever a run goes on with other ranks.
   void start(const RunLength& run, Clock::time_point now = Clock::now());
-  /// Shows epoch, step, loss, images/s and the time left at that rate, unless a line was shown a moment ago.
+  /// Shows epoch, step, loss, images/s, the time left at that rate, and on what rank 0 has spent its time, as far as it
+  /// fits on the line, unless a line was shown a moment ago.
   void step(const ProgressEvent& event, Clock::time_point now = Clock::now());
   /// Shows how far an evaluation has come, unless a line was shown a moment ago.
   void evaluation(const EvaluationEvent& event, Clock::time_point now = Clock::now());
@@ -60,12 +61,8 @@ class ProgressDisplay {
   void print(const std::string& text);
 
  private:
-  /// The number of images that were trained on in a training time.
-  struct Point {
-    std::int64_t images = 0;
-    double seconds = 0;
-  };
   [[nodiscard]] double images_per_second(const ProgressEvent& event) const;
+  [[nodiscard]] std::string spent_text(const ProgressEvent& event, std::size_t columns) const;
   [[nodiscard]] double seconds_left(const ProgressEvent& event) const;
   [[nodiscard]] std::string place_text(std::int64_t epoch) const;
   void show(const std::string& line, Clock::time_point now);
@@ -77,8 +74,8 @@ class ProgressDisplay {
   Clock::time_point shown_;             // time of the last line
   Clock::time_point since_;             // start of the current activity
   std::string under_way_ = "starting";  // current activity
-  Point from_;                          // start of the interval in which the rate is measured, a few seconds ago
-  Point next_;                          // start of the next such interval
+  ProgressEvent from_;                  // start of the interval in which the rate is measured, a few seconds ago
+  ProgressEvent next_;                  // start of the next such interval
   std::optional<double> evaluation_seconds_;
   bool first_ = true;  // no step has been shown yet
   bool line_open_ = false;

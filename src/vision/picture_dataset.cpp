@@ -89,8 +89,14 @@ bool PictureDataset::view(const data::SampleKey& key, Image& picture, Annotation
 /// @return false if the sample is left out
 bool PictureDataset::prepare(const data::SampleKey& key, Scratch& scratch) const {
   if (options_.on_bad_sample == OnBadSample::stop) {
-    load_and_transform(key, key.index, scratch);
-    return true;
+    try {
+      load_and_transform(key, key.index, scratch);
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt) throw;
+      throw Error(ErrorCode::corrupt,
+                  error.message() + "; replace the file, or skip such samples (--on-bad-sample skip)", error.context());
+    }
   }
   BadSamples& bad = *options_.bad_samples;
   if (!options_.is_evaluation) {

@@ -53,8 +53,7 @@ class PictureDataset final : public data::Dataset {
   [[nodiscard]] std::int64_t classes() const override {
     return static_cast<std::int64_t>(source_->class_names().size());
   }
-  /// The names of the classes, by label.
-  [[nodiscard]] std::vector<std::string> class_names() const { return source_->class_names(); }
+  [[nodiscard]] std::vector<std::string> class_names() const override { return source_->class_names(); }
   [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
     return tensor == 0 ? &options_.normalization : nullptr;
   }

@@ -160,6 +160,33 @@ TEST(DistributedSampler, WithoutShuffleKeepsTheOrderInEveryEpoch) {
   EXPECT_EQ(epoch_of(sampler), natural_order(101));
 }
 
+/// A range begins at a multiple of `together`, so that the whole parts of an epoch are the same on any number of ranks.
+TEST(DistributedSampler, SamplesThatStayTogetherAreOnOneRank) {
+  for (const std::int64_t samples : {1, 8, 53, 64}) {
+    for (const int ranks : {1, 2, 3, 8}) {
+      std::vector<DistributedSampler> all;
+      for (int rank = 0; rank < ranks; ++rank)
+        all.emplace_back(SamplerOptions{.samples = {samples},
+                                        .batch = {std::min<std::int64_t>(8 * ranks, samples)},
+                                        .rank = {rank},
+                                        .ranks = ranks,
+                                        .shuffle = false,
+                                        .together = {8}});
+      Indices taken;
+      for (std::int64_t step = 0; step < all.front().steps(); ++step) {
+        for (const DistributedSampler& sampler : all) {
+          const auto mine = sampler.indices(step);
+          EXPECT_EQ(mine.empty() ? 0 : mine.front() % 8, 0) << samples << " samples on " << ranks << " ranks";
+          EXPECT_LE(mine.size(), 8U);
+          EXPECT_LE(mine.size(), static_cast<std::size_t>(sampler.largest_share().value));
+          taken.insert(taken.end(), mine.begin(), mine.end());
+        }
+      }
+      EXPECT_EQ(taken, natural_order(samples)) << samples << " samples on " << ranks << " ranks";
+    }
+  }
+}
+
 TEST(DistributedSampler, PermutationDependsOnSeedAndEpochAlone) {
   DistributedSampler first({.samples = {1000}, .batch = {10}, .seed = 3});
   DistributedSampler second({.samples = {1000}, .batch = {70}, .seed = 3});
@@ -204,6 +231,8 @@ TEST(DistributedSampler, RefusesWhatCannotBe) {
   EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .rank = {-1}, .ranks = 2}); }),
             ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .rank = {0}, .ranks = 0}); }),
+            ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { (void)DistributedSampler({.samples = {1}, .batch = {1}, .together = {0}}); }),
             ErrorCode::invalid_argument);
 }
 

@@ -76,7 +76,7 @@ class Launch(unittest.TestCase):
                     f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --save-dir output/M --save-steps 1000 "
                     f"--workers 3 --device {EIGHT}",
                     ["--save_interval is --save-steps: in PaddleSeg it counts steps", "--num_workers is --workers",
-                     "--do_eval is not needed", "--use_vdl is not needed"])
+                     "--do_eval is not needed", "--use_vdl is --tensorboard"])
 
     def test_torchrun(self):
         self.expect("python -m torch.distributed.run --nproc_per_node 2 train.py --batch 64 --weights FILE --device 0,1 --sync-bn",

@@ -52,10 +52,35 @@ TEST(MetricsFile, WritesByWhichChoicesKernelsAreMadeWhereThereAreAny) {
 }
 
 TEST(MetricsFile, WritesAStep) {
-  EXPECT_EQ(
-      written(StepEvent{.epoch = 1, .step = 50, .loss = 0.25, .learning_rate = 0.125, .images_per_second = 1000.5}),
-      json::parse(
-          R"({"event":"step","epoch":1,"step":50,"loss":0.25,"learning_rate":0.125,"images_per_second":1000.5})"));
+  EXPECT_EQ(written(StepEvent{.epoch = 1,
+                              .step = 50,
+                              .loss = 0.25,
+                              .learning_rate = 0.125,
+                              .images_per_second = 1000.5,
+                              .seconds = 4,
+                              .data_wait_seconds = 1,
+                              .exposed_communication_seconds = 0.5}),
+            json::parse(R"({"event":"step","epoch":1,"step":50,"loss":0.25,"learning_rate":0.125,
+              "images_per_second":1000.5,"data_wait_seconds":1.0,"compute_seconds":2.5,
+              "exposed_communication_seconds":0.5})"));
+}
+
+TEST(MetricsFile, WritesAnEvaluation) {
+  EXPECT_EQ(written(ResultEvent{.metrics = {{"loss", 0.25}, {"accuracy", 0.5}}, .samples = 100, .seconds = 2}),
+            json::parse(R"({"event":"evaluation","val_loss":0.25,"val_accuracy":0.5,"samples":100,"seconds":2.0})"));
+}
+
+TEST(MetricsFile, WritesTheCountsOfClasses) {
+  const ClassCounts counts{
+      .names = {"cat", "dog"}, .labels = {4, 0}, .predictions = {3, 1}, .hits = {3, 0}, .confusion = {3, 1, 0, 0}};
+  json line = json::parse(R"({"event":"classes","step":7,"classes":[
+    {"name":"cat","samples":4,"recall":0.75,"precision":1.0,"f1":0.8571428571428571},
+    {"name":"dog","samples":0,"recall":null,"precision":0.0,"f1":0.0}],"confusion":[[3,1],[0,0]]})");
+  EXPECT_EQ(written(ClassesEvent{.step = 7, .counts = counts}), line);
+  ClassCounts many = counts;
+  many.confusion.clear();
+  line["confusion"] = json::array();
+  EXPECT_EQ(written(ClassesEvent{.step = 7, .counts = many}), line) << "there are too many for a matrix";
 }
 
 TEST(MetricsFile, WritesSlowRanksWithinAnEpoch) {
@@ -90,7 +115,7 @@ TEST(MetricsFile, WritesAnEpoch) {
                                                .is_straggler = true}}}),
             json::parse(R"({"event":"epoch","epoch":2,"train_loss":0.5,"val_loss":0.25,"val_accuracy":0.9871,
               "seconds":12.5,"images_per_second":4800.0,"exposed_communication_seconds":0.75,
-              "data_wait_seconds":0.125,"evaluation_seconds":1.5,"slow_ranks":[{"rank":3,"host":"node1",
+              "data_wait_seconds":0.125,"compute_seconds":11.625,"evaluation_seconds":1.5,"slow_ranks":[{"rank":3,"host":"node1",
               "cause":"data","seconds":0.5,"usual_seconds":0.25,"data_seconds":0.5,"compute_seconds":1.25,
               "wait_seconds":2.0,"is_straggler":true}]})"));
 }

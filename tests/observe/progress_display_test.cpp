@@ -51,6 +51,40 @@ TEST(ProgressDisplay, SaysWhereTrainingIsAndHowLongItTakesStill) {
   EXPECT_EQ(plain_line({.epoch = 1, .step = 50}), "epoch 1/2  step 50/100  loss 0.0000  0 images/s  ? left\n");
 }
 
+TEST(ProgressDisplay, SaysOnWhatTheTimeIsSpent) {
+  ProgressEvent event = after(50);
+  event.data_wait_seconds = 0.12 * event.seconds;
+  event.exposed_communication_seconds = 0.03 * event.seconds;
+  const std::string line = "epoch 1/2  step 50/100  loss 1.2500  100 images/s  2:30 left";
+  EXPECT_EQ(plain_line(event), line + "  data 12 %  compute 85 %  communication 3 %\n");
+  const auto on_terminal = [&](std::size_t columns) {
+    std::ostringstream out;
+    ProgressDisplay display(out, {.terminal = true, .columns = columns}, start);
+    display.start(two_epochs, start);
+    display.step(event, start + seconds(1));
+    return out.str();
+  };
+  EXPECT_EQ(on_terminal(120), line + "  data 12 %  compute 85 %  communication 3 %\x1b[K\r");
+  EXPECT_EQ(on_terminal(80), line + "  data 12 %\x1b[K\r") << "what it waits for most";
+  EXPECT_EQ(on_terminal(70), line + "\x1b[K\r");
+  std::swap(event.data_wait_seconds, event.exposed_communication_seconds);
+  EXPECT_EQ(on_terminal(85), line + "  communication 12 %\x1b[K\r");
+}
+
+/// Waits of the first steps, in which memory is touched, do not count for ever.
+TEST(ProgressDisplay, TheTimeIsThatOfTheLastSeconds) {
+  Shown shown(false);
+  ProgressEvent event{.epoch = 1, .step = 1, .images = 100, .seconds = 100, .data_wait_seconds = 90};
+  shown.display.step(event, start);
+  for (event.step = 2; event.step <= 11; ++event.step) {
+    event.seconds += 1;
+    event.exposed_communication_seconds += 0.25;
+    shown.display.step(event, start + seconds(event.step));
+  }
+  EXPECT_NE(shown.out.str().find("  data 90 %  compute 10 %  communication 0 %\n"), std::string::npos);
+  EXPECT_TRUE(shown.out.str().ends_with("  data 0 %  compute 75 %  communication 25 %\n")) << shown.out.str();
+}
+
 /// `--steps` ends the run within the second epoch.
 TEST(ProgressDisplay, TimeLeftEndsWithTheStepsOfTheRun) {
   RunLength run = two_epochs;
@@ -188,6 +222,12 @@ TEST(MetricValue, ThatIsANumberBeatsNoneAndNan) {
     EXPECT_FALSE(better(higher, nan, nan));
     EXPECT_FALSE(better(higher, nan, std::nullopt)) << "it would be the best one";
   }
+}
+
+TEST(ProgressDisplay, TheTableLeavesOutMetricsThatHaveNoColumn) {
+  Shown shown(false);
+  shown.display.epoch({.epoch = 1, .metrics = {{.name = "macro_f1", .value = 0.5, .in_table = false}}}, start);
+  EXPECT_EQ(shown.out.str().find("macro"), std::string::npos) << shown.out.str();
 }
 
 TEST(ProgressDisplay, EpochsMakeATable) {

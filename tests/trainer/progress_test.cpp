@@ -209,7 +209,7 @@ TEST(Stop, OfOneRankEndsAllAfterTheSameStep) {
 TEST(Stop, WithinAnEvaluationGivesItUp) {
   std::vector<std::atomic<int>> stops(2);
   const auto results = run_on(2, stops, [&](int rank, std::size_t event) {
-    if (rank == 0 && event == 102) stops[0] = SIGINT;  // the second of 5 batches
+    if (rank == 0 && event == 102) stops[0] = SIGINT;  // the second of 3 batches
   });
   for (const RunState& result : results) {
     EXPECT_EQ(result.stopped_by, SIGINT);

@@ -99,7 +99,10 @@ TEST(FolderFormat, WithoutAPartToEvaluateTheErrorSaysWhatToDo) {
   const UserFiles user;
   user.put_pictures({"cat/1.jpg", "dog/1.jpg"});
   expect_error([&] { (void)open_sources({.data = user.path()}); }, ErrorCode::invalid_argument,
-               {"has no validation part; name one, or set aside a fraction of the training samples"});
+               {"has no validation part; name one (--val), set aside a fraction of the training samples"});
+  const Sources alone = open_sources({.data = user.path(), .trains_only = true});
+  EXPECT_EQ(alone.train->size(), 2);
+  EXPECT_EQ(alone.val, nullptr);
   for (const double fraction : {1.0, 1.5})
     expect_error([&] { (void)open_sources({.data = user.path(), .val_split = fraction}); }, ErrorCode::invalid_argument,
                  {"must be less than 1"});

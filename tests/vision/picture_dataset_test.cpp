@@ -21,12 +21,12 @@ namespace {
 
 constexpr std::int64_t samples = 53;
 constexpr std::int64_t batch = 8;
-constexpr Size input{.width = 24, .height = 24};
+constexpr Size seen_size{.width = 24, .height = 24};
 
 PictureOptions options(std::string_view transforms = "random-resized-crop,flip,color-jitter") {
   return {.name = "pattern",
-          .input = input,
-          .transforms = parse_transforms(transforms, input),
+          .input = seen_size,
+          .transforms = parse_transforms(transforms, seen_size),
           .normalization = {.mean = {0.485, 0.456, 0.406}, .deviation = {0.229, 0.224, 0.225}}};
 }
 
@@ -36,14 +36,14 @@ std::shared_ptr<PictureCache> cache_of(std::int64_t bytes) {
   return std::make_shared<PictureCache>(std::move(file), samples);
 }
 
-struct Sample {
+struct ReadSample {
   std::vector<std::uint8_t> bytes;
   std::int32_t label = 0;
-  friend bool operator==(const Sample&, const Sample&) = default;
+  friend bool operator==(const ReadSample&, const ReadSample&) = default;
 };
 
-Sample read(const PictureDataset& dataset, const data::SampleKey& key) {
-  Sample sample;
+ReadSample read(const PictureDataset& dataset, const data::SampleKey& key) {
+  ReadSample sample;
   sample.bytes.resize(static_cast<std::size_t>(dataset.tensors()[0].elements()));
   dataset.read(key, std::array<Buffer, 2>{std::span(sample.bytes), sample.label});
   return sample;
@@ -51,7 +51,7 @@ Sample read(const PictureDataset& dataset, const data::SampleKey& key) {
 
 /// Adds the samples that one rank gets in the rest of an epoch.
 void add_samples(const std::shared_ptr<const PictureDataset>& dataset, int rank, int ranks, int workers,
-                 std::int64_t epoch, std::int64_t first_step, std::map<std::int64_t, Sample>& to) {
+                 std::int64_t epoch, std::int64_t first_step, std::map<std::int64_t, ReadSample>& to) {
   data::Prefetcher prefetcher(
       dataset, DType::float32,
       data::DistributedSampler({.samples = {samples}, .batch = {batch}, .rank = {rank}, .ranks = ranks, .seed = 5}),
@@ -62,13 +62,13 @@ void add_samples(const std::shared_ptr<const PictureDataset>& dataset, int rank,
     const auto* bytes = static_cast<const std::uint8_t*>(got->tensors[0].data);
     const auto* labels = static_cast<const std::int32_t*>(got->tensors[1].data);
     for (std::size_t i = 0; i < got->ids.size(); ++i, bytes += elements)
-      EXPECT_TRUE(to.emplace(got->ids[i], Sample{{bytes, bytes + elements}, labels[i]}).second);
+      EXPECT_TRUE(to.emplace(got->ids[i], ReadSample{{bytes, bytes + elements}, labels[i]}).second);
   }
 }
 
 TEST(PictureDataset, HasTheSameBytesOnAnyRanksAndWorkersInAResumedEpochAndWithACache) {
   const auto source = std::make_shared<PatternSource>(samples);
-  std::map<std::int64_t, Sample> expected;
+  std::map<std::int64_t, ReadSample> expected;
   for (std::int64_t index = 0; index < samples; ++index)
     expected[index] = read(PictureDataset(source, options()), {.seed = 5, .epoch = 3, .index = index});
   const auto whole = cache_of(1 << 20);
@@ -79,8 +79,8 @@ TEST(PictureDataset, HasTheSameBytesOnAnyRanksAndWorkersInAResumedEpochAndWithAC
     const auto dataset = std::make_shared<PictureDataset>(source, cached);
     for (const int ranks : {1, 2, 3}) {
       for (const int workers : {0, 1, 3}) {
-        std::map<std::int64_t, Sample> found;
-        std::map<std::int64_t, Sample> rest;
+        std::map<std::int64_t, ReadSample> found;
+        std::map<std::int64_t, ReadSample> rest;
         for (int rank = 0; rank < ranks; ++rank) {
           add_samples(dataset, rank, ranks, workers, 3, 0, found);
           add_samples(dataset, rank, ranks, workers, 3, 4, rest);
@@ -114,7 +114,7 @@ TEST(PictureDataset, NormalizesTheBytesThatItHas) {
     if (channels == 1) of.normalization = {.mean = {0.3}, .deviation = {0.7}};
     const PictureDataset dataset(std::make_shared<PatternSource>(samples), of);
     const std::vector<double> table = dataset.bytes_of(0)->table();
-    const Sample sample = read(dataset, {.index = 7});
+    const ReadSample sample = read(dataset, {.index = 7});
     std::vector<float> singles(sample.bytes.size());
     std::vector<double> doubles(sample.bytes.size());
     std::int32_t label = 0;
@@ -159,7 +159,7 @@ TEST(PictureDataset, ReplacesBadSamplesInTraining) {
         transform.apply({.seed = 2, .index = bad}, expected, annotation, scratch);
       std::vector<std::uint8_t> planes(expected.pixels.size());
       write_planes(expected, planes.data());
-      EXPECT_EQ(read(dataset, {.seed = 2, .index = bad}), (Sample{planes, good % 3})) << bad;
+      EXPECT_EQ(read(dataset, {.seed = 2, .index = bad}), (ReadSample{planes, good % 3})) << bad;
     }
   }
   EXPECT_EQ(skipping.bad_samples->count(), 3);
@@ -173,7 +173,7 @@ TEST(PictureDataset, LeavesBadSamplesOutOfEvaluation) {
   skipping.is_evaluation = true;
   skipping.bad_samples = std::make_shared<BadSamples>("validation");
   const PictureDataset dataset(source, skipping);
-  const Sample black{std::vector<std::uint8_t>(3 * 24 * 24), -100};
+  const ReadSample black{std::vector<std::uint8_t>(3 * 24 * 24), -100};
   (void)read(dataset, {.index = 5});  // the memory of a thread holds another picture
   EXPECT_EQ(read(dataset, {.index = 4}), black);
   EXPECT_EQ(read(dataset, {.index = 4}), black);

@@ -8,9 +8,9 @@
 namespace lockstep::vision {
 namespace {
 
-constexpr Size input{.width = 96, .height = 64};
+constexpr Size network_input{.width = 96, .height = 64};
 
-std::string parsed(std::string_view text) { return text_of(parse_transforms(text, input)); }
+std::string parsed(std::string_view text) { return text_of(parse_transforms(text, network_input)); }
 
 TEST(ParseTransforms, ReadsNamesAndValues) {
   EXPECT_EQ(parsed("none"), "none");

@@ -19,13 +19,13 @@
 namespace lockstep::vision {
 namespace {
 
-struct Sample {
+struct Changed {
   Image picture;
   Annotation annotation;
 };
 
-Sample apply(const Transform& transform, Image picture, const data::SampleKey& key = {}, std::vector<Box> boxes = {}) {
-  Sample sample{.picture = std::move(picture), .annotation = {.label = 5, .boxes = std::move(boxes)}};
+Changed apply(const Transform& transform, Image picture, const data::SampleKey& key = {}, std::vector<Box> boxes = {}) {
+  Changed sample{.picture = std::move(picture), .annotation = {.label = 5, .boxes = std::move(boxes)}};
   Image scratch;
   transform.apply(key, sample.picture, sample.annotation, scratch);
   EXPECT_EQ(sample.annotation.label, 5);
@@ -73,7 +73,7 @@ TEST(Transforms, CropMovesBoxesWithThePixels) {
     Image picture = pattern(30, 30, 1);
     for (std::uint8_t& pixel : picture.pixels) pixel = static_cast<std::uint8_t>(1 + pixel % 200);
     picture.row(10)[12] = 250;
-    const Sample sample =
+    const Changed sample =
         apply(pad_and_crop(4), picture, {.index = index}, {{.left = 12, .top = 10, .right = 20, .bottom = 16}});
     ASSERT_EQ(sample.annotation.boxes.size(), 1U);
     const Box& box = sample.annotation.boxes[0];
@@ -87,7 +87,7 @@ TEST(Transforms, FlipMirrorsPicturesAndBoxes) {
   int flipped = 0;
   for (std::int64_t index = 0; index < 100; ++index) {
     const Image picture = pattern(20, 8);
-    const Sample sample =
+    const Changed sample =
         apply(random_flip(), picture, {.index = index}, {{.left = 1, .top = 2, .right = 6, .bottom = 7}});
     const bool is_flipped = sample.picture.pixels != picture.pixels;
     flipped += is_flipped ? 1 : 0;
@@ -130,7 +130,7 @@ TEST(Transforms, ResizeTheShorterSideAsTorchvision) {
   EXPECT_EQ(size_of(30, 33, 64), (Size{64, 70}));
   const Image same = pattern(48, 32);
   EXPECT_EQ(apply(resize_shorter_side(32), same).picture.pixels, same.pixels);
-  const Sample sample =
+  const Changed sample =
       apply(resize_to({20, 40}), pattern(40, 20), {}, {{.left = 4, .top = 6, .right = 8, .bottom = 10}});
   EXPECT_EQ(edges(sample.annotation.boxes.at(0)), (std::array<float, 4>{2, 12, 4, 20}));
   expect_error([] { (void)apply(resize_shorter_side(256), pattern(1, 60'000, 1)); }, ErrorCode::corrupt,
@@ -156,7 +156,7 @@ TEST(Transforms, CenterCropCutsOrSurroundsAsTorchvision) {
 }
 
 TEST(Transforms, LetterboxKeepsTheRatioAndFillsWithGray) {
-  const Sample sample =
+  const Changed sample =
       apply(letterbox({64, 64}), pattern(32, 16), {}, {{.left = 8, .top = 4, .right = 16, .bottom = 12}});
   const Image& picture = sample.picture;
   EXPECT_EQ((Size{picture.width, picture.height}), (Size{64, 64}));
@@ -180,7 +180,7 @@ TEST(Transforms, RandomResizedCropTakesPartsOfTheAreasAndRatiosOfTorchvision) {
     for (float top = 0; top < height; top += 20)
       for (float left = 0; left < width; left += 20)
         boxes.push_back({.left = left, .top = top, .right = left + 20, .bottom = top + 20});
-    const Sample sample =
+    const Changed sample =
         apply(random_resized_crop({32, 32}), pattern(400, 300, 1), {.seed = 3, .index = index}, boxes);
     ASSERT_EQ((Size{sample.picture.width, sample.picture.height}), (Size{32, 32}));
     float covered = 0;  // boxes tile the picture, except for slivers at the edges
@@ -215,7 +215,7 @@ TEST(Transforms, RandomResizedCropTakesPartsOfTheAreasAndRatiosOfTorchvision) {
 /// No part with a ratio up to 4/3 fits into a stripe.
 TEST(Transforms, RandomResizedCropOfAStripeIsItsMiddle) {
   Image stripe = pattern(400, 12, 1);
-  const Sample sample = apply(random_resized_crop({16, 12}), stripe);
+  const Changed sample = apply(random_resized_crop({16, 12}), stripe);
   Image middle;
   Annotation none;
   Image scratch;

@@ -16,6 +16,7 @@
 #include "lockstep/trainer/options.hpp"
 #include "observe/metrics_file.hpp"
 #include "observe/progress_display.hpp"
+#include "observe/tensor_board.hpp"
 
 namespace lockstep::train {
 
@@ -42,10 +43,16 @@ class Screen {
   std::thread ticker_;
 };
 
+/// The files that get the events of a run, as far as there are any.
+struct Reports {
+  std::optional<observe::MetricsFile> metrics;
+  std::optional<observe::TensorBoard> tensorboard;
+};
+
 /// What the user gets to see of a run. Rank 0 shows it: all its standard output passes through here, so that nothing
 /// else gets into the progress line. The other ranks print nothing, unless the launcher keeps a log of each rank
-/// (LOCKSTEP_OWN_LOG); then they write the step every ten seconds. If the metrics file cannot be written, for example
-/// because the disk is full, training continues, and later events are only shown.
+/// (LOCKSTEP_OWN_LOG); then they write the step every ten seconds. If a file of the reports cannot be written, for
+/// example because the disk is full, training continues, and later events are not written there.
 class Console final : public trainer::Listener {
  public:
   /// @param program  its name, for messages on standard error
@@ -67,14 +74,17 @@ class Console final : public trainer::Listener {
   }
   /// Prints a message of the library to standard error, on any rank, because standard output belongs to the run.
   void notice(std::string_view text) const;
-  /// Writes later events to the file, too, if there is one.
-  void record(std::optional<observe::MetricsFile> metrics) { metrics_ = std::move(metrics); }
+  /// Writes later events to these files, too.
+  void record(Reports reports) { reports_ = std::move(reports); }
 
   /// Notes that the run is about to start.
   void start(const observe::StartEvent& event, const observe::RunLength& run);
   /// Says that the run goes on without ranks that have died.
   void recovered(const observe::RecoveryEvent& event, const observe::RunLength& run);
   void end(const observe::EndEvent& event) { write(event); }
+  void result(const observe::ResultEvent& event) { write(event); }
+  void classes(const observe::ClassesEvent& event) { write(event); }
+  void picture(const observe::PictureEvent& event) { write(event); }
   void progress(const observe::ProgressEvent& event) override;
   void step(const observe::StepEvent& event) override { write(event); }
   void evaluation(const observe::EvaluationEvent& event) override {
@@ -108,21 +118,30 @@ class Console final : public trainer::Listener {
   }
   template <typename Event>
   void write(const Event& event) {
-    if (!metrics_) return;
-    try {
-      metrics_->write(event);
-    } catch (const Error& error) {
-      metrics_.reset();
-      lost_metrics_ = true;
-      notice(error.message() + "; training goes on, and --metrics lacks this event and all later ones");
+    lost_metrics_ = !write_to(reports_.metrics, event, "--metrics") || lost_metrics_;
+    write_to(reports_.tensorboard, event, "--tensorboard");
+  }
+  /// Writes the event to a file that takes such events. @return whether nothing is lost
+  template <typename File, typename Event>
+  bool write_to(std::optional<File>& file, const Event& event, const char* option) {
+    if constexpr (requires { file->write(event); }) {
+      if (!file) return true;
+      try {
+        file->write(event);
+      } catch (const Error& error) {
+        file.reset();
+        notice(error.message() + "; training goes on, and " + option + " lacks this event and all later ones");
+        return false;
+      }
     }
+    return true;
   }
 
   std::string program_;
   std::optional<Screen> screen_;
   bool keeps_log_ = false;
   std::optional<Clock::time_point> logged_;  // when the step was written into the rank's log
-  std::optional<observe::MetricsFile> metrics_;
+  Reports reports_;
   bool lost_metrics_ = false;
   std::string last_checkpoint_;
   std::string last_failure_;

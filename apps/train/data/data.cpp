@@ -103,10 +103,11 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 }  // namespace
 
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement) {
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
+               const std::optional<nn::ModelDescription>& predicts, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
-  if (!options.user_data.path.empty()) {
-    loaded.pictures = open_pictures(options);
+  if (predicts || !options.user_data.path.empty()) {
+    loaded.pictures = predicts ? open_predicted(options, *predicts) : open_pictures(options);
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
     add_terms(*loaded.pictures, agreement, recorded);
@@ -130,7 +131,7 @@ void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {
 }
 
 void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
-  if (loaded.pictures) require_parts(*loaded.pictures, options);
+  if (loaded.pictures) require_labels(*loaded.pictures, options);
   if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
   if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm

@@ -25,7 +25,9 @@ struct Data {
 
 /// Loads the data set, and adds what the ranks compare of it. Not collective.
 /// @throws Error if this rank cannot read its files
-Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets, Agreement& agreement);
+/// @param predicts  the model of the run that predicts; nothing without --predict
+Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
+               const std::optional<nn::ModelDescription>& predicts, Agreement& agreement);
 
 /// Gives the pictures of --data the cache of this node. Collective.
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded);

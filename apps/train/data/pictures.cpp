@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <vector>
 
+#include "apps/cli/command_line.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
 #include "vision/show_batch.hpp"
+#include "vision/source/file_source.hpp"
+#include "vision/source/files.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -44,12 +47,14 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
 
 Pictures open_pictures(const Options& options) {
   const UserData& data = options.user_data;
-  vision::Sources sources = vision::open_sources({.data = data.path,
-                                                  .format = data.format,
-                                                  .val = data.val,
-                                                  .val_split = data.val_split,
-                                                  .seed = options.trainer.seed,
-                                                  .evaluates_only = options.eval_only});
+  vision::Sources sources =
+      vision::open_sources({.data = data.path,
+                            .format = data.format,
+                            .val = data.val,
+                            .val_split = data.val_split,
+                            .seed = options.trainer.seed,
+                            .evaluates_only = options.eval_only,
+                            .trains_only = options.trainer.eval_interval == 0 || !data.show_batch.empty()});
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
@@ -61,20 +66,42 @@ Pictures open_pictures(const Options& options) {
   return pictures;
 }
 
-void require_parts(const Pictures& pictures, const Options& options) {
-  const std::string data = "--data " + options.user_data.path;
-  const bool evaluates = options.eval_only || options.trainer.eval_interval > 0;
-  if (!options.user_data.show_batch.empty()) return;
-  if (!pictures.train && !options.eval_only)
-    throw UsageError(data + " has no training part; give --eval-only to evaluate the other one");
-  if (!pictures.val && evaluates)
-    throw UsageError(data +
-                     " has no validation part: name one by --val PATH, divide the training part by --val-split "
-                     "0.1, or train without evaluations by --eval-interval never");
+Pictures open_predicted(const Options& options, const nn::ModelDescription& model) {
+  std::vector<vision::FileSample> samples;
+  for (const std::string& path : cli::words_of(options.predict)) {
+    const vision::FileState state = vision::state_of(path);
+    if (!state.why_not.empty() && !state.is_folder)
+      throw Error(ErrorCode::io, "--predict: " + vision::shown(path) + ' ' + state.why_not);
+    if (!state.is_folder) samples.push_back({.path = path, .bytes = state.bytes});
+    if (!state.is_folder) continue;
+    for (const vision::FoundFile& file : vision::files_below(path))
+      if (vision::has_picture_suffix(file.path))
+        samples.push_back({.path = (std::filesystem::path(path) / file.path).string(), .bytes = file.state.bytes});
+  }
+  if (samples.empty())
+    throw Error(ErrorCode::invalid_argument,
+                "--predict " + options.predict + ": there are no pictures (.jpg, .jpeg, .png)");
+  const auto [channels, height, width] = model.data.tensors.front().extent;
+  const vision::Size size{.width = static_cast<int>(width), .height = static_cast<int>(height)};
+  Pictures pictures{.channels = static_cast<int>(channels), .input = {.size = size}, .normalization = *model.images};
+  std::vector<std::string> names = model.class_names;
+  for (auto label = std::ssize(names); label < model.data.classes; ++label) names.push_back(std::to_string(label));
+  pictures.val = part_of(
+      "predicted",
+      std::make_shared<vision::FileSource>("files", std::filesystem::path(), std::move(names), std::move(samples)),
+      options);
+  auto& transforms = pictures.pipelines.evaluation;
+  if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
+  if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));
+  return pictures;
+}
+
+void require_labels(const Pictures& pictures, const Options& options) {
+  if (!options.user_data.show_batch.empty() || !options.predict.empty()) return;
   const vision::Source& main = *pictures.main_part().source;
   for (std::int64_t sample = 0; sample < main.size(); ++sample)
     if (main.annotation(sample).label >= 0) return;
-  throw UsageError(data +
+  throw UsageError(data_option(options) +
                    ": its pictures have boxes, and no class each, which classification needs; --show-batch "
                    "FILE.png shows them");
 }
@@ -116,7 +143,7 @@ std::string difference_text(const Pictures& pictures, const World& world) {
 std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const Options& options,
                                                  const Cluster& cluster, const std::string& fingerprint) {
   const UserData& data = options.user_data;
-  if (vision::is_in_memory(*pictures.main_part().source)) return nullptr;
+  if (!options.predict.empty() || vision::is_in_memory(*pictures.main_part().source)) return nullptr;
   const MpiGroup& node = cluster.world.node_group();
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;

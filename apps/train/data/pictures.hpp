@@ -8,6 +8,7 @@
 #include "apps/train/cluster/cluster.hpp"
 #include "base/hash.hpp"
 #include "lockstep/data/dataset.hpp"
+#include "nn/models/description.hpp"
 #include "platform/mpi/agreement.hpp"
 #include "vision/formats/sources.hpp"
 #include "vision/picture_dataset.hpp"
@@ -42,8 +43,12 @@ struct Pictures {
 /// @throws Error as vision::open_sources
 Pictures open_pictures(const Options& options);
 
-/// @throws UsageError unless the pictures have the parts and the classes that the run needs
-void require_parts(const Pictures& pictures, const Options& options);
+/// Lists the pictures of --predict, which enter the network as those of the run did. Not collective.
+/// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none
+Pictures open_predicted(const Options& options, const nn::ModelDescription& model);
+
+/// @throws UsageError unless pictures have the classes that the run needs
+void require_labels(const Pictures& pictures, const Options& options);
 
 /// Makes data sets of the parts. A part that is missing is replaced by the other one, because it is not used.
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,

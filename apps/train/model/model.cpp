@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/data/model_of_run.hpp"
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"
@@ -63,11 +64,29 @@ nn::Graph model_for_data(const Options& options, const nn::Models& models, const
   }
 }
 
-/// @throws UsageError if an option names a metric that the model does not have
-void require_metrics(const Options& options, const nn::Graph& graph, const nn::DataSpec& data) {
+/// Whether a sample is an image with a label.
+bool is_labeled_image(const std::vector<TensorSpec>& tensors) {
+  const auto labels = std::ranges::find(tensors, "labels", &TensorSpec::name);
+  return tensors.size() == 2 && tensors[0].name == "images" && labels != tensors.end() && labels->elements() == 1;
+}
+
+/// Whether a model has the logits and the loss of `nn::classify`.
+bool is_classifier(const nn::Graph& graph) {
+  const nn::Node& loss = graph.nodes()[static_cast<std::size_t>(graph.losses().front().node)];
+  return std::holds_alternative<ops::CrossEntropy>(loss.op) &&
+         std::ranges::find(graph.outputs(), loss.inputs[0], &nn::Output::value) != graph.outputs().end();
+}
+
+/// @throws UsageError if an option names a metric that the model does not have, or asks for classes where it has none
+void require_metrics(const Options& options, const nn::Graph& graph, const data::DatasetPair& sets) {
   std::vector<std::string> names;
-  for (const auto& metric : trainer::make_metrics(graph, data.tensors))
+  bool has_classes = false;
+  for (const auto& metric : metrics_of(sets)(graph, sets.train->tensors())) {
     for (const observe::MetricValue& value : metric->values()) names.push_back(value.name);
+    has_classes = has_classes || metric->classes() != nullptr;
+  }
+  if (options.per_class && !has_classes)
+    throw UsageError("--per-class: --model " + options.model + " gives no class to an image");
   const std::vector<std::string_view> known(names.begin(), names.end());
   const auto require = [&](const std::string& option, const std::string& name) {
     if (std::ranges::find(names, name) == names.end()) throw UsageError(option + ": " + unknown("metric", name, known));
@@ -77,8 +96,8 @@ void require_metrics(const Options& options, const nn::Graph& graph, const nn::D
 }
 
 /// @throws UsageError
-nn::Graph graph_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
-  nn::Graph graph = model_for_data(options, models, data);
+nn::Graph graph_for_data(const Options& options, const nn::Models& models, const data::DatasetPair& sets) {
+  nn::Graph graph = model_for_data(options, models, {sets.train->tensors(), sets.train->classes(), options.stem});
   for (const GraphEdit& edit : options.graph_edits) {
     try {
       graph = edit.apply(graph);
@@ -86,7 +105,7 @@ nn::Graph graph_for_data(const Options& options, const nn::Models& models, const
       throw UsageError(edit.option + ": " + error.message());
     }
   }
-  require_metrics(options, graph, data);
+  require_metrics(options, graph, sets);
   return graph;
 }
 
@@ -95,7 +114,8 @@ nn::ModelDescription description_of(const Options& options, const nn::Models& mo
   const data::Dataset& data = *loaded.sets.train;
   nn::ModelDescription description{
       .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
-  if (loaded.pictures) description.class_names = loaded.pictures->main_part().source->class_names();
+  description.class_names = data.class_names();
+  if (loaded.pictures) description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
   for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
     const Normalization* numbers = data.bytes_of(i);
@@ -210,20 +230,28 @@ std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& opt
 
 }  // namespace
 
+trainer::MetricFactory metrics_of(const data::DatasetPair& sets) {
+  return [names = sets.test->class_names()](const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
+    return is_labeled_image(tensors) && is_classifier(graph) ? trainer::classification_metrics(graph, tensors, names)
+                                                             : trainer::make_metrics(graph, tensors);
+  };
+}
+
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
   const MpiGroup& group = cluster.world.group();
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
+  std::optional<nn::ModelDescription> predicts;
+  if (!options.predict.empty()) predicts = read_model_of_run(cluster.world, options);
   Agreement agreement;
   Data data;
-  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, agreement); });
+  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicts, agreement); });
   std::optional<nn::Graph> graph;
   nn::ModelDescription description;
   try {
     if (data.sets.train != nullptr) {
       fit_to_run(cluster, options, data);
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
-      const data::Dataset& train = *data.sets.train;
-      graph = graph_for_data(options, registry.models, {train.tensors(), train.classes(), options.stem});
+      graph = graph_for_data(options, registry.models, data.sets);
       description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {

@@ -10,6 +10,7 @@
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "lockstep/trainer/options.hpp"
 #include "nn/models/description.hpp"
 
 namespace lockstep::train {
@@ -35,6 +36,10 @@ struct DataAndModel {
 ///         reason and the models that can; or that names an option that cannot be applied to the model. Error on every
 ///         rank, naming the operator, if the options ask for GPUs, and it has no kernel for them
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry);
+
+/// Returns what makes the metrics of a model for this data: those of a classifier if a sample is an image with a label,
+/// and the model is one (`nn::classify`); else those that follow from its losses.
+trainer::MetricFactory metrics_of(const data::DatasetPair& sets);
 
 /// What computes the model on this rank.
 struct Computation {

@@ -50,7 +50,9 @@ std::vector<Rule> store_in(Options& options, OptionValues& values, const Registr
   const nn::Defaults model =
       with_optimizer(registry.models.defaults(values.get<std::string>("model")), values.get<std::string>("optimizer"));
   set_defaults(values, model, precision_of(values.get<std::string>("precision")));
-  return values.store_and_check();
+  std::vector<Rule> broken = values.store_and_check();
+  options.eval_only |= !options.predict.empty();
+  return broken;
 }
 
 /// Options of which a run has one or the other.
@@ -161,9 +163,11 @@ Program describe_train(const std::string& name, const Registry& registry, Option
                  communication_options(options), checkpoint_options(options), report_options(options),
                  std::move(general)},
       .notes =
-          "The metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy. Accuracy is "
-          "that of the classes: of images, of pixels (unet), of the cells that have an object (detector), or of whole "
-          "words (crnn); top5_accuracy counts labels among the 5 likeliest classes. There is no mAP yet.\n\n"
+          "The metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy; of images with "
+          "a class also macro_f1, the mean F1 of all classes, which the table leaves out. Accuracy is that of the "
+          "classes: of images, of pixels (unet), of the cells that have an object (detector), or of whole words "
+          "(crnn); "
+          "top5_accuracy counts labels among the 5 likeliest classes. There is no mAP yet.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "
           "'-', except that --save_interval N counts steps, as PaddleSeg's does. Unless said otherwise, ranks must "

@@ -70,10 +70,13 @@ struct Options {
   std::string weights;        ///< file of initial weights; empty: drawn
   bool partial_weights = false;
   bool eval_only = false;
+  std::string predict;  ///< files and folders of pictures to predict, with commas between; empty: none
   trainer::CheckpointOptions checkpoints;
   double max_seconds = 0;  ///< ends the run after this time; 0: no limit
   std::string metrics;
+  std::string tensorboard;  ///< folder of event files, or `in_run_folder`; empty: none are written
   std::string trace;
+  bool per_class = false;  ///< whether results of each class are shown
   trainer::TrainerOptions trainer;
   std::string configuration;   ///< a configuration file that repeats the run
   std::vector<Term> settings;  ///< the options that must be the same on all ranks, with their names for users
@@ -91,6 +94,7 @@ inline const std::string& name_of_data(const Options& o) {
 
 inline constexpr std::string_view default_save_dir = "runs/train";
 inline constexpr std::string_view no_save_dir = "none";
+inline constexpr std::string_view in_run_folder = "yes";
 /// Whether the run continues in the folder of another run.
 inline bool continues_in_folder(const Options& o) {
   return o.resume == "last" || o.resume == "best" || o.resume == "auto";

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 3> cache_words = {"none", "ram", "disk"};
 
 constexpr int largest_side = 8192;
 
-/// Reads "224" or "WIDTHxHEIGHT"; 0×0 if that is not what it says, or for "auto".
+/// Reads "224" or "HEIGHTxWIDTH", as transforms have it; 0×0 if that is not what it says, or for "auto".
 vision::Size size_of(const std::string& text) {
   const auto side = [](std::string_view digits) {
     int pixels = 0;
@@ -31,8 +31,8 @@ vision::Size size_of(const std::string& text) {
     return is_valid && pixels >= 1 && pixels <= largest_side ? pixels : 0;
   };
   const std::size_t by = text.find('x');
-  const vision::Size size{.width = side(text.substr(0, by)),
-                          .height = side(text.substr(by == std::string::npos ? 0 : by + 1))};
+  const vision::Size size{.width = side(text.substr(by == std::string::npos ? 0 : by + 1)),
+                          .height = side(text.substr(0, by))};
   return size.width > 0 && size.height > 0 ? size : vision::Size{};
 }
 
@@ -56,7 +56,7 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
   rules.push_back({"img", size != by_pictures && data.size.width == 0,
                    "--img " + size +
                        ": give the side of the network's square input in pixels, such as 224, or "
-                       "WIDTHxHEIGHT, such as 320x240, up to " +
+                       "HEIGHTxWIDTH, such as 240x320, up to " +
                        std::to_string(largest_side)});
   rules.push_back({"val", !data.val.empty() && data.val_split > 0,
                    "--val beside --val-split: name the validation part, or divide the training part"});
@@ -89,7 +89,7 @@ OptionGroup picture_options(Options& o) {
        row("val-split", Real{0, 1, "off", false, true}, "off",
            "take this fraction of the training samples, class by class, for the validation part", into(data.val_split)),
        row("img", Text{"SIZE"}, by_pictures,
-           "size of the network's input, SIDE or WIDTHxHEIGHT; auto is the pictures' own size if all are equal and at "
+           "size of the network's input, SIDE or HEIGHTxWIDTH; auto is the pictures' own size if all are equal and at "
            "most 64, and otherwise 224",
            into(data.size, size_of)),
        row("on-bad-sample", one_of(bad_sample_words), "stop",

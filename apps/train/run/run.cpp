@@ -90,8 +90,8 @@ std::string changes_since(const std::map<std::string, std::map<std::string, std:
                           const Options& options) {
   const auto before = notes.find("options");
   if (before == notes.end()) return {};
-  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",          "--metrics", "--trace",
-                                             "--weights",  "--partial-weights", "--max-time"};
+  constexpr std::string_view of_one_run[] = {"--save-dir", "--resume",  "--metrics",         "--tensorboard",
+                                             "--trace",    "--weights", "--partial-weights", "--max-time"};
   std::string text;
   for (const Term& setting : options.settings) {
     const auto value = before->second.find(setting.name);
@@ -140,8 +140,9 @@ void report_skipped_samples(const RunContext& run) {
     if (!(file << list) || !file.flush())
       throw Error(ErrorCode::io, "cannot write " + where + ": " + std::strerror(errno));
   });
-  if (list.empty()) return;
-  run.console.print(std::to_string(std::ranges::count(list, '\n')) + " bad samples were skipped" +
+  const auto count = std::ranges::count(list, '\n');
+  if (count == 0) return;
+  run.console.print((count == 1 ? "1 bad sample was skipped" : std::to_string(count) + " bad samples were skipped") +
                     (where.empty() ? "; the first is: " + list.substr(0, list.find('\n')) : ", listed in " + where) +
                     '\n');
 }
@@ -164,7 +165,7 @@ int run(const Options& options, const Cluster& cluster, const Data& data, const 
                            .begin = begin};
   Training training(context, files);
   if (options.eval_only) {
-    const int code = training.evaluate();
+    const int code = options.predict.empty() ? training.evaluate() : training.predict();
     report_skipped_samples(context);
     return code;
   }

@@ -123,13 +123,16 @@ OptionsOfRun read_options_of_run(const World& world, const Options& options) {
 
 RunFolder open_run_folder(const Cluster& cluster, const Options& options, const Console& console) {
   const World& world = cluster.world;
+  const bool in_this_folder = options.tensorboard == in_run_folder;
   RunFolder folder{.metrics = cluster.metrics, .trace = cluster.trace};
+  if (!options.eval_only && !in_this_folder) folder.tensorboard = options.tensorboard;
   if (options.eval_only) folder.checkpoints = options.save_dir;
   if (options.eval_only || options.save_dir == no_save_dir) return folder;
   folder.path = make_run_folder(world, options, console);
   if (folder.path == no_save_dir) return folder;
   folder.checkpoints = folder.path;
   if (folder.metrics.empty()) folder.metrics = folder.checkpoints / "metrics.jsonl";
+  if (in_this_folder) folder.tensorboard = folder.checkpoints;
   write_options(world, options, folder);
   notice_hosts_without(world, folder.path, console);
   return folder;
@@ -139,7 +142,8 @@ RunFiles open_files(const World& world, const RunFolder& folder) {
   RunFiles files;
   const Phase phase(world.group(), "opening the files to write", Phase::Kind::work);
   agree_on_rank_zero(world.group(), [&] {
-    if (!folder.metrics.empty()) files.metrics.emplace(folder.metrics);
+    if (!folder.metrics.empty()) files.reports.metrics.emplace(folder.metrics);
+    if (!folder.tensorboard.empty()) files.reports.tensorboard.emplace(folder.tensorboard);
     if (!folder.trace.empty()) files.trace.emplace(folder.trace);
   });
   return files;

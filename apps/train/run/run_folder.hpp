@@ -6,11 +6,11 @@
 #include <string>
 
 #include "apps/train/cluster/cluster.hpp"
+#include "apps/train/console/console.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "nn/models/description.hpp"
-#include "observe/metrics_file.hpp"
 #include "observe/trace.hpp"
 
 /// What a run reads from its folder and leaves there.
@@ -21,12 +21,13 @@ struct RunFolder {
   std::string path{no_save_dir};      ///< where the run saves; `no_save_dir` if it saves nothing
   std::filesystem::path checkpoints;  ///< where --resume last, best and auto look; empty: nowhere
   std::string metrics;                ///< empty: none are written
+  std::string tensorboard;            ///< folder of event files; empty: none are written
   std::string trace;                  ///< empty: none is written
 };
 
 /// The files that rank 0 writes. They are opened before training, so that an invalid path is reported at once.
 struct RunFiles {
-  std::optional<observe::MetricsFile> metrics;
+  Reports reports;
   std::optional<observe::TraceFile> trace;
 };
 

@@ -3,10 +3,13 @@
 
 #include <chrono>
 #include <exception>
+#include <numeric>
 #include <system_error>
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
+#include "apps/train/run/class_table.hpp"
+#include "apps/train/run/predictions.hpp"
 #include "apps/train/run/texts.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
@@ -50,6 +53,13 @@ std::string weights_sha256(const trainer::Replica& replica) {
   return sha256(replica.data_parallel().layout(), values.buffer());
 }
 
+/// Returns the number of samples that an evaluation has counted: those with a label that the loss ignores are left out.
+std::int64_t evaluated_samples(const trainer::Trainer& trainer, const Data& data) {
+  const observe::ClassCounts* counts = trainer.classes();
+  return counts == nullptr ? data.sets.test->size()
+                           : std::accumulate(counts->labels.begin(), counts->labels.end(), std::int64_t{0});
+}
+
 GroupOptions group_options(const RunContext& run) {
   return {.device = run.model.device.device,
           .gpus = run.model.device.gpus,
@@ -73,6 +83,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.schedule = run.data.schedule;
   options.data_fingerprint = run.data.fingerprint;
   options.model_variant = run.model.variant;
+  options.metrics = metrics_of(run.data.sets);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
   if (run.options.bucket) options.bucket = *run.options.bucket;
   if (!run.options.bucket && run.model.device.device == Device::cuda) options.bucket = bucket_on_gpus;
@@ -87,7 +98,7 @@ Training::Training(const RunContext& run, RunFiles& files) : run_(run), files_(f
   computation_ = prepare_computation(run.cluster, options, run.data, run.model, *group_, run.console);
   run.console.print(header_text(run, computation_, cli::table_columns()));
   run.console.phase("preparing the model");
-  run.console.record(std::move(files.metrics));
+  run.console.record(std::move(files.reports));
   make_trainer();
   run.console.print(memory_text(*trainer_, cli::table_columns()));
   if (!options.eval_only) run.console.print(resume(run, *trainer_, computation_.library));
@@ -133,7 +144,8 @@ void Training::report_start() {
                       .seed = options.trainer.seed,
                       .epochs = options.trainer.epochs,
                       .batch = run_.data.batch,
-                      .hosts = world.hosts()},
+                      .hosts = world.hosts(),
+                      .step = trainer_->state().global_step},
                      run_.data.length);
 }
 
@@ -161,11 +173,23 @@ int Training::evaluate() {
   const std::vector<observe::MetricValue> found = trainer_->evaluate();
   if (run_.console.is_shown()) {
     const std::string weights = weights_sha256(trainer_->replica());
+    const std::int64_t samples = evaluated_samples(*trainer_, run_.data);
+    run_.console.result({.metrics = found, .samples = samples, .seconds = seconds_since(begin_)});
+    run_.console.print(evaluation_text(found, samples));
+    report_classes();
     observe::EndEvent event = end_event(weights);
     event.best = event.last = found;
     run_.console.end(event);
-    run_.console.print(evaluation_text(found, run_.data.sets.test->size()) + "weights sha256 " + weights + '\n');
+    run_.console.print("weights sha256 " + weights + '\n');
   }
+  group_->close();
+  return exit_success;
+}
+
+int Training::predict() {
+  const Predictions& predictions = add_predictions(run_, *trainer_);
+  (void)trainer_->evaluate();
+  run_.console.print(write_predictions(run_, predictions));
   group_->close();
   return exit_success;
 }
@@ -234,6 +258,7 @@ void Training::report_end() {
                               .steps = steps(),
                               .recoveries = recovery_.count,
                               .lost_metrics = console.lost_metrics()}));
+  report_classes();
   const std::string& last = console.last_checkpoint();
   if (trainer_->is_saved() && !last.empty()) {
     console.print("model: " + last + '\n');
@@ -243,6 +268,17 @@ void Training::report_end() {
   const std::string weights = weights_sha256(trainer_->replica());
   console.end(end_event(weights));
   console.print("weights sha256 " + weights + '\n');
+}
+
+void Training::report_classes() {
+  const observe::ClassCounts* counts = trainer_->classes();
+  if (!run_.options.per_class || counts == nullptr) return;
+  const trainer::RunState& run = trainer_->state();
+  const bool is_older = run.evaluated_step != run.global_step;
+  run_.console.print("\ntest samples by class" +
+                     (is_older ? ", after step " + std::to_string(run.evaluated_step) : std::string()) + ":\n" +
+                     class_table(*counts, cli::table_columns()) + '\n');
+  run_.console.classes({.step = run.evaluated_step, .counts = *counts});
 }
 
 int Training::exit_code() const {
@@ -281,7 +317,7 @@ void Training::go_on_without(const std::vector<LostRank>& lost) {
   group_.reset();
   run_.console.begin(world);
   files_ = open_files(world, run_.folder);
-  run_.console.record(std::move(files_.metrics));
+  run_.console.record(std::move(files_.reports));
   connect();
   make_trainer();
   trainer_->go_on_from(*recovery_.memory);

@@ -26,6 +26,9 @@ class Training {
   /// Evaluates the weights, and reports the result as a run does that has trained no step. Collective.
   /// @return the exit code
   int evaluate();
+  /// Predicts the pictures of --predict, and writes what the model says about them. Collective.
+  /// @return the exit code
+  int predict();
   /// The exit code of the run, after run().
   [[nodiscard]] int exit_code() const;
   /// Says on rank 0, as the last line of the run, that no checkpoint has its final state, and why; empty if one has it.
@@ -47,6 +50,7 @@ class Training {
   void record_failure(const char* cause);
   void run_to_end();
   void report_end();
+  void report_classes();
   void go_on_without(const std::vector<LostRank>& lost);
   [[nodiscard]] observe::EndEvent end_event(const std::string& weights) const;
   [[nodiscard]] std::int64_t steps() const { return trainer_->state().global_step - first_step_; }

@@ -30,6 +30,8 @@ class Dataset {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Number of classes of the labels; 0 if there are no labels.
   [[nodiscard]] virtual std::int64_t classes() const = 0;
+  /// The names of the classes, by label; empty if they have numbers only.
+  [[nodiscard]] virtual std::vector<std::string> class_names() const { return {}; }
   /// The numbers that bytes of the real tensor of this index in `tensors()` stand for, if `read` also takes memory of
   /// uint8 for it; null: it does not. Batches of bytes are a quarter of the traffic to a device, which converts them.
   [[nodiscard]] virtual const Normalization* bytes_of(std::size_t /*tensor*/) const { return nullptr; }

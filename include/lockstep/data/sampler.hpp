@@ -21,20 +21,23 @@ struct SamplerOptions {
   bool shuffle = true;     ///< false keeps the order of the data set, for evaluation
   /// Number of shards of a global batch; one rank takes all samples of a shard. 0 stands for the number of ranks.
   int shards = 0;
+  /// Shards begin at multiples of this number of samples in a step. So samples can stay together on any number of
+  /// ranks.
+  Count together{1};
 };
 
 /// Determines which samples a rank takes in each step, such that an epoch takes every sample exactly once, or with
 /// `drop_last` at most once: the last samples of the epoch's permutation, fewer than a batch, are then left out.
 ///
 /// An epoch is a permutation that depends on (seed, epoch) only. Step s takes its entries s·batch …
-/// min((s+1)·batch, samples), cut into shards whose sizes differ by at most one, the larger ones first. Each rank takes
-/// consecutive shards, whose numbers differ by at most one until `move_shards` changes them. The samples of a step are
-/// therefore the same for any number of ranks. A rank may have none in the last step.
+/// min((s+1)·batch, samples), cut into shards whose sizes differ by at most one (times `together`), the larger ones
+/// first. Each rank takes consecutive shards, whose numbers differ by at most one until `move_shards` changes them. The
+/// samples of a step are therefore the same for any number of ranks. A rank may have none in the last step.
 class DistributedSampler {
  public:
   /// Starts in epoch 1.
   /// @throws Error{invalid_argument} if there are no samples, the batch is not positive, or with `drop_last` larger
-  ///         than the data set, or the rank not in 0 … ranks − 1
+  ///         than the data set, no sample stays together, or the rank is not in 0 … ranks − 1
   explicit DistributedSampler(const SamplerOptions& options);
 
   /// Makes the permutation of an epoch; views of the previous one become invalid. It does not allocate.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,6 +20,7 @@ struct MetricValue {
   std::optional<double> value;  ///< empty: not evaluated
   bool higher_is_better = false;
   bool is_fraction = false;  ///< from 0 to 1, and shown in percent
+  bool in_table = true;      ///< whether the table of epochs has a column for it
 
   /// Returns whether this value is better than another one, or the only one. NaN is worse than any number.
   [[nodiscard]] bool is_better_than(const std::optional<double>& other) const;
@@ -28,6 +30,28 @@ struct MetricValue {
 };
 /// Returns the value of the metric with this name; empty if there is none.
 std::optional<double> value_of(std::span<const MetricValue> metrics, std::string_view name);
+
+/// How often the samples of each class were taken for which class in an evaluation, over all ranks.
+struct ClassCounts {
+  std::vector<std::string> names;         ///< of the classes; empty: they have numbers only
+  std::vector<std::int64_t> labels;       ///< by class: samples of it
+  std::vector<std::int64_t> predictions;  ///< by class: samples that were taken for it
+  std::vector<std::int64_t> hits;         ///< by class: samples of it that were taken for it
+  /// By label and prediction, classes × classes: the confusion matrix. Empty for very many classes.
+  std::vector<std::int64_t> confusion;
+
+  /// Returns the name of a class, or its number.
+  [[nodiscard]] std::string name_of(std::size_t label) const;
+  /// Returns hits ÷ labels; nothing if there is no sample of the class.
+  [[nodiscard]] std::optional<double> recall(std::size_t label) const;
+  /// Returns hits ÷ predictions; nothing if no sample was taken for the class.
+  [[nodiscard]] std::optional<double> precision(std::size_t label) const;
+  /// Returns the harmonic mean of recall and precision, 2·hits ÷ (labels + predictions); nothing if the class occurs
+  /// neither as label nor as prediction.
+  [[nodiscard]] std::optional<double> f1(std::size_t label) const;
+  /// Returns the mean F1 of the classes that have one, as scikit-learn's `f1_score(average="macro")`; 0 if none has.
+  [[nodiscard]] double macro_f1() const;
+};
 
 /// Emitted once, before the first step: model, data, options and hosts.
 struct StartEvent {
@@ -45,15 +69,18 @@ struct StartEvent {
   std::int64_t epochs = 0;
   Count batch;                     ///< global batch over all ranks
   std::vector<std::string> hosts;  ///< host of each rank
+  std::int64_t step = 0;           ///< steps of the run before this start of the program
 };
 
 /// Emitted after every step: the progress of the run.
 struct ProgressEvent {
-  std::int64_t epoch = 0;   ///< from 1
-  std::int64_t step = 0;    ///< step of the epoch, from 1
-  double loss = 0;          ///< mean over the samples of all ranks
-  std::int64_t images = 0;  ///< samples trained on in this run so far, over all ranks
-  double seconds = 0;       ///< training time of this run so far, without evaluations
+  std::int64_t epoch = 0;                    ///< from 1
+  std::int64_t step = 0;                     ///< step of the epoch, from 1
+  double loss = 0;                           ///< mean over the samples of all ranks
+  std::int64_t images = 0;                   ///< samples trained on in this run so far, over all ranks
+  double seconds = 0;                        ///< training time of this run so far, without evaluations
+  double data_wait_seconds = 0;              ///< of it, time that rank 0 waited for batches
+  double exposed_communication_seconds = 0;  ///< of it, time that rank 0 waited for all-reduces after backward
 };
 
 /// Emitted after every batch of an evaluation: the progress of the evaluation.
@@ -70,6 +97,11 @@ struct StepEvent {
   double loss = 0;               ///< mean over the samples of all ranks
   double learning_rate = 0;      ///< rate of this step's update
   double images_per_second = 0;  ///< throughput over all ranks
+  // Since the last event of this kind, or since the epoch began:
+  std::int64_t steps = 1;                    ///< number of steps
+  double seconds = 0;                        ///< time of these steps
+  double data_wait_seconds = 0;              ///< of it, time that rank 0 waited for batches
+  double exposed_communication_seconds = 0;  ///< of it, time that rank 0 waited for all-reduces after backward
 };
 
 /// A rank that the others wait for. Times are means of a step.
@@ -103,6 +135,7 @@ struct BalanceEvent {
 /// Emitted after an epoch, and after its evaluation if it has one.
 struct EpochEvent {
   std::int64_t epoch = 0;
+  std::int64_t step = 0;  ///< step of the run
   double train_loss = 0;
   std::vector<MetricValue> metrics;          ///< without values if the epoch was not evaluated
   double seconds = 0;                        ///< training time, without evaluation
@@ -113,6 +146,35 @@ struct EpochEvent {
   /// The slowest rank of several, and then all others that are stragglers.
   std::vector<SlowRank> slow_ranks = {};
   std::vector<int> shards = {};  ///< number of shards of each rank at the end of the epoch, if shards move
+};
+
+/// Returns the part of an event's training time in which rank 0 waited neither for batches nor for all-reduces.
+template <typename Event>
+double compute_seconds(const Event& event) {
+  const double rest = event.seconds - event.data_wait_seconds - event.exposed_communication_seconds;
+  return rest > 0 ? rest : 0;
+}
+
+/// Emitted once by a program that evaluates without training.
+struct ResultEvent {
+  std::vector<MetricValue> metrics;
+  std::int64_t samples = 0;  ///< samples that were evaluated
+  double seconds = 0;
+};
+
+/// Emitted with the counts of the last evaluation, if they are asked for.
+struct ClassesEvent {
+  std::int64_t step = 0;  ///< step of the run
+  ClassCounts counts;
+};
+
+/// Emitted with a picture that shows what a model has found.
+struct PictureEvent {
+  std::int64_t step = 0;  ///< step of the run
+  std::string tag;        ///< "val/predictions"
+  int width = 0;
+  int height = 0;
+  std::vector<std::byte> png;  ///< encoded
 };
 
 /// A rank whose process has ended, by its number and host at the start of the job.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/base/tensor_spec.hpp"
@@ -12,8 +13,8 @@
 
 namespace lockstep::trainer {
 
-/// Turns predictions for a test set into numbers. A `Trainer` has some for the losses of its model; derive from it for
-/// metrics of your own, and hand them to Trainer::add_metric on every rank.
+/// Turns predictions for a test set into numbers. A `Trainer` has those of `TrainerOptions::metrics`; derive from it
+/// for metrics of your own, and hand them to Trainer::add_metric on every rank.
 class Metric {
  public:
   virtual ~Metric() = default;
@@ -26,10 +27,24 @@ class Metric {
   /// Returns the values over all ranks after reduce(), the same on every rank. The names do not depend on what was
   /// added; two metrics of a trainer must not share one.
   [[nodiscard]] virtual std::vector<observe::MetricValue> values() const = 0;
+  /// The counts of each class over all ranks after reduce(), the same on every rank; null: it counts no classes.
+  [[nodiscard]] virtual const observe::ClassCounts* classes() const { return nullptr; }
 };
 
-/// Makes the metrics that follow from the losses of a model: "loss"; "accuracy", if the first loss judges predictions;
-/// and "top5_accuracy", if that is a cross-entropy over more than 5 classes whose logits are an output of the graph.
+/// Makes the metrics of a classifier: "loss", "accuracy", with more than 5 classes "top5_accuracy", and "macro_f1", the
+/// mean F1 of all classes. Labels that the loss ignores are left out of all of them.
+/// @param graph    its first loss is a cross-entropy with a label for each sample, whose logits are an output
+///                 (`nn::classify`); outlives the metrics
+/// @param tensors  the tensors of a batch
+/// @param names    of the classes; empty: they have numbers only
+/// @throws Error{invalid_argument} for another graph
+std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& graph,
+                                                            const std::vector<TensorSpec>& tensors,
+                                                            std::vector<std::string> names = {});
+
+/// Makes the metrics that follow from the losses of a model, where nothing else says them: "loss"; "accuracy", if the
+/// first loss judges predictions; and "top5_accuracy", if that is a cross-entropy over more than 5 classes whose logits
+/// are an output of the graph.
 /// @param graph    outlives the metrics
 /// @param tensors  the tensors of a batch
 std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors);

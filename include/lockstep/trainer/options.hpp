@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/buffer.hpp"
+#include "lockstep/base/tensor_spec.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "lockstep/nn/model.hpp"
@@ -15,6 +19,12 @@
 #include "lockstep/ops/step.hpp"
 
 namespace lockstep::trainer {
+
+class Metric;
+
+/// Makes the metrics of a model for batches with these tensors.
+using MetricFactory =
+    std::function<std::vector<std::unique_ptr<Metric>>(const nn::Graph&, const std::vector<TensorSpec>&)>;
 
 /// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
 struct EarlyStop {
@@ -54,6 +64,7 @@ struct TrainerOptions {
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
+  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `make_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;
   EarlyStop early_stop;

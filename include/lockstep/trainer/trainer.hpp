@@ -126,7 +126,10 @@ class Trainer {
   void move_shards(const LeafShares& shards);
   /// Evaluates the whole test set, each sample once. It averages the running statistics first. Collective.
   std::vector<observe::MetricValue> evaluate();
-  /// Adds a metric to those of the model's losses, for all later evaluations. Every rank has to add the same ones.
+  /// The counts of each class in the last evaluation; null if nothing was evaluated, or no metric counts classes.
+  [[nodiscard]] const observe::ClassCounts* classes() const;
+  /// Adds a metric to those of `TrainerOptions::metrics`, for all later evaluations. Every rank has to add the same
+  /// ones.
   void add_metric(std::unique_ptr<Metric> metric);
   /// Whether the run ends before all steps are done, because of `TrainerOptions::early_stop`.
   [[nodiscard]] bool stops_early() const;
@@ -163,8 +166,16 @@ class Trainer {
   std::unique_ptr<Continuation> continuation_;
   std::unique_ptr<ShardMoves> shard_moves_;
   std::unique_ptr<StragglerReports> stragglers_;
-  double window_seconds_ = 0;  // training time since the last step event
-  std::int64_t window_samples_ = 0;
+  /// What has happened since the last step event, or since the epoch began.
+  struct Window {
+    std::int64_t steps = 0;
+    std::int64_t samples = 0;
+    double seconds = 0;
+    double waited = 0;   // `Prefetcher::waited_seconds` at its beginning
+    double exposed = 0;  // `DataParallel::exposed_seconds` at its beginning
+  };
+  [[nodiscard]] Window begin_window() const;
+  Window window_;
 };
 
 }  // namespace lockstep::trainer

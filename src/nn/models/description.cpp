@@ -113,6 +113,7 @@ Metadata to_metadata(const ModelDescription& description) {
     tensors += (tensors.empty() ? "" : "\n") + text_of_tensor(tensor);
   for (const std::string& name : description.class_names)
     texts["lockstep.class_names"] += echo(name, name.size()) + '\n';
+  if (!description.transforms.empty()) texts["lockstep.transforms"] = echo(description.transforms, 1000);
   if (description.images) {
     texts["lockstep.mean"] = joined(description.images->mean);
     texts["lockstep.deviation"] = joined(description.images->deviation);
@@ -138,6 +139,7 @@ std::optional<ModelDescription> description_of(const Metadata& metadata, const s
   if (!description.class_names.empty() && std::ssize(description.class_names) != data.classes)
     reader.refuse("class_names", "has " + std::to_string(description.class_names.size()) + " names for " +
                                      std::to_string(data.classes) + " classes");
+  if (reader.has("transforms")) description.transforms = reader.text("transforms");
   if (reader.has("mean")) description.images = normalization_of(reader);
   return description;
 }

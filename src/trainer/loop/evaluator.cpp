@@ -11,15 +11,15 @@ namespace {
 bool has(const MetricValues& metrics, const std::string& name) { return index_of(metrics, name) < metrics.size(); }
 
 /// Returns the parts of a test batch that this rank predicts by themselves, as ranges of the global batch: its shards,
-/// if there are any, because how a kernel rounds a sample may depend on how many others it computes with it.
-std::vector<Share> predicted_parts(std::int64_t step_samples, const ProcessGroup& group, const LeafShares& shards) {
-  const bool has_shards = shards.total() > 0;
-  const std::int64_t parts = has_shards ? shards.total() : group.size();
-  const Share own = has_shards ? shards.of(group.rank().value, group.size()) : Share{group.rank().value, 1};
+/// if there are any, or all that it has of the batch.
+std::vector<Share> predicted_parts(std::int64_t step_samples, const Share& own, const ProcessGroup& group,
+                                   const LeafShares& shards) {
+  if (shards.total() == 0) return {own};
+  const Share parts = shards.of(group.rank().value, group.size());
   std::vector<Share> ranges;
-  for (std::int64_t part = own.first; part < own.end(); ++part) {
-    const Share range = share_of(step_samples, part, parts);
-    if (range.count > 0 || !has_shards) ranges.push_back(range);
+  for (std::int64_t part = parts.first; part < parts.end(); ++part) {
+    const Share range = share_of(step_samples, part, shards.total());
+    if (range.count > 0) ranges.push_back(range);
   }
   return ranges;
 }
@@ -32,11 +32,13 @@ std::size_t index_of(const MetricValues& metrics, const std::string& name) {
 
 Evaluator::Evaluator(TrainingRun& run)
     : run_(&run), batches_(make_batches(run.data.test, run.group, run.options, run.replica.model(), false, nullptr)) {
-  for (std::unique_ptr<Metric>& metric : make_metrics(run.replica.model().graph(), run.data.train->tensors()))
+  const MetricFactory make = run.options.metrics ? run.options.metrics : make_metrics;
+  for (std::unique_ptr<Metric>& metric : make(run.replica.model().graph(), run.data.train->tensors()))
     add_metric(std::move(metric));
   const data::DistributedSampler& sampler = batches_.sampler();
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
-    for (const Share& part : predicted_parts(sampler.step_samples(step).value, run.group, run.replica.shards()))
+    const Share own{sampler.first(step), static_cast<std::int64_t>(sampler.indices(step).size())};
+    for (const Share& part : predicted_parts(sampler.step_samples(step).value, own, run.group, run.replica.shards()))
       run.replica.prepare({part.count}, false);
   }
 }
@@ -57,6 +59,13 @@ MetricValues Evaluator::metrics() const {
   MetricValues metrics = run_->state.evaluation;
   for (observe::MetricValue& metric : metrics) metric.value.reset();
   return metrics;
+}
+
+const observe::ClassCounts* Evaluator::classes() const {
+  for (const std::unique_ptr<Metric>& metric : metrics_)
+    if (const observe::ClassCounts* classes = metric->classes(); classes != nullptr && !classes->labels.empty())
+      return classes;
+  return nullptr;
 }
 
 void Evaluator::check_options() const {
@@ -110,7 +119,8 @@ bool Evaluator::last_is_best() const {
 
 void Evaluator::predict(const data::Batch& batch) {
   std::vector<Buffer> tensors;
-  for (const Share& range : predicted_parts(batch.step_samples.value, run_->group, run_->replica.shards())) {
+  const Share own{batch.first, batch.samples.value};
+  for (const Share& range : predicted_parts(batch.step_samples.value, own, run_->group, run_->replica.shards())) {
     const std::int64_t offset = range.first - batch.first;
     tensors.clear();
     for (const Buffer& tensor : batch.tensors) {

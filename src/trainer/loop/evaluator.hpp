@@ -23,6 +23,8 @@ class Evaluator {
   void add_metric(std::unique_ptr<Metric> metric);
   /// The metrics of an evaluation, without values.
   [[nodiscard]] MetricValues metrics() const;
+  /// The counts of each class in the last evaluation; null if there are none.
+  [[nodiscard]] const observe::ClassCounts* classes() const;
   /// @throws Error{invalid_argument} on every rank if there is no metric of an option's name
   void check_options() const;
   void move_shards(const LeafShares& shards) { batches_.move_shards(shards); }

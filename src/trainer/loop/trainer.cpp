@@ -37,6 +37,7 @@ void Trainer::remember() { continuation_->remember(); }
 bool Trainer::is_saved() const { return saver_->is_saved(); }
 bool Trainer::stops_early() const { return evaluator_->stops_early(); }
 std::vector<observe::MetricValue> Trainer::metrics() const { return evaluator_->metrics(); }
+const observe::ClassCounts* Trainer::classes() const { return evaluator_->classes(); }
 std::int64_t Trainer::steps_per_epoch() const { return run_->steps_per_epoch(); }
 std::int64_t Trainer::total_steps() const { return run_->total_steps(); }
 const RunState& Trainer::state() const { return run_->state; }
@@ -114,12 +115,12 @@ observe::EpochEvent Trainer::train_epoch() {
   const double exposed = parallel.exposed_seconds();
   const double waited = run_->batches.waited_seconds();
   const Clock::time_point begin = Clock::now();
-  window_seconds_ = 0;
-  window_samples_ = 0;
+  window_ = begin_window();
   if (state.step < steps_per_epoch() && state.stopped_by == 0 && !run_->all_steps_done())
     (void)train_steps(total_steps() - state.global_step);
   const double seconds = seconds_since(begin);
   return {.epoch = state.epoch,
+          .step = state.global_step,
           .train_loss = state.epoch_loss_sum / static_cast<double>(std::max<std::int64_t>(1, state.epoch_samples)),
           .metrics = metrics(),
           .seconds = seconds,
@@ -199,8 +200,9 @@ void Trainer::finish_step(Clock::time_point& begin) {
   continuation_->note_completion();
   if (finished.has_request) agree_on_requests();
   const double seconds = seconds_since(begin);
-  window_samples_ += finished.samples;
-  window_seconds_ += seconds;
+  ++window_.steps;
+  window_.samples += finished.samples;
+  window_.seconds += seconds;
   run_->trained.samples += finished.samples;
   run_->trained.seconds += seconds;
   report_step();
@@ -217,21 +219,32 @@ void Trainer::agree_on_requests() {
   if (agreement.reports) stragglers_->set_due();
 }
 
+Trainer::Window Trainer::begin_window() const {
+  return {.waited = run_->batches.waited_seconds(), .exposed = replica().data_parallel().exposed_seconds()};
+}
+
 void Trainer::report_step() {
   const RunState& state = run_->state;
+  const double waited = run_->batches.waited_seconds();
+  const double exposed = replica().data_parallel().exposed_seconds();
   run_->listener.progress({.epoch = state.epoch,
                            .step = state.step,
                            .loss = state.last_loss,
                            .images = run_->trained.samples,
-                           .seconds = run_->trained.seconds});
+                           .seconds = run_->trained.seconds,
+                           .data_wait_seconds = waited,
+                           .exposed_communication_seconds = exposed});
   if (state.step % run_->options.log_every != 0) return;
   run_->listener.step({.epoch = state.epoch,
                        .step = state.global_step,
                        .loss = state.last_loss,
                        .learning_rate = nn::learning_rate(run_->options.schedule, state.global_step - 1, total_steps()),
-                       .images_per_second = static_cast<double>(window_samples_) / window_seconds_});
-  window_seconds_ = 0;
-  window_samples_ = 0;
+                       .images_per_second = static_cast<double>(window_.samples) / window_.seconds,
+                       .steps = window_.steps,
+                       .seconds = window_.seconds,
+                       .data_wait_seconds = waited - window_.waited,
+                       .exposed_communication_seconds = exposed - window_.exposed});
+  window_ = begin_window();
 }
 
 }  // namespace lockstep::trainer

@@ -11,7 +11,9 @@ namespace lockstep::trainer {
 /// @throws Error{invalid_argument} with this message if the condition does not hold; it is the same on all ranks
 void require(bool holds, const std::string& message, const ProcessGroup& group);
 
-/// Makes the input pipeline of a data set. @param training  whether samples are shuffled
+/// Makes the input pipeline of a data set.
+/// @param training  whether samples are shuffled; if not, and without shards, a batch has a part for each rank, whose
+///                  size does not depend on the number of ranks
 data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& dataset, const ProcessGroup& group,
                               const TrainerOptions& options, const nn::Model& model, bool training, Observer* observer);
 

@@ -65,7 +65,8 @@ std::shared_ptr<PictureCache> make_picture_cache(const CacheOptions& options, st
   if (options.kind == CacheKind::none) return nullptr;
   std::shared_ptr<CacheFile> file;
   if (options.kind == CacheKind::ram) {
-    const Bytes most = options.most == 0 ? Bytes{std::min(available_memory(), installed_memory()).value / 4} : options.most;
+    const Bytes most =
+        options.most == 0 ? Bytes{std::min(available_memory(), installed_memory()).value / 4} : options.most;
     file = make_memory_file(PictureCache::file_bytes(samples, most), ranks, why_not);
   } else {
     file = open_in_folder(options, samples, ranks, why_not);

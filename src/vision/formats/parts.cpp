@@ -67,9 +67,11 @@ void divide(std::optional<Listing>& train, std::optional<Listing>& val, const So
                                                    " cannot become the validation part; it must be less than 1");
     val = split_off(*train, options.val_split, options.seed);
   }
-  if (!val)
+  if (!val && (!options.trains_only || !train))
     throw Error(ErrorCode::invalid_argument,
-                data + " has no validation part; name one, or set aside a fraction of the training samples for it");
+                data +
+                    " has no validation part; name one (--val), set aside a fraction of the training samples for it "
+                    "(--val-split 0.1), or do not evaluate (--eval-interval never)");
   if (!train && !options.evaluates_only)
     throw Error(ErrorCode::invalid_argument, data + " has a part to evaluate but none to train on");
 }

@@ -22,13 +22,14 @@ struct SourceOptions {
   double val_split = 0;         ///< this fraction of the training samples becomes the validation part; 0: none
   std::uint64_t seed = 1;       ///< of the division
   bool evaluates_only = false;  ///< no training part is needed, and data without parts are evaluated as a whole
+  bool trains_only = false;     ///< no validation part is needed
   std::vector<std::string> class_names;  ///< of a checkpoint, which labels then follow; empty: those of the data
 };
 
 /// The samples to train on and to evaluate on. Both have the same class names.
 struct Sources {
   std::shared_ptr<const Source> train;  ///< null where the data have only a part to evaluate
-  std::shared_ptr<const Source> val;
+  std::shared_ptr<const Source> val;    ///< null where the data have no such part, and it is not needed
   Survey survey;
 };
 

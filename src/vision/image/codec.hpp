@@ -31,12 +31,14 @@ struct DecodeLimits {
 
 /// How pixels are decoded. The pixels depend on the file and these options only, on every machine.
 struct DecodeOptions {
-  /// 3 converts everything to red, green and blue; 1 to gray; 0 keeps one channel of gray pictures, and three of others.
+  /// 3 converts everything to red, green and blue; 1 to gray; 0 keeps one channel of gray pictures, and three of
+  /// others.
   int channels = 3;
-  /// A JPEG is decoded at the smallest of the scales 1/8, 1/4, 1/2 and 1 at which its shorter side has at least this many
-  /// pixels; 0: at full size. Other kinds are decoded at full size.
+  /// A JPEG is decoded at the smallest of the scales 1/8, 1/4, 1/2 and 1 at which its shorter side has at least this
+  /// many pixels; 0: at full size. Other kinds are decoded at full size.
   int least_side = 0;
-  /// Whether a PNG with a palette becomes its indices in place of its colors, for masks. Such a picture has one channel.
+  /// Whether a PNG with a palette becomes its indices in place of its colors, for masks. Such a picture has one
+  /// channel.
   bool palette_indices = false;
   DecodeLimits limits = {};
 };
@@ -44,7 +46,7 @@ struct DecodeOptions {
 /// What the header of a file says.
 struct PictureInfo {
   PictureFormat format = PictureFormat::unknown;
-  int width = 0;   ///< as it is shown, after the orientation in the file's EXIF data is applied
+  int width = 0;  ///< as it is shown, after the orientation in the file's EXIF data is applied
   int height = 0;
   int orientation = 1;  ///< of EXIF, 1 … 8; 1: as stored
 };

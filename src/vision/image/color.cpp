@@ -39,7 +39,7 @@ int mean_gray(const Image& picture) {
   const std::uint8_t* pixel = picture.pixels.data();
   for (std::size_t i = 0; i < count; ++i, pixel += picture.channels)
     sum += picture.channels == 1 ? pixel[0] : gray_of(pixel[0], pixel[1], pixel[2]);
-  return static_cast<int>(static_cast<double>(sum) / static_cast<double>(count) + 0.5);
+  return static_cast<int>((2 * sum + count) / (2 * count));
 }
 
 struct Hsv {

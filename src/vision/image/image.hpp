@@ -19,7 +19,9 @@ struct Image {
 
   [[nodiscard]] std::size_t row_bytes() const { return static_cast<std::size_t>(width) * channels; }
   [[nodiscard]] std::span<std::uint8_t> row(int y) { return {pixels.data() + y * row_bytes(), row_bytes()}; }
-  [[nodiscard]] std::span<const std::uint8_t> row(int y) const { return {pixels.data() + y * row_bytes(), row_bytes()}; }
+  [[nodiscard]] std::span<const std::uint8_t> row(int y) const {
+    return {pixels.data() + y * row_bytes(), row_bytes()};
+  }
   /// Changes the extents. Memory is kept where it suffices; the pixels are then undefined.
   void resize(int new_width, int new_height, int new_channels) {
     width = new_width;

@@ -31,6 +31,12 @@ struct Filter {
   }
 };
 
+/// Adds 1/2 and cuts off, as Pillow does. std::lround differs where the sum is inexact.
+int rounded(double value) {
+  constexpr double half = 0.5;
+  return static_cast<int>(value + half);
+}
+
 /// @param exact  memory that is used again
 void make_filter(int from, int to, Filter& filter, std::vector<double>& exact) {
   const double scale = static_cast<double>(from) / to;
@@ -43,16 +49,15 @@ void make_filter(int from, int to, Filter& filter, std::vector<double>& exact) {
   exact.resize(filter.most);
   for (int place = 0; place < to; ++place) {
     const double center = (place + 0.5) * scale;
-    const int begin = std::max(static_cast<int>(center - width + 0.5), 0);
-    const int end = std::min(static_cast<int>(center + width + 0.5), from);
+    const int begin = std::max(rounded(center - width), 0);
+    const int end = std::min(rounded(center + width), from);
     double sum = 0;
     for (int i = begin; i < end; ++i) {
       exact[i - begin] = std::max(1.0 - std::abs((i - center + 0.5) * inverse_width), 0.0);
       sum += exact[i - begin];
     }
     std::int32_t* weights = filter.weights.data() + static_cast<std::size_t>(place) * filter.most;
-    for (int i = 0; i < end - begin; ++i)
-      weights[i] = static_cast<std::int32_t>(0.5 + exact[i] / sum * (1 << weight_bits));
+    for (int i = 0; i < end - begin; ++i) weights[i] = rounded(exact[i] / sum * (1 << weight_bits));
     filter.first[place] = begin;
     filter.count[place] = end - begin;
   }

@@ -24,6 +24,7 @@ std::pair<std::string, std::int64_t> key_of(std::string_view line) {
 }  // namespace
 
 void BadSamples::add(std::int64_t sample, std::string place, std::string reason) {
+  if (reason.starts_with(place + ": ")) reason.erase(0, place.size() + 2);
   const std::lock_guard lock(mutex_);
   if (entries_.try_emplace(sample, Entry{std::move(place), std::move(reason)}).second) ++count_;
 }

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "apps/train/metrics_lines.hpp"
+#include "apps/train/run/class_table.hpp"
 #include "apps/train/train_program.hpp"
+#include "lockstep/platform/mpi/world.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -76,7 +81,8 @@ TEST_F(Metrics, StepsCountOnOverEpochs) {
   const auto steps = of_kind(events_, "step");
   for (std::size_t i = 0; i < steps.size(); ++i) {
     EXPECT_EQ(fields(steps[i]),
-              (std::set<std::string>{"event", "epoch", "step", "loss", "learning_rate", "images_per_second", "time"}));
+              (std::set<std::string>{"event", "epoch", "step", "loss", "learning_rate", "images_per_second",
+                                     "data_wait_seconds", "compute_seconds", "exposed_communication_seconds", "time"}));
     EXPECT_EQ(steps[i].at("epoch"), 1 + i / 3);
     EXPECT_EQ(steps[i].at("step"), 2 + 2 * i);
     EXPECT_GT(steps[i].at("loss").get<double>(), 0);
@@ -122,6 +128,91 @@ TEST_F(Metrics, EndRepeatsTheLastAccuracy) {
   EXPECT_EQ(end.at("steps"), 12);
   EXPECT_EQ(end.at("steps_of_start"), 12);
   EXPECT_TRUE(end.at("error").is_null());
+}
+
+/// Each image once, whatever its rank; kernels compute the same images together on any number of ranks.
+TEST(EvaluationMetrics, AreTheSameToTheLastBitOnAnyNumberOfRanks) {
+  const SmallDigits digits;
+  digits.write_images("t10k", 75);
+  digits.write_labels("t10k", 75);
+  const std::string run = digits.path("run");
+  const std::string arguments = digits.arguments() + " --batch 48 --epochs 1 --save-dir " + run;
+  ASSERT_EQ(run_train(1, arguments).exit_code, 0);
+  std::vector<nlohmann::json> first;
+  for (const int ranks : {1, 2, 3}) {
+    const std::string file = "metrics-" + std::to_string(ranks);
+    const auto result = run_train(
+        ranks, "--resume " + run + " --eval-only --per-class --metrics " + digits.path(file) + " --save-dir " + run);
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_EQ(occurrences(result.output, "\nmacro average"), 1) << result.output;
+    std::vector<nlohmann::json> events = read_metrics(digits.file(file));
+    ASSERT_EQ(events.size(), 4U) << "start, evaluation, classes, end";
+    EXPECT_EQ(fields(events[1]), (std::set<std::string>{"event", "val_loss", "val_accuracy", "val_top5_accuracy",
+                                                        "val_macro_f1", "samples", "seconds", "time"}));
+    EXPECT_EQ(events[1].at("samples"), 75);
+    EXPECT_EQ(events[1].at("val_loss"), events[3].at("final_loss"));
+    for (nlohmann::json& event : events) event.erase("time");
+    events[1].erase("seconds");
+    if (first.empty()) first = events;
+    EXPECT_EQ(events[1], first[1]) << ranks << " ranks";
+    EXPECT_EQ(events[2], first[2]) << ranks << " ranks";
+  }
+}
+
+TEST(ClassTable, HasALineForEachClassAndTheConfusionMatrix) {
+  const observe::ClassCounts counts{
+      .names = {"cat", "dog"}, .labels = {4, 0}, .predictions = {3, 1}, .hits = {3, 0}, .confusion = {3, 1, 0, 0}};
+  const std::string table =
+      "class             samples     recall  precision         F1\n"
+      "cat                     4    75.00 %   100.00 %    85.71 %\n"
+      "dog                     0          -     0.00 %     0.00 %\n"
+      "macro average           4    75.00 %    50.00 %    42.86 %\n";
+  EXPECT_EQ(class_table(counts, 80), table +
+                                         "\n"
+                                         "taken for class     0  1\n"
+                                         "cat              0  3  1\n"
+                                         "dog              1  0  0\n");
+  EXPECT_EQ(class_table(counts, 20), table + "\ntaken for another\n  class most often:\n  cat for dog 1\n");
+  observe::ClassCounts many = counts;
+  many.confusion.clear();
+  EXPECT_EQ(class_table(many, 80), table);
+}
+
+TEST(PerClass, NeedsAModelThatGivesAClassToAnImage) {
+  expect_refused(run_train(1, "--model detector --dataset synthetic-boxes --per-class"), exit_usage,
+                 {"--per-class: --model detector gives no class to an image"});
+}
+
+/// Returns the names of the event files in a folder.
+std::set<std::string> event_files(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with("events.out.tfevents.")) names.insert(entry.path());
+  return names;
+}
+
+TEST(EventFiles, AreInTheFolderOfTheRunOneForEachStart) {
+  const SmallDigits digits;
+  const std::string folder = digits.path("run");
+  const std::string arguments = digits.arguments() + " --batch 16 --log-every 2 --save-dir " + folder;
+  ASSERT_EQ(run_train(2, arguments + " --epochs 1 --tensorboard").exit_code, 0);
+  ASSERT_EQ(event_files(folder).size(), 1U);
+  std::ifstream file(*event_files(folder).begin());
+  const std::string events{std::istreambuf_iterator<char>(file), {}};
+  for (const auto& [tag, times] : {std::pair{"train/loss", 3}, {"step_seconds/data", 3}, {"val/accuracy", 1}})
+    EXPECT_EQ(occurrences(events, tag), times) << tag;
+  ASSERT_EQ(run_train(2, "--epochs 2 --resume --save-dir " + folder).exit_code, 0);
+  EXPECT_EQ(event_files(folder).size(), 2U) << "the run goes on with its options";
+  ASSERT_EQ(run_train(1, digits.arguments() + " --batch 16 --epochs 1 --tensorboard " + digits.path("a/b")).exit_code,
+            0);
+  EXPECT_EQ(event_files(digits.file("a/b")).size(), 1U);
+}
+
+TEST(EventFiles, ThatCannotBeWrittenAreKnownBeforeTraining) {
+  const SmallDigits digits;
+  const auto result = run_train(2, digits.arguments() + " --steps 1 --tensorboard /proc/none");
+  expect_refused(result, 1, {"cannot write /proc/none: "});
+  EXPECT_EQ(occurrences(result.output, "images/s"), 0) << result.output;
 }
 
 /// A run that goes on without evaluating its last weights has no result of them.

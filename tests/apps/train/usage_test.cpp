@@ -161,6 +161,12 @@ const Mistake mistakes[] = {
      {"--save-fallback has no meaning with --save-dir none"}},
     {"SaveDirThatIsHere", "--save-dir .", {"--save-dir . exists", "give it a name, such as --save-dir ./run"}},
     {"SaveDirAbove", "--save-dir runs/../", {"--save-dir runs/../ exists", "such as --save-dir runs/../run"}},
+    {"EventFilesOfNoRun",
+     "--save-dir none --tensorboard",
+     {"--tensorboard writes into --save-dir, which is none: name a folder"}},
+    {"EventFilesOfAnEvaluation",
+     "--eval-only --weights x --tensorboard d",
+     {"--tensorboard shows steps, and --eval-only trains none"}},
     {"TimeWithoutAUnit",
      "--max-time 90",
      {"--max-time 90: it must be a time such as 90s, 10m, 23h50m or 1d12h, or off"}},
@@ -596,13 +602,18 @@ TEST(Foreign, WhatIsNotNeededOrMeansSomethingElseIsTakenWithANote) {
   EXPECT_EQ(line.options.checkpoints.steps, 7);
   ASSERT_EQ(line.notes.size(), 3U);
   EXPECT_EQ(line.notes[0].rfind("--do_eval is not needed: train evaluates", 0), 0U) << line.notes[0];
-  EXPECT_EQ(line.notes[1].rfind("--use_vdl is not needed: ", 0), 0U) << line.notes[1];
+  EXPECT_EQ(line.options.tensorboard, in_run_folder);
+  EXPECT_EQ(line.notes[1].rfind("--use_vdl is --tensorboard: VisualDL does not read", 0), 0U) << line.notes[1];
   EXPECT_EQ(line.notes[2].rfind("--save_interval is --save-steps: ", 0), 0U) << line.notes[2];
   const data::TemporaryDirectory directory;
   data::write_plain(directory.path() / "run.yml", "use_vdl: true\nsave_interval: 7\n");
   const CommandLine in_file = parse("-c " + (directory.path() / "run.yml").string());
   EXPECT_EQ(in_file.options.checkpoints.steps, 7);
   EXPECT_EQ(in_file.notes.size(), 2U);
+  EXPECT_EQ(in_file.options.tensorboard, in_run_folder);
+  EXPECT_EQ(parse("--use_vdl False").options.tensorboard, "");
+  EXPECT_EQ(parse("--use_vdl true --vdl_log_dir logs").options.tensorboard, in_run_folder);
+  EXPECT_EQ(parse("--tb_log_dir logs").options.tensorboard, "logs");
   EXPECT_EQ(parse("-o save_interval=7").options.checkpoints.steps, 7);
   EXPECT_EQ(parse("-o Global.save_interval=7").options.checkpoints.epochs, 7) << "PaddleClas counts epochs";
   EXPECT_EQ(parse("--save-interval 7").options.checkpoints.steps, 0);

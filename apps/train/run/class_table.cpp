@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "apps/train/run/class_table.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "base/nearest.hpp"
+#include "base/wrapped.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using observe::ClassCounts;
+
+/// Returns "91.20 %", or "-" where there is no value, in nine columns.
+std::string cell(const std::optional<double>& value) {
+  return value ? format_text("%7.2f %%", 100 * *value) : std::string(8, ' ') + '-';
+}
+
+/// Returns the mean of the classes that have a value.
+template <typename Value>
+std::optional<double> mean_of(const ClassCounts& counts, const Value& value_of) {
+  double sum = 0;
+  int classes = 0;
+  for (std::size_t label = 0; label < counts.labels.size(); ++label) {
+    const std::optional<double> value = value_of(label);
+    sum += value.value_or(0);
+    classes += value ? 1 : 0;
+  }
+  return classes == 0 ? std::nullopt : std::optional(sum / classes);
+}
+
+std::string line_of(const std::string& name, std::size_t width, std::int64_t samples, const std::string& cells) {
+  return padded(name, width) + format_text("  %8lld  ", static_cast<long long>(samples)) + cells + '\n';
+}
+
+/// Returns the matrix with a line for each label and a column for each prediction; nothing if that is too wide.
+std::string matrix_of(const ClassCounts& counts, const std::vector<std::string>& names, std::size_t width,
+                      std::size_t columns) {
+  const std::size_t classes = names.size();
+  const std::int64_t most = *std::ranges::max_element(counts.confusion);
+  const std::size_t digits = std::max(std::to_string(most).size(), std::to_string(classes - 1).size());
+  if (width + (1 + classes) * (2 + digits) > columns) return {};
+  const auto right = [&](std::int64_t number) {
+    const std::string text = std::to_string(number);
+    return std::string(2 + digits - text.size(), ' ') + text;
+  };
+  std::string text = padded("taken for class", width + right(0).size());
+  for (std::size_t i = 0; i < classes; ++i) text += right(static_cast<std::int64_t>(i));
+  text += '\n';
+  for (std::size_t label = 0; label < classes; ++label) {
+    text += padded(names[label], width) + right(static_cast<std::int64_t>(label));
+    for (std::size_t i = 0; i < classes; ++i) text += right(counts.confusion[label * classes + i]);
+    text += '\n';
+  }
+  return text;
+}
+
+/// Returns "taken for another class most often: cat for dog 102, …".
+std::string most_confused(const ClassCounts& counts, const std::vector<std::string>& names, std::size_t columns) {
+  constexpr std::size_t most = 10;
+  const std::size_t classes = names.size();
+  std::vector<std::size_t> pairs;
+  for (std::size_t i = 0; i < counts.confusion.size(); ++i)
+    if (i / classes != i % classes && counts.confusion[i] > 0) pairs.push_back(i);
+  const std::size_t shown = std::min(most, pairs.size());
+  std::ranges::partial_sort(pairs, pairs.begin() + static_cast<std::ptrdiff_t>(shown), {},
+                            [&](std::size_t pair) { return std::pair(-counts.confusion[pair], pair); });
+  if (shown == 0) return {};
+  std::string text = "taken for another class most often:";
+  for (std::size_t i = 0; i < shown; ++i)
+    text += (i == 0 ? " " : ", ") + names[pairs[i] / classes] + " for " + names[pairs[i] % classes] + ' ' +
+            std::to_string(counts.confusion[pairs[i]]);
+  return wrapped(text, columns);
+}
+
+}  // namespace
+
+std::string class_table(const ClassCounts& counts, std::size_t columns) {
+  std::vector<std::string> names;
+  std::size_t width = std::string_view("taken for class").size();
+  for (std::size_t label = 0; label < counts.labels.size(); ++label) {
+    names.push_back(echo(counts.name_of(label)));
+    width = std::max(width, columns_of(names.back()));
+  }
+  const auto recall = [&](std::size_t label) { return counts.recall(label); };
+  const auto precision = [&](std::size_t label) { return counts.precision(label); };
+  std::string text = padded("class", width) + "   samples     recall  precision         F1\n";
+  for (std::size_t label = 0; label < names.size(); ++label)
+    text += line_of(names[label], width, counts.labels[label],
+                    cell(recall(label)) + "  " + cell(precision(label)) + "  " + cell(counts.f1(label)));
+  const std::int64_t samples = std::accumulate(counts.labels.begin(), counts.labels.end(), std::int64_t{0});
+  text +=
+      line_of("macro average", width, samples,
+              cell(mean_of(counts, recall)) + "  " + cell(mean_of(counts, precision)) + "  " + cell(counts.macro_f1()));
+  if (counts.confusion.empty()) return text;
+  const std::string matrix = matrix_of(counts, names, width, columns);
+  return text + '\n' + (matrix.empty() ? most_confused(counts, names, columns) : matrix);
+}
+
+}  // namespace lockstep::train

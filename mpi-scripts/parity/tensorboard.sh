@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Reads lockstep's event files with the Python package tensorboard: a run of two ranks that was stopped in the middle of an
+# epoch and resumed from an earlier checkpoint has each step once, with the values of its metrics.jsonl.
+#   PYTHON  an interpreter with tensorboard; without it a virtual environment with the newest one from PyPI is made in
+#           build/tensorboard-venv, once
+#   PRESET  the build to use (dev)
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+has_package() { "$1" -c 'import tensorboard' 2>/dev/null; }
+
+preset=${PRESET:-dev}
+python=${PYTHON:-build/tensorboard-venv/bin/python}
+if ! has_package "$python"; then
+  [ -z "${PYTHON:-}" ] || fail "PYTHON=$PYTHON cannot import tensorboard"
+  echo "Making a virtual environment with tensorboard in build/tensorboard-venv"
+  python3 -m venv build/tensorboard-venv || fail "python3 cannot make virtual environments; install python3-venv"
+  "$python" -m pip install --quiet tensorboard || fail "pip could not install tensorboard"
+fi
+
+[ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
+cmake --build --preset "$preset" -j "$jobs" --target train
+"$python" mpi-scripts/parity/tensorboard_events.py "build/$preset/bin/train"

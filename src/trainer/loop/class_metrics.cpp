@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/loop/class_metrics.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <variant>
+
+#include "lockstep/base/error.hpp"
+#include "trainer/loop/part_sums.hpp"
+
+namespace lockstep::trainer {
+namespace {
+
+using observe::MetricValue;
+
+constexpr int top_places = 5;
+
+/// The logits and the label of a position.
+template <typename Real>
+struct Guess {
+  const Real* logits;
+  std::int64_t stride;  // from the logit of a class to the next one
+  std::int32_t label;
+  Real operator[](std::int64_t c) const { return logits[c * stride]; }
+};
+
+/// Calls `f(guess)` for every position of a batch whose label counts.
+template <typename F>
+void for_each_guess(const Classifier& of, const nn::Prediction& prediction, const data::Batch& batch, const F& f) {
+  const Buffer& logits = prediction.outputs[of.output];
+  const auto* labels = static_cast<const std::int32_t*>(batch.tensors[of.labels].data);
+  const std::int64_t positions = of.positions();
+  const auto visit = [&](const auto* all) {
+    for (std::int64_t i = 0; i < batch.samples.value * positions; ++i) {
+      if (labels[i] == of.loss.ignore_index || labels[i] < 0 || labels[i] >= of.logits.channels) continue;
+      f(Guess{all + i / positions * of.logits.channels * positions + i % positions, positions, labels[i]});
+    }
+  };
+  logits.dtype == DType::float64 ? visit(static_cast<const double*>(logits.data))
+                                 : visit(static_cast<const float*>(logits.data));
+}
+
+/// The fraction of labels that are among the classes with the largest logits. Of equal logits the first is the larger,
+/// and NaN is larger than any number. Labels weigh as in the loss.
+class TopMetric final : public Metric {
+ public:
+  explicit TopMetric(Classifier classifier) : of_(std::move(classifier)), sums_(2) {}
+
+  void reset() override { sums_.reset(); }
+  void add(const nn::Prediction& prediction, const data::Batch& batch) override {
+    std::array<double, 2> sums{};
+    for_each_guess(of_, prediction, batch, [&](const auto& guess) {
+      const std::vector<double>& weights = of_.loss.class_weights;
+      const double weight = weights.empty() ? 1 : weights[static_cast<std::size_t>(guess.label)];
+      sums[0] += is_among_first(guess) ? weight : 0;
+      sums[1] += weight;
+    });
+    if (batch.samples > 0) sums_.add(first_of(batch), sums);
+  }
+  void reduce(Communicator& communicator) override { sums_.reduce(communicator); }
+  [[nodiscard]] std::vector<MetricValue> values() const override {
+    const std::vector<double> totals = sums_.totals();
+    return {{.name = "top5_accuracy",
+             .value = fraction(totals[0], totals[1]),
+             .higher_is_better = true,
+             .is_fraction = true}};
+  }
+
+ private:
+  template <typename Real>
+  [[nodiscard]] bool is_among_first(const Guess<Real>& guess) const {
+    const Real own = guess[guess.label];
+    int ahead = std::isnan(own) ? top_places : 0;
+    for (std::int64_t c = 0; c < of_.logits.channels; ++c)
+      ahead += guess[c] < own || (guess[c] == own && c >= guess.label) ? 0 : 1;
+    return ahead < top_places;
+  }
+
+  Classifier of_;
+  PartSums sums_;  // of the weights of labels among the largest, and of all labels
+};
+
+/// Counts labels and predictions of each class. As in the loss, the first of the largest logits is the prediction.
+class ClassMetric final : public Metric {
+ public:
+  ClassMetric(Classifier classifier, std::vector<std::string> names) : of_(std::move(classifier)) {
+    result_.names = std::move(names);
+    constexpr std::size_t most_with_confusion = 1000;
+    const auto classes = static_cast<std::size_t>(of_.logits.channels);
+    counts_.resize(3 * classes + (classes <= most_with_confusion ? classes * classes : 0));
+  }
+
+  void reset() override { std::ranges::fill(counts_, 0); }
+  void add(const nn::Prediction& prediction, const data::Batch& batch) override {
+    const std::int64_t classes = of_.logits.channels;
+    const auto count = [&](std::int64_t index) { ++counts_[static_cast<std::size_t>(index)]; };
+    const bool has_confusion = std::ssize(counts_) > 3 * classes;
+    for_each_guess(of_, prediction, batch, [&](const auto& guess) {
+      std::int64_t largest = 0;
+      for (std::int64_t c = 1; c < classes; ++c) largest = guess[c] > guess[largest] ? c : largest;
+      count(guess.label);
+      count(classes + largest);
+      if (guess.label == largest) count(2 * classes + largest);
+      if (has_confusion) count((3 + guess.label) * classes + largest);
+    });
+  }
+  void reduce(Communicator& communicator) override {
+    communicator.all_reduce(std::span(counts_), std::span(counts_), ReduceOp::sum, Queue::host(), "classes").wait();
+    auto begin = counts_.begin();
+    for (std::vector<std::int64_t>* by_class : {&result_.labels, &result_.predictions, &result_.hits}) {
+      by_class->assign(begin, begin + of_.logits.channels);
+      begin += of_.logits.channels;
+    }
+    result_.confusion.assign(begin, counts_.end());
+  }
+  [[nodiscard]] std::vector<MetricValue> values() const override {
+    return {{.name = "macro_f1",
+             .value = result_.macro_f1(),
+             .higher_is_better = true,
+             .is_fraction = true,
+             .in_table = false}};
+  }
+  [[nodiscard]] const observe::ClassCounts* classes() const override { return &result_; }
+
+ private:
+  Classifier of_;
+  observe::ClassCounts result_;
+  std::vector<std::int64_t> counts_;  // labels, predictions and hits of each class, and the confusion matrix
+};
+
+}  // namespace
+
+const nn::Node& first_loss(const nn::Graph& graph) {
+  return graph.nodes()[static_cast<std::size_t>(graph.losses().front().node)];
+}
+
+std::optional<Classifier> classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
+  const nn::Node& node = first_loss(graph);
+  const auto* loss = std::get_if<ops::CrossEntropy>(&node.op);
+  if (loss == nullptr) return std::nullopt;
+  const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
+  const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
+  const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
+  if (output == graph.outputs().end() || tensor == tensors.end()) return std::nullopt;
+  return Classifier{.loss = *loss,
+                    .logits = graph.shape(node.inputs[0]),
+                    .output = static_cast<std::size_t>(output - graph.outputs().begin()),
+                    .labels = static_cast<std::size_t>(tensor - tensors.begin())};
+}
+
+bool has_top_five(const Classifier& classifier) { return classifier.logits.channels > top_places; }
+
+std::unique_ptr<Metric> top_five_metric(const Classifier& classifier) {
+  return std::make_unique<TopMetric>(classifier);
+}
+
+std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& graph,
+                                                            const std::vector<TensorSpec>& tensors,
+                                                            std::vector<std::string> names) {
+  const std::optional<Classifier> classifier = classifier_of(graph, tensors);
+  if (!classifier || classifier->positions() != 1)
+    throw Error(ErrorCode::invalid_argument,
+                "model '" + graph.name() +
+                    "' has no metrics of a classifier: its first loss must be a cross-entropy with a label for each "
+                    "sample, and its logits must be an output (nn::classify makes both)");
+  std::vector<std::unique_ptr<Metric>> metrics;
+  metrics.push_back(loss_metric(graph));
+  if (has_top_five(*classifier)) metrics.push_back(top_five_metric(*classifier));
+  metrics.push_back(std::make_unique<ClassMetric>(*classifier, std::move(names)));
+  return metrics;
+}
+
+}  // namespace lockstep::trainer

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs on the user's own pictures.
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+
+#include "apps/train/metrics_lines.hpp"
+#include "apps/train/train_program.hpp"
+#include "vision/image/codec.hpp"
+#include "vision/user_files.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using vision::UserFiles;
+
+/// Returns the bytes of a PNG file whose pixels follow from a number.
+std::string png(int number, int width = 12, int height = 10) {
+  vision::Image picture;
+  picture.resize(width, height, 3);
+  for (std::size_t i = 0; i < picture.pixels.size(); ++i)
+    picture.pixels[i] = static_cast<std::uint8_t>(i * i * (static_cast<std::size_t>(number) + 3) % 251);
+  const std::vector<std::byte> file = vision::encode_png(picture);
+  return {reinterpret_cast<const char*>(file.data()), file.size()};
+}
+
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// A folder of classes: 2 × 24 pictures for training, 2 × 5 for validation.
+class PictureFolder {
+ public:
+  PictureFolder() {
+    for (int i = 0; i < 24; ++i) put("train", i);
+    for (int i = 0; i < 5; ++i) put("val", i);
+  }
+  [[nodiscard]] const UserFiles& files() const { return files_; }
+  [[nodiscard]] std::string path(const std::string& relative = "") const { return files_.path(relative).string(); }
+
+  /// Trains, and returns the digest of the weights.
+  [[nodiscard]] std::string digest(int ranks, const std::string& arguments) const {
+    UserFiles scratch;
+    const std::string metrics = scratch.path("metrics.json").string();
+    const auto result = run_train(ranks, options() + arguments + " --metrics " + metrics);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    const auto events = read_metrics(metrics);
+    return events.empty() ? "none" : events.back().at("weights_sha256").get<std::string>();
+  }
+  [[nodiscard]] std::string options() const {
+    return "--data " + path() + " --model lenet --batch 12 --epochs 2 --threads 1 ";
+  }
+
+ private:
+  void put(const std::string& part, int i) const {
+    files_.put(part + "/cat/" + std::to_string(100 + i) + ".png", png(2 * i));
+    files_.put(part + "/dog/" + std::to_string(100 + i) + ".png", png(2 * i + 1));
+  }
+  UserFiles files_;
+};
+
+TEST(OwnPictures, MakeTheSameBitsOnAnyRanksWorkersAndCaches) {
+  const PictureFolder folder;
+  const std::string options = "--shards 4 --augment crop:2,flip,color-jitter ";
+  const std::string alone = folder.digest(1, options + "--workers 0 --cache none");
+  EXPECT_EQ(folder.digest(2, options + "--workers 3"), alone);
+  EXPECT_EQ(folder.digest(3, options + "--cache disk"), alone);
+  EXPECT_NE(folder.digest(1, "--shards 4 --augment crop:2,flip"), alone);
+}
+
+TEST(OwnPictures, MakeTheSameBitsBehindAResumeWithinAnEpoch) {
+  const PictureFolder folder;
+  const std::string options = "--shards 4 --augment crop:2,flip --lr-schedule constant ";
+  const std::string alone = folder.digest(1, options);
+  const std::string run = folder.path("run");
+  const auto first = run_train(2, folder.options() + options + "--steps 6 --save-dir " + run);
+  ASSERT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_EQ(folder.digest(3, "--steps all --save-dir " + run + " --resume last"), alone);
+}
+
+TEST(OwnPictures, AreCountedBeforeTraining) {
+  const PictureFolder folder;
+  folder.files().put("train/cat/old.bmp", "BM");
+  const auto result = run_train(2, folder.options());
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const char* part : {"Data: folder, ", ", 2 classes\n", "    cat ", "    dog ", "BMP",
+                           "pictures of 12×10 pixels; training transforms none; evaluation transforms none"})
+    EXPECT_EQ(occurrences(result.output, part), 1) << part << '\n' << result.output;
+}
+
+TEST(OwnPictures, StopWhereOneIsBad) {
+  const PictureFolder folder;
+  folder.files().put("train/dog/105.png", png(11).substr(0, 60));
+  const auto result = run_train(2, folder.options());
+  EXPECT_EQ(result.exit_code, 1) << result.output;
+  EXPECT_GE(occurrences(result.output, folder.path("train/dog/105.png")), 1) << result.output;
+  EXPECT_GE(occurrences(result.output, "the PNG is cut off; replace the file, or skip such samples"), 1);
+}
+
+TEST(OwnPictures, AreSkippedAndListedWhereTheyAreBad) {
+  const PictureFolder folder;
+  folder.files().put("train/dog/105.png", png(11).substr(0, 60));
+  folder.files().put("val/cat/101.png", "no picture");
+  const std::string options = "--on-bad-sample skip --shards 4 ";
+  const std::string alone = folder.digest(1, options);
+  const std::string run = folder.path("run");
+  EXPECT_EQ(folder.digest(2, options + "--save-dir " + run), alone);
+  const std::string list = contents_of(run + "/bad_samples.txt");
+  EXPECT_EQ(occurrences(list, "\n"), 2) << list;
+  for (const char* part : {"training\t29\t", "train/dog/105.png\tthe PNG is cut off", "validation\t1\t",
+                           "val/cat/101.png\tthis is no picture"})
+    EXPECT_EQ(occurrences(list, part), 1) << part << '\n' << list;
+}
+
+TEST(OwnPictures, ThatDifferBetweenRanksAreNamed) {
+  const PictureFolder one;
+  const PictureFolder other;
+  other.files().put("train/cat/107.png", png(77));
+  const auto on = [](const PictureFolder& folder) {
+    return std::string(LOCKSTEP_TRAIN) + " --save-dir none " + folder.options();
+  };
+  const auto result = testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 1 " + on(one) + " : -np 1 " +
+                                                   on(other) + " 2>&1");
+  expect_refused(result, 1,
+                 {"sample 7 is the first that differs: rank 0 on ", "give all ranks the same files (--data)"});
+}
+
+TEST(OwnPictures, AreShownAsTheNetworkSeesThem) {
+  const PictureFolder folder;
+  const std::string sheet = folder.path("sheet.png");
+  const auto result = run_train(2, folder.options() + "--show-batch " + sheet);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "epoch  "), 0) << "it trains: " << result.output;
+  const std::string bytes = contents_of(sheet);
+  EXPECT_EQ(vision::inspect(std::as_bytes(std::span(bytes))).format, vision::PictureFormat::png);
+}
+
+/// Predicts on ranks, and returns the lines about the pictures.
+std::string predictions_of(int ranks, const PictureFolder& folder, const std::string& paths) {
+  const std::string out = folder.path("out" + std::to_string(ranks));
+  const auto result = run_train(
+      ranks, "--resume " + folder.path("run") + " --predict " + paths + " --on-bad-sample skip --save-dir " + out);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_TRUE(std::filesystem::exists(out + "/104.png")) << result.output;
+  std::string lines = contents_of(out + "/predictions.jsonl");
+  for (std::size_t at = lines.find(out); at != std::string::npos; at = lines.find(out)) lines.erase(at, out.size());
+  return lines;
+}
+
+TEST(OwnPictures, ArePredictedByACheckpointAlone) {
+  const PictureFolder folder;
+  ASSERT_NE(folder.digest(2, "--save-dir " + folder.path("run")), "none");
+  std::filesystem::remove_all(folder.path("train"));  // which the predictions do not need
+  folder.files().put("more/large.png", png(5, 40, 30));
+  folder.files().put("more/none.jpg", "no picture");
+  const std::string paths = folder.path("val") + ',' + folder.path("more");
+  const std::string lines = predictions_of(1, folder, paths);
+  EXPECT_EQ(occurrences(lines, "\n"), 12) << lines;
+  for (const char* part : {"\"name\":\"cat\"", "\"name\":\"dog\"", "\"score\":"})
+    EXPECT_EQ(occurrences(lines, part), part[1] == 's' ? 22 : 11) << lines;
+  EXPECT_EQ(occurrences(lines, "none.jpg\",\"error\":"), 1) << lines;
+  EXPECT_EQ(predictions_of(3, folder, paths), lines);
+}
+
+TEST(OwnPictures, NeedThePartsThatARunUses) {
+  const PictureFolder folder;
+  const std::string train = folder.path("train");
+  const std::string options = "--model lenet --batch 12 --epochs 1 --data " + train;
+  expect_refused(run_train(2, options), 1, {"has no validation part", "--val-split 0.1", "--eval-interval never"});
+  EXPECT_EQ(run_train(2, options + " --eval-interval never").exit_code, 0);
+  EXPECT_EQ(run_train(2, options + " --val-split 0.25").exit_code, 0);
+  EXPECT_EQ(run_train(2, options + " --val " + folder.path("val")).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::train
