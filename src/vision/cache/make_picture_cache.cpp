@@ -40,7 +40,8 @@ std::string host_name() {
 std::shared_ptr<CacheFile> open_in_folder(const CacheOptions& options, std::int64_t samples, const NodeRanks& ranks,
                                           std::string& why_not) {
   const std::uint64_t contents = hash_of_contents(options.contents);
-  const std::filesystem::path folder = options.folder / ("lockstep-pictures-" + hexadecimal_of(contents));
+  // A name with a dot at its start is no class where the folder is one of classes.
+  const std::filesystem::path folder = options.folder / (".lockstep-pictures-" + hexadecimal_of(contents));
   // A file for each host, because hosts that share a folder do not see each other's writes in time.
   const std::filesystem::path path = folder / host_name();
   std::error_code error;

@@ -16,7 +16,7 @@ enum class CacheKind : std::uint8_t { none, ram, disk };
 struct CacheOptions {
   CacheKind kind = CacheKind::none;
   Bytes most{0};                 ///< of pictures on this node; 0: a quarter of its free memory, or of the disk's space
-  std::filesystem::path folder;  ///< for disk: gets a folder for this data set, with a file for each host
+  std::filesystem::path folder;  ///< for disk: gets a hidden folder for this data set, with a file for each host
   /// Says which data set this is and how its pictures are decoded. A file on disk with another text is made anew.
   std::string contents;
 };
