@@ -74,6 +74,8 @@ Pictures open_pictures(const Options& options) {
   const vision::Source& main = *pictures.main_part().source;
   pictures.channels = vision::default_channels(main);
   pictures.input = data.size.width > 0 ? vision::given_input(main, data.size) : vision::default_input(main);
+  if (pictures.train && pictures.val && pictures.input.are_equal)  // those that are evaluated have to fit, too
+    pictures.input.are_equal = vision::given_input(*pictures.val->source, pictures.input.size).are_equal;
   pictures.normalization = vision::default_normalization(main, pictures.channels);
   pictures.pipelines = vision::classification_pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
   return pictures;
