@@ -33,8 +33,8 @@ def session_of(file):
 
 def exported(programs, name, stem, folder):
     """A checkpoint after some steps, and the file that is made of it."""
-    run(programs / "train", "--model", name, "--stem", stem, "--dataset", DATASETS.get(name, "synthetic-cifar"), "--batch", 8,
-        "--steps", 6, "--eval-interval", "never", "--lr", 0.001, "--save-dir", folder / "run")
+    run(programs / "train", "--model", name, "--stem", stem, "--dataset", DATASETS.get(name, "synthetic-cifar"), "--batch", 4,
+        "--steps", 3, "--eval-interval", "never", "--lr", 0.001, "--save-dir", folder / "run")
     file = folder / "model.onnx"
     run(programs / "lockstep-export", folder / "run", "--onnx", file)
     return folder / "run/checkpoints/last", file

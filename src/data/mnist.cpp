@@ -36,7 +36,7 @@ std::array<std::string, 4> names_of_file(const std::string& part, std::string ki
 }
 
 fs::path find_file(const fs::path& dir, const std::string& part, const std::string& kind) {
-  const fs::path found = mnist_file(dir, part, kind);
+  fs::path found = mnist_file(dir, part, kind);
   if (!found.empty()) return found;
   const std::array<std::string, 4> names = names_of_file(part, kind);
   throw Error(ErrorCode::io, (dir / names[0]).string() + " does not exist, nor " + names[1] + ", " + names[2] + " or " +

@@ -4,7 +4,7 @@
 
 #include "fuzz/targets.hpp"
 #include "lockstep/base/error.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 
 namespace lockstep::fuzz {
 namespace {

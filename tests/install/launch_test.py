@@ -74,7 +74,7 @@ class Launch(unittest.TestCase):
         self.expect(f"python -m paddle.distributed.launch --gpus {EIGHT} train.py --config FILE --save_dir output/M "
                     "--save_interval 1000 --num_workers 3 --do_eval --use_vdl",
                     f"mpirun --oversubscribe -np 8 --bind-to none -x PATH train --config FILE --save-dir output/M --save-steps 1000 "
-                    f"--workers 3 --device {EIGHT}",
+                    f"--workers 3 --tensorboard --device {EIGHT}",
                     ["--save_interval is --save-steps: in PaddleSeg it counts steps", "--num_workers is --workers",
                      "--do_eval is not needed", "--use_vdl is --tensorboard"])
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 
 #include <gtest/gtest.h>
 

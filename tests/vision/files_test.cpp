@@ -64,18 +64,34 @@ TEST(Files, SayWhyTheyCannotBeRead) {
   expect_unreadable("dangling.jpg", "is a symbolic link to nowhere.jpg, which does not exist");
   expect_unreadable("loop.jpg", "cannot be read: Too many levels of symbolic links");
   expect_unreadable("pipe.jpg", "is not an ordinary file");
-  if (geteuid() != 0) {  // root may read every file
-    fs::permissions(user.path("picture.jpg"), fs::perms::none);
-    std::vector<std::byte> bytes;
-    expect_error([&] { read_file(user.path("picture.jpg"), bytes); }, ErrorCode::io, {"Permission denied"});
-    fs::permissions(user.path("picture.jpg"), fs::perms::owner_all);
-  }
   std::vector<std::byte> bytes(100);
   read_file(user.path("picture.jpg"), bytes);
   EXPECT_EQ(bytes.size(), 5U);
   read_file(user.path("empty.jpg"), bytes);
   EXPECT_TRUE(bytes.empty());
   EXPECT_EQ(state_of(user.path("picture.jpg")).bytes, 5);
+}
+
+TEST(Files, WithoutPermissionAreNotMissing) {
+  constexpr uid_t nobody = 65534;
+  const UserFiles user;
+  user.put_pictures({"closed/picture.jpg"});
+  fs::permissions(user.path("closed"), fs::perms::none);
+  const bool is_root = geteuid() == 0;  // who may read every file
+  if (is_root) {
+    ASSERT_EQ(seteuid(nobody), 0);
+  }
+  const FileState state = state_of(user.path("closed/picture.jpg"));
+  std::vector<std::byte> bytes;
+  expect_error([&] { read_file(user.path("closed/picture.jpg"), bytes); }, ErrorCode::io,
+               {user.path("closed/picture.jpg").string() + " cannot be read: Permission denied"});
+  expect_error([&] { (void)files_below(user.path("closed")); }, ErrorCode::io, {"cannot be read: Permission denied"});
+  expect_error([&] { (void)folders_in(user.path("closed")); }, ErrorCode::io, {"cannot be read: Permission denied"});
+  if (is_root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  fs::permissions(user.path("closed"), fs::perms::owner_all);
+  EXPECT_EQ(state.why_not, "cannot be read: Permission denied");
 }
 
 TEST(Files, TooLargeForAPictureAreRefused) {

@@ -48,8 +48,6 @@ TEST(FolderFormat, ValComesBeforeTestAndANamedPartBeforeBoth) {
 TEST(FolderFormat, APartToEvaluateIsEnoughForEvaluations) {
   const UserFiles user;
   user.put_pictures({"test/cat/t.jpg", "test/dog/t.jpg"});
-  expect_error([&] { (void)open_sources({.data = user.path()}); }, ErrorCode::invalid_argument,
-               {user.path().string(), "none to train on"});
   const Sources sources = open_sources({.data = user.path(), .evaluates_only = true});
   EXPECT_EQ(sources.train, nullptr);
   EXPECT_EQ(samples_of(*sources.val), (Names{"cat/t.jpg 0", "dog/t.jpg 1"}));
@@ -60,8 +58,7 @@ TEST(FolderFormat, APartToEvaluateIsEnoughForEvaluations) {
   EXPECT_EQ(whole.val->class_names().size(), 4U);
   // A part to train on is not evaluated in place of one that is missing.
   fs::rename(user.path("test"), user.path("train"));
-  expect_error([&] { (void)open_sources({.data = user.path(), .evaluates_only = true}); }, ErrorCode::invalid_argument,
-               {"has no validation part"});
+  EXPECT_EQ(open_sources({.data = user.path(), .evaluates_only = true}).val, nullptr);
   EXPECT_EQ(open_sources({.data = user.path("train"), .evaluates_only = true}).val->size(), 2);
 }
 
@@ -95,15 +92,19 @@ TEST(FolderFormat, AFractionOfEachClassIsSetAside) {
   EXPECT_EQ(samples_of(*open_sources({.data = copy.path(), .val_split = 0.1, .seed = 3}).val), val);
 }
 
-TEST(FolderFormat, WithoutAPartToEvaluateTheErrorSaysWhatToDo) {
+TEST(FolderFormat, AFolderOfClassesWithoutPartsIsToTrainOn) {
   const UserFiles user;
   user.put_pictures({"cat/1.jpg", "dog/1.jpg"});
-  expect_error([&] { (void)open_sources({.data = user.path()}); }, ErrorCode::invalid_argument,
-               {"has no validation part; name one (--val), set aside a fraction of the training samples"});
-  const Sources alone = open_sources({.data = user.path(), .trains_only = true});
+  const Sources alone = open_sources({.data = user.path()});
   EXPECT_EQ(alone.train->size(), 2);
   EXPECT_EQ(alone.val, nullptr);
-  for (const double fraction : {1.0, 1.5})
+  EXPECT_EQ(open_sources({.data = user.path(), .val = user.path()}).val->size(), 2);
+}
+
+TEST(FolderFormat, AFractionThatCannotBeSetAsideIsAnError) {
+  const UserFiles user;
+  user.put_pictures({"cat/1.jpg", "dog/1.jpg"});
+  for (const double fraction : {1.0, 1.5, -0.1})
     expect_error([&] { (void)open_sources({.data = user.path(), .val_split = fraction}); }, ErrorCode::invalid_argument,
                  {"must be less than 1"});
   const UserFiles parts;

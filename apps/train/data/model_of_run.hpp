@@ -3,7 +3,7 @@
 
 #include "apps/train/options/options.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 
 namespace lockstep::train {
 

@@ -43,18 +43,31 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
                              .first_in_cache = is_training ? 0 : samples_of(pictures.train)});
 }
 
+/// @throws Error{invalid_argument} if the data lack a part that the run needs
+void require_parts(const vision::Sources& sources, const Options& options) {
+  const std::string data = vision::shown(options.user_data.path);
+  const bool only_shows = !options.user_data.show_batch.empty();
+  if (!sources.val && !only_shows && (options.eval_only || options.trainer.eval_interval > 0))
+    throw Error(ErrorCode::invalid_argument,
+                data +
+                    " has no validation part; name one (--val), set aside a fraction of the training samples for it "
+                    "(--val-split 0.1), or do not evaluate (--eval-interval never)");
+  if (!sources.train && !only_shows && !options.eval_only)
+    throw Error(ErrorCode::invalid_argument,
+                data + " has a part to evaluate but none to train on; evaluate it (--eval-only), or give both parts");
+}
+
 }  // namespace
 
 Pictures open_pictures(const Options& options) {
   const UserData& data = options.user_data;
-  vision::Sources sources =
-      vision::open_sources({.data = data.path,
-                            .format = data.format,
-                            .val = data.val,
-                            .val_split = data.val_split,
-                            .seed = options.trainer.seed,
-                            .evaluates_only = options.eval_only,
-                            .trains_only = options.trainer.eval_interval == 0 || !data.show_batch.empty()});
+  vision::Sources sources = vision::open_sources({.data = data.path,
+                                                  .format = data.format,
+                                                  .val = data.val,
+                                                  .val_split = data.val_split,
+                                                  .seed = options.trainer.seed,
+                                                  .evaluates_only = options.eval_only});
+  require_parts(sources, options);
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);

@@ -8,7 +8,7 @@
 #include "apps/train/cluster/cluster.hpp"
 #include "base/hash.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 #include "platform/mpi/agreement.hpp"
 #include "vision/formats/sources.hpp"
 #include "vision/picture_dataset.hpp"

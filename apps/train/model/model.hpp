@@ -11,7 +11,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/trainer/options.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 
 namespace lockstep::train {
 

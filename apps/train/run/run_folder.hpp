@@ -10,7 +10,7 @@
 #include "lockstep/ops/ops.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 #include "observe/trace.hpp"
 
 /// What a run reads from its folder and leaves there.

@@ -10,8 +10,7 @@
 namespace lockstep::nn {
 
 const TensorSpec& DataSpec::at(std::string_view tensor) const {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const TensorSpec& spec) { return spec.name == tensor; });
+  const auto found = std::ranges::find(tensors, tensor, &TensorSpec::name);
   if (found != tensors.end()) return *found;
   std::string names;
   for (const TensorSpec& spec : tensors) names += (names.empty() ? "" : ", ") + spec.name;
@@ -51,8 +50,7 @@ std::vector<std::string_view> Models::names() const {
 }
 
 const ModelEntry& Models::at(std::string_view name) const {
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(), [&](const ModelEntry& entry) { return entry.name == name; });
+  const auto found = std::ranges::find(entries_, name, &ModelEntry::name);
   if (found == entries_.end()) throw Error(ErrorCode::invalid_argument, unknown("model", name, names()));
   return *found;
 }
@@ -63,8 +61,8 @@ const DataSpec& Models::example(std::string_view name) const { return at(name).e
 
 std::optional<Stem> Models::stem(std::string_view name, const DataSpec& data) const {
   const std::optional<Stem> usual = at(name).usual_stem;
-  if (!usual || data.stem != Stem::by_extent) return usual ? std::optional(data.stem) : std::nullopt;
-  if (*usual != Stem::by_extent) return usual;
+  if (usual && data.stem != Stem::by_extent) return data.stem;
+  if (usual != Stem::by_extent) return usual;
   constexpr std::int64_t least_of_photographs = 64;
   const auto& [channels, height, width] = data.at("images").extent;
   return std::min(height, width) < least_of_photographs ? Stem::cifar : Stem::imagenet;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/nn/graph.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 
 namespace lockstep::nn {
 

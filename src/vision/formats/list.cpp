@@ -68,7 +68,7 @@ PartLists lists_of(const SourceOptions& options) {
 fs::path list_folder(const fs::path& list, const std::vector<ListLine>& lines, const fs::path& data) {
   constexpr std::size_t most_tried = 100;
   std::error_code ignored;
-  const fs::path here = list.parent_path();
+  fs::path here = list.parent_path();
   const fs::path there = fs::is_directory(data, ignored) ? data : data.parent_path();
   for (std::size_t i = 0; i < std::min(lines.size(), most_tried); ++i)
     for (const fs::path& folder : {here, there})

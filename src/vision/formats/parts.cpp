@@ -55,25 +55,17 @@ void find_duplicates(Listing& listing) {
 }
 
 void divide(std::optional<Listing>& train, std::optional<Listing>& val, const SourceOptions& options) {
+  if (options.val_split == 0) return;
   const std::string data = shown(options.data);
-  if (options.val_split > 0) {
-    if (val)
-      throw Error(ErrorCode::invalid_argument,
-                  "a fraction of the training samples cannot become the validation part of " + data +
-                      ", which has one: " + shown(val->folder) + "; leave the fraction out");
-    if (!train || !(options.val_split < 1))
-      throw Error(ErrorCode::invalid_argument, "a fraction of " + std::to_string(options.val_split) +
-                                                   " of the training samples of " + data +
-                                                   " cannot become the validation part; it must be less than 1");
-    val = split_off(*train, options.val_split, options.seed);
-  }
-  if (!val && (!options.trains_only || !train))
+  if (val)
     throw Error(ErrorCode::invalid_argument,
-                data +
-                    " has no validation part; name one (--val), set aside a fraction of the training samples for it "
-                    "(--val-split 0.1), or do not evaluate (--eval-interval never)");
-  if (!train && !options.evaluates_only)
-    throw Error(ErrorCode::invalid_argument, data + " has a part to evaluate but none to train on");
+                "a fraction of the training samples cannot become the validation part of " + data +
+                    ", which has one: " + shown(val->folder) + "; leave the fraction out");
+  if (!train || !(options.val_split > 0 && options.val_split < 1))
+    throw Error(ErrorCode::invalid_argument, "a fraction of " + std::to_string(options.val_split) +
+                                                 " of the training samples of " + data +
+                                                 " cannot become the validation part; it must be less than 1");
+  val = split_off(*train, options.val_split, options.seed);
 }
 
 void require_samples(const char* part, const Listing& listing) {

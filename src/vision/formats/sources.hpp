@@ -21,15 +21,15 @@ struct SourceOptions {
   std::filesystem::path val;    ///< the validation part; empty: as the layout says
   double val_split = 0;         ///< this fraction of the training samples becomes the validation part; 0: none
   std::uint64_t seed = 1;       ///< of the division
-  bool evaluates_only = false;  ///< no training part is needed, and data without parts are evaluated as a whole
-  bool trains_only = false;     ///< no validation part is needed
+  bool evaluates_only = false;  ///< data without parts are the part to evaluate; else they are the training part
   std::vector<std::string> class_names;  ///< of a checkpoint, which labels then follow; empty: those of the data
 };
 
-/// The samples to train on and to evaluate on. Both have the same class names.
+/// The samples to train on and to evaluate on. Both have the same class names. A part that the data lack is null, but
+/// one of them is there; who needs both says so in words of its own.
 struct Sources {
-  std::shared_ptr<const Source> train;  ///< null where the data have only a part to evaluate
-  std::shared_ptr<const Source> val;    ///< null where the data have no such part, and it is not needed
+  std::shared_ptr<const Source> train;
+  std::shared_ptr<const Source> val;
   Survey survey;
 };
 

@@ -5,7 +5,7 @@
 
 #include "apps/train/train_program.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "nn/models/description.hpp"
+#include "nn/description/description.hpp"
 #include "state/safetensors_file.hpp"
 
 namespace lockstep::train {

@@ -226,6 +226,7 @@ TEST_F(Weights, AHeadForOtherClassesIsDrawnAnewAndReported) {
   EXPECT_EQ(after.at(static_cast<std::size_t>(last - tensors.begin())).values, last->values) << "it is loaded";
   expect_refused(run_train(2, evaluation() + " --weights " + path), exit_error, {"its 'fc.bias' is [100]"});
   std::erase_if(tensors, [](const NamedFloats& tensor) { return tensor.name == "fc.bias"; });
+  fs::remove(path);
   write_tensors(path, tensors);
   expect_refused(run(2, ""), exit_error, {"its 'fc.weight' is [100, 64], the model's [10, 64]", "it lacks 'fc.bias'"});
 }

@@ -13,7 +13,7 @@
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"
 
-namespace lockstep::exporting {
+namespace lockstep::exporter {
 namespace {
 
 using namespace cli;
@@ -135,6 +135,6 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace lockstep::exporting
+}  // namespace lockstep::exporter
 
-int main(int argc, char** argv) { return lockstep::exporting::run(argc, argv); }
+int main(int argc, char** argv) { return lockstep::exporter::run(argc, argv); }
