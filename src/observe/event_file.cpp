@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <chrono>
 #include <system_error>
 
 #include "base/nearest.hpp"
+#include "base/protobuf.hpp"
 #include "lockstep/base/error.hpp"
 #include "observe/output_file.hpp"
 
@@ -38,42 +38,10 @@ std::string little_endian(Unsigned number) {
   return bytes;
 }
 
-/// A message in the encoding of Protocol Buffers: fields with their numbers, in any order.
-/// @source protobuf.dev, "Encoding"
-class Message {
- public:
-  Message& integer(unsigned field, std::int64_t value) {
-    return key(field, 0).varint(static_cast<std::uint64_t>(value));
-  }
-  Message& real(unsigned field, double value) {
-    key(field, 1).bytes_ += little_endian(std::bit_cast<std::uint64_t>(value));
-    return *this;
-  }
-  Message& real(unsigned field, float value) {
-    key(field, 5).bytes_ += little_endian(std::bit_cast<std::uint32_t>(value));
-    return *this;
-  }
-  Message& text(unsigned field, std::string_view value) {
-    key(field, 2).varint(value.size()).bytes_ += value;
-    return *this;
-  }
-  Message& message(unsigned field, const Message& value) { return text(field, value.bytes_); }
-  [[nodiscard]] const std::string& bytes() const { return bytes_; }
-
- private:
-  Message& key(unsigned field, unsigned wire_type) { return varint(field << 3 | wire_type); }
-  Message& varint(std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) bytes_ += static_cast<char>(value | 0x80);
-    bytes_ += static_cast<char>(value);
-    return *this;
-  }
-  std::string bytes_;
-};
-
 /// Returns an event at this moment. Field numbers: tensorboard/compat/proto/{event,summary}.proto.
-Message event_of(std::int64_t step) {
+ProtobufMessage event_of(std::int64_t step) {
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  return Message().real(1, now.count()).integer(2, step);
+  return ProtobufMessage().real(1, now.count()).integer(2, step);
 }
 
 /// Returns a path for a new file. TensorBoard reads the files of a folder by name, of which the first part is a time in
@@ -127,22 +95,25 @@ EventFile& EventFile::operator=(EventFile&&) noexcept = default;
 
 void EventFile::start_after(std::int64_t step) {
   constexpr std::int64_t start = 1;  // SessionLog::START
-  file_->write(record_of(event_of(step + 1).message(7, Message().integer(1, start)).bytes()));
+  file_->write(record_of(event_of(step + 1).message(7, ProtobufMessage().integer(1, start)).bytes()));
 }
 
 void EventFile::write(std::int64_t step, std::span<const Scalar> scalars) {
-  Message summary;
+  ProtobufMessage summary;
   for (const Scalar& scalar : scalars)
-    summary.message(1, Message().text(1, scalar.tag).real(2, static_cast<float>(scalar.value)));
+    summary.message(1, ProtobufMessage().text(1, scalar.tag).real(2, static_cast<float>(scalar.value)));
   file_->write(record_of(event_of(step).message(5, summary).bytes()));
 }
 
 void EventFile::write(std::int64_t step, const EncodedPicture& picture) {
   constexpr std::int64_t rgb = 3;
   const std::string_view png(reinterpret_cast<const char*>(picture.png.data()), picture.png.size());
-  const Message image = Message().integer(1, picture.height).integer(2, picture.width).integer(3, rgb).text(4, png);
-  file_->write(record_of(
-      event_of(step).message(5, Message().message(1, Message().text(1, picture.tag).message(4, image))).bytes()));
+  const ProtobufMessage image =
+      ProtobufMessage().integer(1, picture.height).integer(2, picture.width).integer(3, rgb).text(4, png);
+  file_->write(
+      record_of(event_of(step)
+                    .message(5, ProtobufMessage().message(1, ProtobufMessage().text(1, picture.tag).message(4, image)))
+                    .bytes()));
 }
 
 }  // namespace lockstep::observe

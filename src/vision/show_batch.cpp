@@ -54,7 +54,8 @@ Region enlarged(const Box& box, int factor) {
   return {.left = left, .top = top, .width = edge(box.right) - left, .height = edge(box.bottom) - top};
 }
 
-Image cell_of(const PictureDataset& dataset, const data::SampleKey& key) {
+/// @param caption  null: the class of the sample
+Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const Caption* caption) {
   Image picture;
   Annotation annotation;
   const bool is_good = dataset.view(key, picture, annotation);
@@ -68,15 +69,22 @@ Image cell_of(const PictureDataset& dataset, const data::SampleKey& key) {
   }
   const bool has_text = !is_good || annotation.label >= 0 || annotation.boxes.empty();
   const std::string text = is_good ? class_text(dataset.source(), annotation.label) : "left out";
-  if (has_text) draw_label(text, 0, cell.height - line_height + 1, {}, cell);
+  const int top = cell.height - line_height + 1;
+  if (caption != nullptr && is_good) {
+    draw_label(caption->text, 0, top, caption->color, cell);
+  } else if (has_text) {
+    draw_label(text, 0, top, {}, cell);
+  }
   return cell;
 }
 
 }  // namespace
 
-Image batch_sheet(const PictureDataset& dataset, std::span<const data::SampleKey> keys) {
+Image batch_sheet(const PictureDataset& dataset, std::span<const data::SampleKey> keys,
+                  std::span<const Caption> captions) {
   std::vector<Image> cells;
-  for (const data::SampleKey& key : keys) cells.push_back(cell_of(dataset, key));
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    cells.push_back(cell_of(dataset, keys[i], i < captions.size() ? &captions[i] : nullptr));
   const int columns = static_cast<int>(std::ceil(std::sqrt(static_cast<double>(keys.size()))));
   Image sheet;
   put_side_by_side(cells, std::max(columns, 1), 4, sheet);

@@ -65,7 +65,7 @@ TEST(VocAnnotation, WithoutObjectsOrWithMarksOfEncoding) {
 
 TEST(VocAnnotation, WrongOnesAreNamedWithTheirLine) {
   expect_bad_voc("", {"a.xml:1: this is no XML that can be read"});
-  expect_bad_voc("<annotation>\n<object>\n<name>cat</nam>", {"a.xml:3: this is no XML"});
+  expect_bad_voc("<annotation>\n<object>\n<name>cat</title>", {"a.xml:3: this is no XML"});
   expect_bad_voc("<html></html>", {"a.xml:1: there is no element annotation"});
   expect_bad_voc(annotation("<object></object>"), {"a.xml:3: the object has no name"});
   expect_bad_voc(annotation("<object><name>cat</name></object>"), {"a.xml:3: the object 'cat' has no bndbox"});

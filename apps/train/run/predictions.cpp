@@ -14,6 +14,7 @@
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "vision/image/codec.hpp"
 #include "vision/image/draw.hpp"
 #include "vision/show_batch.hpp"
 
@@ -24,6 +25,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t most_scores = 5;
+constexpr std::int64_t most_shown = 16;  // pictures on a sheet
 constexpr std::string_view default_folder = "runs/predict";
 
 /// Returns the likeliest classes of a sample, by softmax. Of equal logits the first is the likelier.
@@ -109,12 +111,42 @@ std::string sorted(const std::vector<std::string>& of_ranks) {
   return result;
 }
 
+/// Returns the output of a model with a number for each class; the end of the outputs if there is none.
+auto logits_of(const nn::Graph& graph, std::int64_t classes) {
+  return std::ranges::find_if(graph.outputs(), [&](const nn::Output& one) {
+    const ops::Shape shape = graph.shape(one.value);
+    return shape.channels == classes && shape.height * shape.width == 1;
+  });
+}
+
+/// Returns pictures of some of the samples, evenly chosen, with what a model takes them for: green where it is right,
+/// and red where it is wrong.
+vision::Image sheet_of(const vision::PictureDataset& pictures, const std::vector<Predictions::Sample>& samples,
+                       std::uint64_t seed) {
+  constexpr vision::Color right{60, 170, 80};
+  constexpr vision::Color wrong{200, 50, 50};
+  const std::vector<std::string>& names = pictures.source().class_names();
+  std::vector<data::SampleKey> keys;
+  std::vector<vision::Caption> captions;
+  const std::size_t shown = std::min<std::size_t>(most_shown, samples.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Predictions::Sample& sample = samples[i * samples.size() / shown];
+    const std::int32_t label = pictures.source().annotation(sample.index).label;
+    const Predictions::Score& best = sample.scores.front();
+    keys.push_back({.seed = seed, .index = sample.index});
+    captions.push_back({names[static_cast<std::size_t>(best.label)] + format_text(" %.0f%%", 100 * best.score),
+                        label == best.label ? right : wrong});
+  }
+  return vision::batch_sheet(pictures, keys, captions);
+}
+
 }  // namespace
 
 void Predictions::add(const nn::Prediction& prediction, const data::Batch& batch) {
   const Buffer& logits = prediction.outputs[output_];
   for (std::int64_t i = 0; i < batch.samples.value; ++i) {
     const std::int64_t first = i * classes_;
+    if (batch.ids[static_cast<std::size_t>(i)] % stride_ != 0) continue;
     samples_.push_back({batch.ids[static_cast<std::size_t>(i)],
                         logits.dtype == DType::float64
                             ? scores_of(static_cast<const double*>(logits.data) + first, classes_)
@@ -122,13 +154,10 @@ void Predictions::add(const nn::Prediction& prediction, const data::Batch& batch
   }
 }
 
-const Predictions& add_predictions(const RunContext& run, trainer::Trainer& trainer) {
+Predictions& add_predictions(const RunContext& run, trainer::Trainer& trainer) {
   const nn::Graph& graph = run.model.graph;
   const std::int64_t classes = run.data.sets.test->classes();
-  const auto output = std::ranges::find_if(graph.outputs(), [&](const nn::Output& one) {
-    const ops::Shape shape = graph.shape(one.value);
-    return shape.channels == classes && shape.height * shape.width == 1;
-  });
+  const auto output = logits_of(graph, classes);
   if (output == graph.outputs().end())
     throw Error(ErrorCode::unsupported, "--predict: the model '" + graph.name() +
                                             "' has no output with a number for "
@@ -136,9 +165,32 @@ const Predictions& add_predictions(const RunContext& run, trainer::Trainer& trai
                                             std::to_string(classes) + " classes")
         .on_every_rank();
   auto predictions = std::make_unique<Predictions>(static_cast<std::size_t>(output - graph.outputs().begin()), classes);
-  const Predictions& kept = *predictions;
+  Predictions& kept = *predictions;
   trainer.add_metric(std::move(predictions));
   return kept;
+}
+
+void show_predictions(const RunContext& run, trainer::Trainer& trainer) {
+  const auto pictures = std::dynamic_pointer_cast<const vision::PictureDataset>(run.data.sets.test);
+  const nn::Graph& graph = run.model.graph;
+  if (run.folder.tensorboard.empty() || pictures == nullptr ||
+      logits_of(graph, pictures->classes()) == graph.outputs().end())
+    return;
+  // Rank 0 has about as many samples of the test set as each other rank.
+  const std::int64_t stride = std::max<std::int64_t>(1, pictures->size() / (most_shown * run.cluster.world.size()));
+  add_predictions(run, trainer).show_each(stride, [&run, &trainer, pictures](const auto& samples) {
+    if (!run.console.is_shown() || samples.empty()) return;
+    try {
+      const vision::Image sheet = sheet_of(*pictures, samples, run.options.trainer.seed);
+      run.console.picture({.step = trainer.state().global_step,
+                           .tag = "val/predictions",
+                           .width = sheet.width,
+                           .height = sheet.height,
+                           .png = vision::encode_png(sheet)});
+    } catch (const Error& error) {  // training does not end because of a picture of it
+      run.console.notice("no picture of predictions for --tensorboard: " + error.message());
+    }
+  });
 }
 
 std::string write_predictions(const RunContext& run, const Predictions& predictions) {

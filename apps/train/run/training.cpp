@@ -116,6 +116,7 @@ void Training::make_trainer() {
   const Options& options = run_.options;
   trainer_ = std::make_unique<trainer::Trainer>(*group_, *computation_.ops, run_.model.graph, run_.data.sets,
                                                 trainer_options(run_), run_.console.listener(), run_.recorder);
+  show_predictions(run_, *trainer_);
   trainer_->stop_on(StopSignals::received());
   trainer_->save_on(StopSignals::save_requests());
   if (options.max_seconds > 0)

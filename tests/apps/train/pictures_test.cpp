@@ -137,6 +137,18 @@ TEST(OwnPictures, AreShownAsTheNetworkSeesThem) {
   EXPECT_EQ(vision::inspect(std::as_bytes(std::span(bytes))).format, vision::PictureFormat::png);
 }
 
+TEST(OwnPictures, AreInTheEventFilesAndTheTableOfClasses) {
+  const PictureFolder folder;
+  const std::string board = folder.path("board");
+  const auto result = run_train(2, folder.options() + "--per-class --tensorboard " + board);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string events = contents_of(std::filesystem::directory_iterator(board)->path());
+  EXPECT_EQ(occurrences(events, "val/predictions"), 2) << "after each epoch";
+  EXPECT_EQ(occurrences(events, "\x89PNG"), 2);
+  for (const char* line : {"\ncat                     5  ", "\ndog                     5  "})
+    EXPECT_EQ(occurrences(result.output, line), 1) << result.output;
+}
+
 /// Predicts on ranks, and returns the lines about the pictures.
 std::string predictions_of(int ranks, const PictureFolder& folder, const std::string& paths) {
   const std::string out = folder.path("out" + std::to_string(ranks));
