@@ -94,7 +94,8 @@ bool PictureDataset::prepare(const data::SampleKey& key, Scratch& scratch) const
       return true;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::corrupt) throw;
-      throw Error(ErrorCode::corrupt, error.message() + "; replace the file, or skip such samples", error.context());
+      throw Error(ErrorCode::corrupt,
+                  error.message() + "; replace the file, or skip such samples (--on-bad-sample skip)", error.context());
     }
   }
   BadSamples& bad = *options_.bad_samples;
