@@ -40,9 +40,9 @@ Listener no_listener;
 
 /// Returns the largest number of samples that a rank predicts together, if there are no shards. How a kernel rounds a
 /// sample may depend on how many others it computes with it, so evaluations are cut into parts at the same places on
-/// any number of ranks. A GPU needs more samples than a processor to be busy.
-std::int64_t samples_of_part(const TrainerOptions& options, const nn::Model& model) {
-  const std::int64_t most = model.device().queue().is_host() ? 32 : 256;
+/// any number of ranks. They are small, so that they fit where a rank's share of a training step does.
+std::int64_t samples_of_part(const TrainerOptions& options) {
+  constexpr std::int64_t most = 32;
   return std::min(options.batch.value, most);
 }
 
@@ -52,7 +52,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
                               const TrainerOptions& options, const nn::Model& model, bool training,
                               Observer* observer) {
   const bool in_parts = !training && options.step.shards == 0;
-  const std::int64_t part = in_parts ? samples_of_part(options, model) : 1;
+  const std::int64_t part = in_parts ? samples_of_part(options) : 1;
   const std::int64_t batch = in_parts ? part * group.size() : options.batch.value;
   data::DistributedSampler sampler({.samples = {dataset->size()},
                                     .batch = {std::min(batch, dataset->size())},

@@ -30,8 +30,9 @@ inline Remains remains_of(const std::filesystem::path& run_folder) {
   for (std::string line; std::getline(metrics, line);) {
     nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
     if (event.is_discarded()) continue;  // a kill has cut it off
-    for (const char* key : {"seconds", "images_per_second", "exposed_communication_seconds", "data_wait_seconds",
-                            "evaluation_seconds", "slow_ranks", "optimizer_bytes", "time", "steps_of_start"})
+    for (const char* key :
+         {"seconds", "images_per_second", "exposed_communication_seconds", "data_wait_seconds", "compute_seconds",
+          "evaluation_seconds", "slow_ranks", "optimizer_bytes", "time", "steps_of_start"})
       event.erase(key);
     const bool is_of_part = event.at("event") == "epoch" && event.at("val_loss").is_null();  // a signal stopped it
     if (event.at("event") == "step" || (event.at("event") == "epoch" && !is_of_part))
