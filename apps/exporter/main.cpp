@@ -39,7 +39,7 @@ Program describe() {
 
 /// Returns the file with the weights that a user means. @throws Error{io} if there is none, as find_checkpoint
 fs::path weights_of(const std::string& run) {
-  const fs::path path = fs::absolute(run);
+  fs::path path = fs::absolute(run);
   std::error_code error;
   if (fs::is_regular_file(path, error)) return path;
   return state::find_checkpoint(path.string(), {}).path.value() / model_file;

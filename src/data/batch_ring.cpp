@@ -53,8 +53,8 @@ std::vector<TensorSpec> specs_of(const Dataset& dataset, const std::vector<std::
 }  // namespace
 
 BatchRing::BatchRing(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
-                     const PrefetchOptions& options)
-    : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), options_(options) {
+                     PrefetchOptions options)
+    : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), options_(std::move(options)) {
   check_arguments(dataset_.get(), real, sampler_, options_);
   specs_ = specs_of(*dataset_, options_.bytes);
   for (const TensorSpec& spec : specs_) sample_bytes_.value += spec.elements() * size_of(spec.dtype(real_));

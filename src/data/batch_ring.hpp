@@ -49,8 +49,7 @@ struct ReadFailure {
 class BatchRing {
  public:
   /// @throws what the constructor of Prefetcher throws
-  BatchRing(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
-            const PrefetchOptions& options);
+  BatchRing(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, PrefetchOptions options);
 
   [[nodiscard]] const DistributedSampler& sampler() const { return sampler_; }
   [[nodiscard]] Bytes sample_bytes() const { return sample_bytes_; }

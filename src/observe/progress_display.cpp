@@ -211,11 +211,11 @@ std::string ProgressDisplay::spent_text(const ProgressEvent& event, std::size_t 
   const double data = percent(event.data_wait_seconds - from_.data_wait_seconds);
   const double communication = percent(event.exposed_communication_seconds - from_.exposed_communication_seconds);
   const double compute = std::max(0.0, 100 - data - communication);
-  const std::string whole =
+  std::string whole =
       format_text("  data %.0f %%  compute %.0f %%  communication %.0f %%", data, compute, communication);
   if (whole.size() <= columns) return whole;
-  const std::string largest = data > communication ? format_text("  data %.0f %%", data)
-                                                   : format_text("  communication %.0f %%", communication);
+  std::string largest = data > communication ? format_text("  data %.0f %%", data)
+                                             : format_text("  communication %.0f %%", communication);
   return largest.size() <= columns ? largest : "";
 }
 

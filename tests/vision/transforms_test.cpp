@@ -219,7 +219,7 @@ TEST(Transforms, RandomResizedCropOfAStripeIsItsMiddle) {
   Image middle;
   Annotation none;
   Image scratch;
-  cut_out(192, 0, 16, 12, 0, stripe, none, scratch);
+  cut_out({192, 0, 16, 12}, 0, stripe, none, scratch);
   EXPECT_EQ(sample.picture.pixels, stripe.pixels);
 }
 

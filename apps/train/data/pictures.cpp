@@ -122,7 +122,7 @@ void require_labels(const Pictures& pictures, const Options& options) {
 }
 
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,
-                                std::shared_ptr<vision::PictureCache> cache) {
+                                const std::shared_ptr<vision::PictureCache>& cache) {
   data::DatasetPair sets;
   if (pictures.train) sets.train = dataset_of(pictures, true, options, cache);
   if (pictures.val) sets.test = dataset_of(pictures, false, options, cache);

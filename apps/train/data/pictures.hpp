@@ -52,7 +52,7 @@ void require_labels(const Pictures& pictures, const Options& options);
 
 /// Makes data sets of the parts. A part that is missing is replaced by the other one, because it is not used.
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,
-                                std::shared_ptr<vision::PictureCache> cache);
+                                const std::shared_ptr<vision::PictureCache>& cache);
 
 /// Adds what must be the same on all ranks.
 /// @param recorded  a hash of it, which a checkpoint records

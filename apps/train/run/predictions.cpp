@@ -47,7 +47,7 @@ std::vector<Predictions::Score> scores_of(const Real* logits, std::int64_t class
 
 /// Returns the folder that gets the predictions. @throws Error{io} if it cannot be made
 fs::path output_folder(const Options& options) {
-  const fs::path folder = options.save_dir == default_save_dir ? fs::path(default_folder) : fs::path(options.save_dir);
+  fs::path folder = options.save_dir == default_save_dir ? fs::path(default_folder) : fs::path(options.save_dir);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw Error(ErrorCode::io, "cannot make the folder " + folder.string() + ": " + error.message());

@@ -31,10 +31,10 @@ void for_each_guess(const Classifier& of, const nn::Prediction& prediction, cons
   const Buffer& logits = prediction.outputs[of.output];
   const auto* labels = static_cast<const std::int32_t*>(batch.tensors[of.labels].data);
   const std::int64_t positions = of.positions();
-  const auto visit = [&](const auto* all) {
+  const auto visit = [&]<typename Real>(const Real* all) {
     for (std::int64_t i = 0; i < batch.samples.value * positions; ++i) {
       if (labels[i] == of.loss.ignore_index || labels[i] < 0 || labels[i] >= of.logits.channels) continue;
-      f(Guess{all + i / positions * of.logits.channels * positions + i % positions, positions, labels[i]});
+      f(Guess<Real>{all + i / positions * of.logits.channels * positions + i % positions, positions, labels[i]});
     }
   };
   logits.dtype == DType::float64 ? visit(static_cast<const double*>(logits.data))

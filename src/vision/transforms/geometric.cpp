@@ -74,6 +74,8 @@ Region draw_part(const data::SampleKey& key, const Image& picture) {
   return middle_of(picture);
 }
 
+Region whole(const Image& picture) { return {.width = picture.width, .height = picture.height}; }
+
 }  // namespace
 
 Transform pad_and_crop(int border) {
@@ -81,7 +83,7 @@ Transform pad_and_crop(int border) {
           .apply =
               [border](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
                 const auto [down, right, is_flipped] = data::draw_crop_and_flip(key, border);
-                cut_out(static_cast<int>(right), static_cast<int>(down), picture.width, picture.height, 0, picture,
+                cut_out({static_cast<int>(right), static_cast<int>(down), picture.width, picture.height}, 0, picture,
                         annotation, scratch);
               },
           .needed_side = 0};
@@ -103,12 +105,8 @@ Transform random_flip() {
 
 Transform random_resized_crop(Size size) {
   return {.text = "random-resized-crop:" + size_text(size),
-          .apply =
-              [size](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
-                const Region part = draw_part(key, picture);
-                resize_part(part.left, part.top, part.width, part.height, size.width, size.height, picture, annotation,
-                            scratch);
-              },
+          .apply = [size](const data::SampleKey& key, Image& picture, Annotation& annotation,
+                          Image& scratch) { resize_part(draw_part(key, picture), size, picture, annotation, scratch); },
           // A part of a quarter of the area still has a pixel for each of the network's.
           .needed_side = 2 * std::max(size.width, size.height),
           .sets_size = true};
@@ -118,18 +116,15 @@ Transform resize_shorter_side(int side) {
   return {.text = "resize:" + std::to_string(side),
           .apply =
               [side](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation, Image& scratch) {
-                const Size size = with_shorter_side(side, picture);
-                resize_part(0, 0, picture.width, picture.height, size.width, size.height, picture, annotation, scratch);
+                resize_part(whole(picture), with_shorter_side(side, picture), picture, annotation, scratch);
               },
           .needed_side = side};
 }
 
 Transform resize_to(Size size) {
   return {.text = "resize:" + std::to_string(size.height) + "x" + std::to_string(size.width),
-          .apply =
-              [size](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation, Image& scratch) {
-                resize_part(0, 0, picture.width, picture.height, size.width, size.height, picture, annotation, scratch);
-              },
+          .apply = [size](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation,
+                          Image& scratch) { resize_part(whole(picture), size, picture, annotation, scratch); },
           .needed_side = std::max(size.width, size.height),
           .sets_size = true};
 }
@@ -143,8 +138,8 @@ Transform letterbox(Size size) {
                                               static_cast<double>(size.height) / picture.height);
                 const int width = std::max(round_to_even(picture.width * scale), 1);
                 const int height = std::max(round_to_even(picture.height * scale), 1);
-                resize_part(0, 0, picture.width, picture.height, width, height, picture, annotation, scratch);
-                cut_out(-((size.width - width) / 2), -((size.height - height) / 2), size.width, size.height, gray,
+                resize_part(whole(picture), {.width = width, .height = height}, picture, annotation, scratch);
+                cut_out({-((size.width - width) / 2), -((size.height - height) / 2), size.width, size.height}, gray,
                         picture, annotation, scratch);
               },
           .needed_side = std::max(size.width, size.height),
@@ -160,7 +155,7 @@ Transform center_crop(Size size) {
                 const auto begin = [](int extent, int wanted) {
                   return extent < wanted ? -((wanted - extent) / 2) : round_to_even((extent - wanted) / 2.0);
                 };
-                cut_out(begin(picture.width, size.width), begin(picture.height, size.height), size.width, size.height,
+                cut_out({begin(picture.width, size.width), begin(picture.height, size.height), size.width, size.height},
                         0, picture, annotation, scratch);
               },
           .needed_side = 0,

@@ -15,8 +15,8 @@ constexpr float least_side = 2;     // of a box, in pixels
 
 }  // namespace
 
-void cut_out(int left, int top, int width, int height, std::uint8_t fill, Image& picture, Annotation& annotation,
-             Image& scratch) {
+void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch) {
+  const auto [left, top, width, height] = window;
   scratch.resize(width, height, picture.channels);
   // The columns of the window that come from the picture.
   const int begin = std::clamp(-left, 0, width);
@@ -34,16 +34,16 @@ void cut_out(int left, int top, int width, int height, std::uint8_t fill, Image&
   move_boxes_into(static_cast<float>(left), static_cast<float>(top), width, height, annotation);
 }
 
-void resize_part(int left, int top, int part_width, int part_height, int width, int height, Image& picture,
-                 Annotation& annotation, Image& scratch) {
-  const bool is_whole = left == 0 && top == 0 && part_width == picture.width && part_height == picture.height;
+void resize_part(const Region& part, const Size& size, Image& picture, Annotation& annotation, Image& scratch) {
+  const auto [width, height] = size;
+  const bool is_whole = part.left == 0 && part.top == 0 && part.width == picture.width && part.height == picture.height;
   if (!is_whole || width != picture.width || height != picture.height) {
-    resize(picture, {.left = left, .top = top, .width = part_width, .height = part_height}, width, height, scratch);
+    resize(picture, part, width, height, scratch);
     std::swap(picture, scratch);
   }
   if (!is_whole)
-    move_boxes_into(static_cast<float>(left), static_cast<float>(top), part_width, part_height, annotation);
-  scale_boxes(static_cast<double>(width) / part_width, static_cast<double>(height) / part_height, annotation);
+    move_boxes_into(static_cast<float>(part.left), static_cast<float>(part.top), part.width, part.height, annotation);
+  scale_boxes(static_cast<double>(width) / part.width, static_cast<double>(height) / part.height, annotation);
 }
 
 void scale_boxes(double horizontally, double vertically, Annotation& annotation) {

@@ -3,22 +3,21 @@
 
 #include <cstdint>
 
-#include "vision/image/image.hpp"
+#include "vision/image/resize.hpp"
 #include "vision/source/source.hpp"
+#include "vision/transforms/transforms.hpp"
 
 /// What transforms do to pictures and boxes alike.
 namespace lockstep::vision {
 
 /// Replaces a picture by a window on it, of which parts beyond its edges get the value `fill` in all channels. Boxes
 /// move with the pixels.
-/// @param left, top  position of the window in the picture; may be negative
-void cut_out(int left, int top, int width, int height, std::uint8_t fill, Image& picture, Annotation& annotation,
-             Image& scratch);
+/// @param window  its left and top may be negative
+void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch);
 
 /// Replaces a picture by a part of it that is resized with antialiasing. Boxes move with the pixels.
 /// @pre the part lies inside the picture
-void resize_part(int left, int top, int part_width, int part_height, int width, int height, Image& picture,
-                 Annotation& annotation, Image& scratch);
+void resize_part(const Region& part, const Size& size, Image& picture, Annotation& annotation, Image& scratch);
 
 /// Multiplies the edges of boxes.
 void scale_boxes(double horizontally, double vertically, Annotation& annotation);

@@ -76,12 +76,12 @@ Transform make_color_jitter(const Item& item, const Size& /*input*/) {
   if (!item.value) return color_jitter(most);
   const std::array<double*, 4> changes = {&most.brightness, &most.contrast, &most.saturation, &most.hue};
   std::string_view rest = *item.value;
-  for (std::size_t i = 0; i < changes.size(); ++i) {
+  for (double* const one : changes) {
     const std::size_t comma = rest.find(',');
-    const bool is_hue = changes[i] == &most.hue;
+    const bool is_hue = one == &most.hue;
     const auto change = number_in(rest.substr(0, comma), 0.0, is_hue ? 0.5 : 10.0);
     if (!change) break;
-    *changes[i] = *change;
+    *one = *change;
     if (comma == std::string_view::npos) return color_jitter(most);
     rest.remove_prefix(comma + 1);
   }
