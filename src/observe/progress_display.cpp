@@ -121,9 +121,7 @@ void ProgressDisplay::step(const ProgressEvent& event, Clock::time_point now) {
   if (!due) return;
   const std::string line =
       place + format_text("  %.0f images/s  %s left", images_per_second(event), time_text(seconds_left(event)).c_str());
-  show(line + spent_text(event, options_.terminal ? options_.columns - std::min(options_.columns, line.size() + 1)
-                                                  : std::string::npos),
-       now);
+  show(line + spent_text(event, options_.columns - std::min(options_.columns, line.size() + 1)), now);
 }
 
 void ProgressDisplay::evaluation(const EvaluationEvent& event, Clock::time_point now) {

@@ -24,7 +24,8 @@ constexpr RunLength two_epochs{.steps = 200, .steps_per_epoch = 100, .images_per
 /// A display and its output.
 struct Shown {
   explicit Shown(bool terminal, const RunLength& run = two_epochs)
-      : display(out, {.terminal = terminal, .interval_seconds = 5}, start) {
+      : display(out, {.terminal = terminal, .columns = std::size_t{terminal ? 80U : 120U}, .interval_seconds = 5},
+                start) {
     display.start(run, start);
   }
   std::ostringstream out;

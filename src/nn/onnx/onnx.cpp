@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ranges>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/version.hpp"
@@ -19,10 +18,10 @@ constexpr std::int64_t operator_set = 18;
 std::vector<bool> needed_values(const Graph& graph) {
   std::vector<bool> is_needed(graph.values().size());
   for (const Output& output : graph.outputs()) is_needed[static_cast<std::size_t>(output.value)] = true;
-  for (const Node& node : std::views::reverse(graph.nodes())) {
-    if (node.output < 0 || !is_needed[static_cast<std::size_t>(node.output)]) continue;
+  std::for_each(graph.nodes().rbegin(), graph.nodes().rend(), [&](const Node& node) {
+    if (node.output < 0 || !is_needed[static_cast<std::size_t>(node.output)]) return;
     for (const int input : node.inputs) is_needed[static_cast<std::size_t>(input)] = true;
-  }
+  });
   return is_needed;
 }
 
