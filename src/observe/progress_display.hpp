@@ -24,7 +24,7 @@ struct RunLength {
 /// Options of a ProgressDisplay.
 struct ProgressOptions {
   bool terminal = false;     ///< true: one line is rewritten in place; false: plain lines
-  std::size_t columns = 80;  ///< width of the terminal, which a line does not exceed; elsewhere that of tables
+  std::size_t columns = 80;  ///< width of the terminal, which a line does not exceed
   /// Time until the next plain line is due. On a terminal, the line is rewritten up to ten times a second.
   double interval_seconds = 4.5;
 };
