@@ -126,8 +126,8 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
 
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {
   if (!loaded.pictures) return;
-  if (auto cache = make_cache(*loaded.pictures, options, cluster, loaded.fingerprint))
-    loaded.sets = make_datasets(*loaded.pictures, options, std::move(cache));
+  if (const auto cache = make_cache(*loaded.pictures, options, cluster, loaded.fingerprint))
+    loaded.sets = make_datasets(*loaded.pictures, options, cache);
 }
 
 void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
