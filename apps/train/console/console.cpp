@@ -38,9 +38,8 @@ Console::Console(const World& world, std::string program) : program_(std::move(p
 
 void Console::begin(const World& world) {
   if (world.rank() != Rank{0} || screen_) return;
-  screen_.emplace(std::cout,
-                  observe::ProgressOptions{.terminal = cli::shows_on_terminal(),
-                                           .columns = cli::terminal_columns().value_or(80)});
+  screen_.emplace(std::cout, observe::ProgressOptions{.terminal = cli::shows_on_terminal(),
+                                                      .columns = cli::terminal_columns().value_or(80)});
 }
 
 void Console::notice(std::string_view text) const { print_error(program_, text); }
