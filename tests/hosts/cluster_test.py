@@ -88,11 +88,16 @@ class Cluster(unittest.TestCase):
 
     @classmethod
     def submit_batch_job(cls):
-        """Starts a run that stops when it has saved its first checkpoint, so that the time limit comes near without work."""
+        """Starts a run that stops when it has saved its first checkpoint, so that the time limit comes near without work.
+
+        Each task's output stays open for a while after its program has ended, and longest on the last rank, so that Slurm ends the
+        other ranks' tasks while they wait for it: nothing that the shell says of that may be in the ranks' logs.
+        """
         program = cls.folder / "train"
         program.write_text('#!/bin/sh\nlast=$RUNS/train-$SLURM_JOB_ID/checkpoints/last\n'
                            '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || '
                            '{ until [ -e "$last" ]; do sleep 0.02; done; kill -STOP $$; } >/dev/null 2>&1 &\n'
+                           '(trap "" TERM; while kill -0 $$; do sleep 0.05; done; sleep 1.$((2 * SLURM_PROCID))) 2>/dev/null &\n'
                            f'exec {TRAIN} "$@"\n')
         program.chmod(0o755)
         os.environ |= {"RUNS": str(cls.folder), "CPUS_PER_RANK": "1", "TRAIN": str(program)}
