@@ -113,23 +113,30 @@ std::string header_text(const RunContext& run, const Computation& computation, s
   const int ranks = run.cluster.world.size();
   const std::string emulation = emulation_of(options.precision, *computation.ops);
   const std::string& why_cpu = run.model.device.why;
+  const std::string arithmetic = computation.library + " in " + std::string(options.precision.name) +
+                                 (emulation.empty() ? "" : " (emulated " + emulation + ")");
+  const bool is_prediction = !options.predict.empty();  // nothing is trained
+  const auto of_training = [&](const std::string& line) { return is_prediction ? std::string() : line; };
+  const std::string samples = is_prediction ? count_of(data.sets.test->size(), "picture") + " to predict, "
+                                            : std::to_string(data.sets.train->size()) + " training and " +
+                                                  std::to_string(data.sets.test->size()) + " test samples, ";
   const std::string lines[] = {
-      options.model + " on " + echo(name_of_data(options), 400) + " (" + std::to_string(data.sets.train->size()) +
-          " training and " + std::to_string(data.sets.test->size()) + " test samples, " +
+      options.model + " on " + echo(name_of_data(options), 400) + " (" + samples +
           std::to_string(data.sets.train->classes()) + " classes), " + count_of(ranks, "rank") + " of " +
           count_of(run.cluster.threads, "thread"),
-      batch_text(options, data, ranks) + ", seed " + std::to_string(options.trainer.seed) + ", " + computation.library +
-          " in " + std::string(options.precision.name) + (emulation.empty() ? "" : " (emulated " + emulation + ")"),
+      is_prediction
+          ? arithmetic
+          : batch_text(options, data, ranks) + ", seed " + std::to_string(options.trainer.seed) + ", " + arithmetic,
       data.pictures                           ? "pictures of " + input_text(*data.pictures)
       : options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text()
                                               : "",
-      gradients_text(options, run.model.device.device),
+      of_training(gradients_text(options, run.model.device.device)),
       options.trainer.balance ? "shards move from slow ranks to fast ones (--balance)" : "",
-      std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
-          to_text(data.schedule, data.length.steps),
-      scaling_text(options, data),
-      batch_norm_text(options, run.model.graph),
-      ema_text(options.trainer.step.ema, data.length.steps),
+      of_training(std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
+                  to_text(data.schedule, data.length.steps)),
+      of_training(scaling_text(options, data)),
+      of_training(batch_norm_text(options, run.model.graph)),
+      of_training(ema_text(options.trainer.step.ema, data.length.steps)),
       computation.kernels,
       why_cpu.empty() ? "" : "on CPUs: " + why_cpu,
       options.options_file.empty() ? "" : "options that are not given are those of " + options.options_file};

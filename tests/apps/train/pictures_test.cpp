@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
@@ -156,6 +157,11 @@ std::string predictions_of(int ranks, const PictureFolder& folder, const std::st
       ranks, "--resume " + folder.path("run") + " --predict " + paths + " --on-bad-sample skip --save-dir " + out);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_TRUE(std::filesystem::exists(out + "/104.png")) << result.output;
+  EXPECT_EQ(occurrences(std::regex_replace(result.output, std::regex("\n *"), " "), "12 pictures to predict, 2"), 1)
+      << result.output;
+  EXPECT_EQ(occurrences(result.output, "learning rate"), 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "the first is " + folder.path("more/none.jpg") + ": this is no picture"), 1)
+      << result.output;
   std::string lines = contents_of(out + "/predictions.jsonl");
   for (std::size_t at = lines.find(out); at != std::string::npos; at = lines.find(out)) lines.erase(at, out.size());
   return lines;
