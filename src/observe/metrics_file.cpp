@@ -156,8 +156,9 @@ void MetricsFile::write(const ClassesEvent& event) {
                        {"recall", number(counts.recall(i))},
                        {"precision", number(counts.precision(i))},
                        {"f1", number(counts.f1(i))}});
+    if (counts.confusion.empty()) continue;
     const auto row = counts.confusion.begin() + static_cast<std::ptrdiff_t>(i * counts.labels.size());
-    if (!counts.confusion.empty()) confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));
+    confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));
   }
   append(*file_, {{"event", "classes"}, {"step", event.step}, {"classes", classes}, {"confusion", confusion}});
 }
