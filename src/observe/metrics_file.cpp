@@ -90,15 +90,17 @@ void MetricsFile::write(const StartEvent& event) {
 }
 
 void MetricsFile::write(const StepEvent& event) {
-  append(*file_, {{"event", "step"},
-                  {"epoch", event.epoch},
-                  {"step", event.step},
-                  {"loss", event.loss},
-                  {"learning_rate", event.learning_rate},
-                  {"images_per_second", event.images_per_second},
-                  {"data_wait_seconds", event.data_wait_seconds},
-                  {"compute_seconds", compute_seconds(event)},
-                  {"exposed_communication_seconds", event.exposed_communication_seconds}});
+  Json line = {{"event", "step"},
+               {"epoch", event.epoch},
+               {"step", event.step},
+               {"loss", event.loss},
+               {"learning_rate", event.learning_rate},
+               {"images_per_second", event.images_per_second},
+               {"data_wait_seconds", event.data_wait_seconds},
+               {"compute_seconds", compute_seconds(event)},
+               {"exposed_communication_seconds", event.exposed_communication_seconds}};
+  if (event.img) line["img"] = *event.img;
+  append(*file_, std::move(line));
 }
 
 void MetricsFile::write(const StragglerEvent& event) {

@@ -92,6 +92,21 @@ std::string results_text(const trainer::Trainer& trainer) {
   return text.empty() || is_of_these_weights ? text : text + "the last weights were not evaluated\n";
 }
 
+/// Describes the memory of plans where steps have several sizes; else empty.
+std::string plans_text(const trainer::Replica& replica, std::size_t columns) {
+  const std::size_t sizes = replica.extents().size();
+  if (sizes == 1) return "";
+  const auto& [kept, plans] = replica.prepared_extents();
+  return wrapped("plans of steps of " + std::to_string(sizes) +
+                     " sizes: " + mib_text(replica.model().memory_use().activations) +
+                     " of activations, which all share, " + mib_text(plans) + " of kernels and lists" +
+                     (kept < sizes ? "; those of the " + std::to_string(kept) +
+                                         " sizes that were used last are kept, for want of memory"
+                                   : ""),
+                 columns) +
+         "\n";
+}
+
 /// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
   std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
@@ -148,7 +163,8 @@ std::string header_text(const RunContext& run, const Computation& computation, s
 std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
   const nn::Model& model = trainer.replica().model();
   const auto memory = model.device().memory();
-  if (!memory) return "";
+  const std::string plans = plans_text(trainer.replica(), columns);
+  if (!memory) return plans;
   const nn::Model::MemoryUse use = model.memory_use();
   const nn::Model::Memory tensors = trainer.replica().store().memory();
   Bytes bytes{tensors.parameters.bytes() + tensors.gradients.bytes() + tensors.state.bytes() +
@@ -158,7 +174,7 @@ std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
                      mib_text(use.activations) + " of activations, " + mib_text(use.inputs) + " of inputs; " +
                      mib_text(memory->free) + " of " + mib_text(memory->total) + " are free",
                  columns) +
-         "\n";
+         "\n" + plans;
 }
 
 std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples) {
