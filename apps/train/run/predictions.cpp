@@ -76,7 +76,9 @@ void draw_sample(const vision::Source& source, const Predictions::Sample& sample
   source.read(sample.index, bytes);
   source.decode(sample.index, bytes, {}, picture);
   const Predictions::Score& best = sample.scores.front();
-  vision::draw_label(label_text(source.class_names(), best), 0, 0, vision::class_color(best.label), picture);
+  const vision::Caption label{label_text(source.class_names(), best), vision::class_color(best.label)};
+  if (vision::text_width(label.text) > picture.width) return vision::write_png(with_caption(picture, label), file);
+  vision::draw_label(label.text, 0, 0, label.color, picture);
   vision::write_png(picture, file);
 }
 
