@@ -61,15 +61,16 @@ PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOpti
 }
 
 std::vector<TensorSpec> PictureDataset::tensors() const {
-  return {{"images", {options_.channels, options_.input.height, options_.input.width}, Content::real},
-          {"labels", {1, 1, 1}, Content::integer}};
+  std::vector<TensorSpec> specs{
+      {"images", {options_.channels, options_.input.height, options_.input.width}, Content::real}};
+  for (TensorSpec& target : options_.collate->tensors(options_.input, classes())) specs.push_back(std::move(target));
+  return specs;
 }
 
 void PictureDataset::read(const data::SampleKey& key, std::span<const Buffer> tensors) const {
   thread_local Scratch scratch;
-  const bool is_good = prepare(key, scratch);
-  const Annotation& annotation = scratch.annotation;
-  *static_cast<std::int32_t*>(tensors[1].data) = is_good && annotation.label >= 0 ? annotation.label : left_out_label;
+  (void)prepare(key, scratch);
+  options_.collate->write(scratch.annotation, options_.input, tensors.subspan(1));
   const Image& picture = scratch.picture.image;
   void* planes = tensors[0].data;
   if (tensors[0].dtype == DType::uint8) return write_planes(picture, static_cast<std::uint8_t*>(planes));

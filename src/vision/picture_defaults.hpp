@@ -26,6 +26,9 @@ InputSize default_input(const Source& source);
 /// Returns a size that the user gives, and whether all pictures have it. @cost, @throws as above
 InputSize given_input(const Source& source, const Size& size);
 
+/// Returns the first picture of a source that holds its pictures in memory, with the channels that it has.
+Image first_picture(const Source& source);
+
 /// Returns the channels of pictures that the source holds in memory, such as 1 of MNIST, and 3 for files.
 int default_channels(const Source& source);
 

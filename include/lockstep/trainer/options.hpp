@@ -55,6 +55,8 @@ struct TrainerOptions {
   InitialValues initial = InitialValues::broadcast;
   /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.
   std::string data_fingerprint = {};
+  /// Another text for the same data, which a checkpoint of an older version may have instead.
+  std::string older_data_fingerprint = {};
   /// Tells models of one name apart that have the same tensors, as " with the stem of cifar"; a checkpoint must have
   /// the same one.
   std::string model_variant = {};
@@ -64,7 +66,7 @@ struct TrainerOptions {
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
-  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `make_metrics`
+  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `loss_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;
   EarlyStop early_stop;

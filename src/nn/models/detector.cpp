@@ -70,6 +70,7 @@ std::vector<ModelEntry> detector() {
       .name = "detector",
       .make = make_detector,
       .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 1},
+      .workload = "detection",
       .example = std::move(example)}};
 }
 

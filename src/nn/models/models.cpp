@@ -59,6 +59,8 @@ const Defaults& Models::defaults(std::string_view name) const { return at(name).
 
 const DataSpec& Models::example(std::string_view name) const { return at(name).example; }
 
+const std::string& Models::workload(std::string_view name) const { return at(name).workload; }
+
 std::optional<Stem> Models::stem(std::string_view name, const DataSpec& data) const {
   const std::optional<Stem> usual = at(name).usual_stem;
   if (usual && data.stem != Stem::by_extent) return data.stem;
