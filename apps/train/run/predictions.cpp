@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/draw.hpp"
 #include "vision/show_batch.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 /// Everybody's own data: which samples there are, where their bytes lie, and what is known about them.
 namespace lockstep::vision {

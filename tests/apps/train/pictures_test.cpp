@@ -7,7 +7,7 @@
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/user_files.hpp"
 
 namespace lockstep::train {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
+#include "vision/codec/decoders.hpp"
+#include "vision/codec/jpeg_header.hpp"
 #include "vision/image/color.hpp"
-#include "vision/image/decoders.hpp"
-#include "vision/image/jpeg_header.hpp"
 
 namespace lockstep::vision {
 namespace {

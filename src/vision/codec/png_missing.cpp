@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // In place of png.cpp where libspng was not found.
 #include "lockstep/base/error.hpp"
-#include "vision/image/decoders.hpp"
+#include "vision/codec/decoders.hpp"
 
 namespace lockstep::vision {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
-#include "vision/image/decoders.hpp"
-#include "vision/image/upright.hpp"
+#include "vision/codec/decoders.hpp"
+#include "vision/codec/upright.hpp"
 
 namespace lockstep::vision {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 // What each decoder provides. CMake chooses between <name>.cpp and <name>_missing.cpp, which throws Error{unsupported}
 // and names the package.

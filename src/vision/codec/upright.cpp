@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/image/upright.hpp"
+#include "vision/codec/upright.hpp"
 
 #include <cstdint>
 #include <cstring>

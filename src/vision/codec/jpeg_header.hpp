@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 namespace lockstep::vision {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/image/jpeg_header.hpp"
+#include "vision/codec/jpeg_header.hpp"
 
 #include <cstring>
 #include <string>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
-#include "vision/image/upright.hpp"
+#include "vision/codec/upright.hpp"
 
 namespace lockstep::vision {
 namespace {

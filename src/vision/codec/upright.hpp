@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/image.hpp"
 
 // The orientation that cameras write into EXIF data, and pictures turned by it. Orientations are 1 … 8: in 2, 4, 5 and
