@@ -5,7 +5,8 @@
 # ending ranks is mostly waiting, so two tests under mpiexec may share the cores.
 # DEFINITIONS are what the test is compiled with. PROGRAMS are targets that it starts, under LOCKSTEP_MPIEXEC: that is
 # waiting, more than half of it, so such a test counts for half a processor. CTest's -j is therefore twice the cores, and one
-# more, for what the others wait.
+# more, for what the others wait. WAITS is for any other test that computes for less than a third of its time, because it waits
+# for deadlines, starts and ends.
 # ALONE is for a test that replaces what a whole program has one of, such as operator new, MPI's functions or a library.
 # CTest names them <room>.<name> and <room>.<name>.np<ranks>; one room a folder of tests/. Some have the label slow
 # (SlowTests.cmake): those that it names, and all numbers of ranks but one, which is 3 or else the first.
@@ -77,7 +78,8 @@ endfunction()
 
 # What CTest has not timed yet, as in a fresh build folder, it starts in the order of these costs, so that at the end only short
 # tests are left that need one core. They are seconds in a run of all tests; those of a test under mpiexec are of each number of
-# ranks. A test that needs both cores costs 10 unless it is named here.
+# ranks. Tests that need both cores come first, while there still are tests that mostly wait: beside them there is room for
+# nothing else.
 set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.cudnn_plans=40 ops.conformance_test=35 train.input_files_test=30
   train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=75 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
   train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10
@@ -85,7 +87,7 @@ set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.cudnn_plans=40 ops
   backends.mismatch_test=10 collectives.plans_test=9 collectives.succession_test=8 nn.nn_test=8)
 
 function(lockstep_test name)
-  cmake_parse_arguments(ARG "ALONE" "TIMEOUT;PROCESSORS"
+  cmake_parse_arguments(ARG "ALONE;WAITS" "TIMEOUT;PROCESSORS"
     "SOURCES;DEPENDS;LINKS;DEFINITIONS;PROGRAMS;RANKS;LABELS;ARGUMENTS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
@@ -109,7 +111,7 @@ function(lockstep_test name)
   endif()
   if(ARG_PROCESSORS)
     math(EXPR halves "2 * ${ARG_PROCESSORS}")
-  elseif(ARG_PROGRAMS)
+  elseif(ARG_PROGRAMS OR ARG_WAITS)
     set(halves 1)
   endif()
   get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
@@ -150,12 +152,12 @@ function(lockstep_test name)
     endif()
   endforeach()
   lockstep_sort_tests(${target} ${tests})
-  if(ARG_PROCESSORS GREATER 1)
-    set_tests_properties(${tests} PROPERTIES COST 10)
+  set(cost 0)
+  if(lockstep_costs MATCHES "(^|;)${room}[.]${name}=([0-9]+)")
+    set(cost ${CMAKE_MATCH_2})
   endif()
-  foreach(cost ${lockstep_costs})
-    if(cost MATCHES "^${room}\\.${name}=(.*)$")
-      set_tests_properties(${tests} PROPERTIES COST ${CMAKE_MATCH_1})
-    endif()
-  endforeach()
+  if(halves GREATER 2)
+    math(EXPR cost "${cost} + 1000")
+  endif()
+  set_tests_properties(${tests} PROPERTIES COST ${cost})
 endfunction()

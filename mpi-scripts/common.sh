@@ -33,6 +33,18 @@ files() {
   find . \( -path ./build -o -path ./runs \) -prune -o -type f \( "${names[@]:1}" \) -print0
 }
 
+# cifar10_jpegs   prints a folder with CIFAR-10 as JPEGs, train/CLASS and test/CLASS, unpacked once from LOCKSTEP_DATA
+cifar10_jpegs() {
+  local archive=${LOCKSTEP_DATA:-../shared/data}/cifar10-jpeg.tar.gz folder=build/cifar10-jpeg
+  if [ ! -d "$folder" ]; then
+    [ -f "$archive" ] || fail "$archive does not exist; LOCKSTEP_DATA can name the folder that has it"
+    rm -rf "$folder.part"
+    mkdir -p "$folder.part"
+    tar -xzf "$archive" -C "$folder.part" && mv "$folder.part" "$folder"
+  fi
+  echo "$folder"
+}
+
 # pinned TOOL   the name of clang-format or clang-tidy in the version that decides here
 readonly clang_version=14
 pinned() {

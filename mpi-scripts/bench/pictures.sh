@@ -11,6 +11,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 preset=${PRESET:-release}
 python=$(mpi-scripts/parity/pictures-venv.sh)
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" --target vision_picture_bytes
+cmake --build "build/$preset" -j "$jobs" --target vision_picture_bytes
 "$python" mpi-scripts/bench/pictures.py "build/$preset/tests/vision_picture_bytes" "${LOCKSTEP_DATA:-../shared/data}/bccd.tar" \
   "${1:-1}"

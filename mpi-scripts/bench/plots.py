@@ -122,6 +122,32 @@ def overlap():
     return page(850, y + 18, "One training step of resnet20 on two ranks", parts)
 
 
+def cifar10():
+    """Accuracy after each epoch."""
+    table = rows("cifar10.csv")
+    names = [name for name in table[0] if name != "epoch"]
+    left, top, width, height, low = 70, 60, 560, 330, 40
+    x = lambda epoch: left + width * epoch / int(table[-1]["epoch"])  # noqa: E731
+    y = lambda accuracy: top + height * (100 - 100 * accuracy) / (100 - low)  # noqa: E731
+    parts = [f'<rect class="frame" x="{left}" y="{top}" width="{width}" height="{height}"/>']
+    for percent in range(low, 101, 10):
+        parts += [f'<line class="grid" x1="{left}" x2="{left + width}" y1="{y(percent / 100):.1f}" y2="{y(percent / 100):.1f}"/>',
+                  text(left - 8, y(percent / 100) + 4, f"{percent} %", "end", "small")]
+    for epoch in range(0, int(table[-1]["epoch"]) + 1, 10):
+        parts.append(text(x(epoch), top + height + 18, str(epoch), "middle", "small"))
+    parts.append(text(left + width / 2, top + height + 38, "epoch", "middle"))
+    for place, name in enumerate(names):
+        library, seed = name.split("-")
+        color, dashes = OURS if library == "lockstep" else OTHER, "none" if place % 2 == 0 else "5 4"
+        line = " ".join(f"{x(int(row['epoch'])):.1f},{min(y(float(row[name])), top + height):.1f}" for row in table)
+        parts += [f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="1.8" stroke-dasharray="{dashes}"/>',
+                  f'<line x1="650" x2="682" y1="{76 + 22 * place}" y2="{76 + 22 * place}" stroke="{color}" stroke-width="2.5" '
+                  f'stroke-dasharray="{dashes}"/>',
+                  text(690, 80 + 22 * place, f"{'PyTorch' if library == 'pytorch' else library}, seed {seed}: "
+                       f"{float(table[-1][name]):.2%}")]
+    return page(880, 446, "CIFAR-10 as JPEGs, resnet20: accuracy on the test images", parts)
+
+
 def kind_of(name):
     word = name.split(" ")[0]
     return name if name in KINDS else "backward" if word == "recompute" else word if word in KINDS else None
@@ -170,7 +196,9 @@ def main(arguments):
         return
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
-    for draw in (all_reduce, training, overlap):
+    for draw in (all_reduce, training, overlap, cifar10):
+        if draw is cifar10 and not (MEASUREMENTS / "cifar10.csv").exists():
+            continue  # measured in hours, by parity/cifar10.sh
         path, picture = PLOTS / f"{draw.__name__}.svg", draw()
         if not arguments:
             path.write_text(picture)

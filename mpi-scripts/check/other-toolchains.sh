@@ -12,7 +12,7 @@ run() {
   section "$preset"
   cmake --preset "$preset"
   cmake --build --preset "$preset" -j "$jobs"
-  ctest --preset "$preset"
+  ctest --preset "$preset" -j "$((2 * jobs + 1))"
 }
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }

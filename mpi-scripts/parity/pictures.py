@@ -32,10 +32,14 @@ class Lockstep:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def __call__(self, path, changes=""):
+    def ask(self, path, changes=""):
+        """The line before the pixels, or one that begins with "error"."""
         self.process.stdin.write(f"{path} {changes}\n".encode())
         self.process.stdin.flush()
-        line = self.process.stdout.readline().decode()
+        return self.process.stdout.readline().decode()
+
+    def __call__(self, path, changes=""):
+        line = self.ask(path, changes)
         if not line or line.startswith("error"):
             raise SystemExit(f"{path} {changes}: {line.strip() or 'no answer'}")
         width, height, channels = map(int, line.split())
@@ -153,6 +157,40 @@ def compare_kinds(lockstep, folder):
     print(f"{count} files of each kind that Pillow writes: equal bytes")
 
 
+def compare_damaged(lockstep, path, folder):
+    """Bytes between the parts of a JPEG change nothing. What Pillow or lockstep finds cut off is refused."""
+    file = folder / "restarts.jpg"
+    Image.open(path).save(file, restart_marker_blocks=20)
+    whole = file.read_bytes()
+    scan = whole.index(b"\xff\xda")
+    restart = whole.index(b"\xff\xd3", scan)
+    version = whole.index(b"JFIF\0") + 5
+    end = len(whole) - 2
+
+    def changed(begin, ending, put):
+        file.write_bytes(whole[:begin] + put + whole[ending:])
+        return file
+
+    readable = {"before the scan": (scan, scan, b"\1\2\3"), "before a restart": (restart, restart, b"\1\2"),
+                "before the end": (end, end, b"\1\2" * 50), "behind the end": (end + 2, end + 2, b"\1\2" * 50),
+                "another revision of JFIF": (version, version + 1, b"\2"), "a restart is lost": (restart, restart + 2, b"")}
+    for what, change in readable.items():
+        require_equal(lockstep(changed(*change)), Image.open(file).convert("RGB"), what)
+    for what, change in {"without end": (end, end + 2, b""), "without half of it": (scan + end >> 1, end + 2, b"")}.items():
+        if not lockstep.ask(changed(*change)).startswith("error"):
+            raise SystemExit(f"a JPEG {what} is decoded")
+        try:
+            Image.open(file).load()
+            raise SystemExit(f"Pillow decodes a JPEG {what}")
+        except OSError:
+            pass
+    # Pillow decodes these without a word: the rest of the picture is gray or displaced.
+    for what, change in {"bytes missing": (scan + end >> 1, end, b""), "another restart": (restart, restart + 2, b"\xff\xd5")}.items():
+        if not lockstep.ask(changed(*change)).startswith("error"):
+            raise SystemExit(f"a JPEG with {what} is decoded")
+    print(f"{len(readable)} JPEGs with bytes too many: equal bytes; 4 damaged ones: refused")
+
+
 def with_transparency(palette):
     palette.info["transparency"] = 3
     return palette.convert("RGBA")
@@ -196,6 +234,7 @@ def main():
         if "bccd.tar" in pictures:
             compare_scales(lockstep, pictures["bccd.tar"][:20])
             compare_resizing(lockstep, pictures["bccd.tar"], 300)
+            compare_damaged(lockstep, pictures["bccd.tar"][0], folder)
         compare_kinds(lockstep, folder)
         compare_colors(lockstep, folder)
 

@@ -12,5 +12,5 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 preset=${PRESET:-dev}
 python=$(mpi-scripts/parity/pictures-venv.sh)
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" --target vision_picture_bytes
+cmake --build "build/$preset" -j "$jobs" --target vision_picture_bytes
 "$python" mpi-scripts/parity/pictures.py "build/$preset/tests/vision_picture_bytes" "${LOCKSTEP_DATA:-../shared/data}" "$@"

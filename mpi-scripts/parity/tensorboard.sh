@@ -19,5 +19,5 @@ if ! has_package "$python"; then
 fi
 
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" --target train
+cmake --build "build/$preset" -j "$jobs" --target train
 "$python" mpi-scripts/parity/tensorboard_events.py "build/$preset/bin/train"

@@ -46,8 +46,8 @@ class AugmentedDataset final : public Dataset {
   /// @param images  index of the tensor
   AugmentedDataset(std::shared_ptr<const Dataset> dataset, const Augmentation& augmentation, std::size_t images)
       : dataset_(std::move(dataset)), augmentation_(augmentation), images_(images) {
-    extent_ = dataset_->tensors()[images].extent;
-    border_.resize(static_cast<std::size_t>(extent_[0]));
+    for (const std::vector<TensorSpec>& tensors : dataset_->extents()) extents_.push_back(tensors[images].extent);
+    border_.resize(static_cast<std::size_t>(extents_.front()[0]));
     if (const Normalization* numbers = dataset_->bytes_of(images)) {
       const std::vector<double> table = numbers->table();
       for (std::size_t channel = 0; channel < border_.size(); ++channel) border_[channel] = table[256 * channel];
@@ -56,6 +56,8 @@ class AugmentedDataset final : public Dataset {
 
   [[nodiscard]] std::string name() const override { return dataset_->name(); }
   [[nodiscard]] std::vector<TensorSpec> tensors() const override { return dataset_->tensors(); }
+  [[nodiscard]] std::vector<std::vector<TensorSpec>> extents() const override { return dataset_->extents(); }
+  [[nodiscard]] std::size_t extents_of(const StepKey& step) const override { return dataset_->extents_of(step); }
   [[nodiscard]] std::int64_t size() const override { return dataset_->size(); }
   [[nodiscard]] std::int64_t classes() const override { return dataset_->classes(); }
   [[nodiscard]] std::vector<std::string> class_names() const override { return dataset_->class_names(); }
@@ -64,15 +66,18 @@ class AugmentedDataset final : public Dataset {
     dataset_->read(key, tensors);
     const Buffer& image = tensors[images_];
     const CropAndFlip placement = placement_of(key, augmentation_);
-    if (image.dtype == DType::uint8) return place_channels(static_cast<std::uint8_t*>(image.data), placement, false);
-    if (image.dtype == DType::float64) return place_channels(static_cast<double*>(image.data), placement, true);
-    place_channels(static_cast<float*>(image.data), placement, true);
+    const std::array<std::int64_t, 3>& extent = extents_[key.extents];
+    if (image.dtype == DType::uint8)
+      return place_channels(static_cast<std::uint8_t*>(image.data), extent, placement, false);
+    if (image.dtype == DType::float64) return place_channels(static_cast<double*>(image.data), extent, placement, true);
+    place_channels(static_cast<float*>(image.data), extent, placement, true);
   }
 
  private:
   template <typename Element>
-  void place_channels(Element* image, const CropAndFlip& placement, bool has_border) const {
-    const auto [channels, height, width] = extent_;
+  void place_channels(Element* image, const std::array<std::int64_t, 3>& extent, const CropAndFlip& placement,
+                      bool has_border) const {
+    const auto [channels, height, width] = extent;
     for (std::int64_t channel = 0; channel < channels; ++channel) {
       const double border = has_border ? border_[static_cast<std::size_t>(channel)] : 0;
       place(image + channel * height * width, height, width, placement, static_cast<Element>(border));
@@ -82,8 +87,8 @@ class AugmentedDataset final : public Dataset {
   std::shared_ptr<const Dataset> dataset_;
   Augmentation augmentation_;
   std::size_t images_;
-  std::array<std::int64_t, 3> extent_{};
-  std::vector<double> border_;  // of real numbers, by channel
+  std::vector<std::array<std::int64_t, 3>> extents_;  // of the images, by those of the data set
+  std::vector<double> border_;                        // of real numbers, by channel
 };
 
 }  // namespace

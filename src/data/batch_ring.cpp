@@ -51,18 +51,16 @@ void check_arguments(const Dataset* dataset, DType real, const DistributedSample
            "\" has only " + std::to_string(dataset->size()));
 }
 
-/// Returns the tensors of a batch. @param bytes  names of those that are uint8
-std::vector<TensorSpec> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
-  std::vector<TensorSpec> specs = tensors_with_bytes(dataset);
+/// Returns the tensors of a batch, by extents. @param bytes  names of those that are uint8
+std::vector<std::vector<TensorSpec>> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
+  std::vector<std::vector<TensorSpec>> all = extents_with_bytes(dataset);
   std::size_t left = bytes.size();
-  for (TensorSpec& spec : specs) {
-    if (std::find(bytes.begin(), bytes.end(), spec.name) == bytes.end()) {
-      spec.bytes.reset();
-    } else if (spec.bytes) {
-      --left;
-    }
-  }
-  if (left == 0) return specs;
+  for (const TensorSpec& spec : all.front())
+    if (spec.bytes && std::ranges::find(bytes, spec.name) != bytes.end()) --left;
+  for (std::vector<TensorSpec>& specs : all)
+    for (TensorSpec& spec : specs)
+      if (std::ranges::find(bytes, spec.name) == bytes.end()) spec.bytes.reset();
+  if (left == 0) return all;
   std::string names;
   for (const std::string& name : bytes) names += (names.empty() ? "\"" : "\", \"") + name;
   throw Error(ErrorCode::invalid_argument,
@@ -76,24 +74,46 @@ BatchRing::BatchRing(std::shared_ptr<const Dataset> dataset, DType real, Distrib
     : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), options_(std::move(options)) {
   check_arguments(dataset_.get(), real, sampler_, options_);
   specs_ = specs_of(*dataset_, options_.bytes);
-  for (const TensorSpec& spec : specs_) sample_bytes_.value += spec.elements() * size_of(spec.dtype(real_));
+  if (!options_.draws_extents) specs_.resize(1);
+  for (const std::vector<TensorSpec>& specs : specs_) {
+    std::int64_t bytes = 0;
+    for (const TensorSpec& spec : specs) bytes += spec.elements() * size_of(spec.dtype(real_));
+    sample_bytes_.push_back(bytes);
+  }
+  if (specs_.size() > 1) extents_.resize(static_cast<std::size_t>(sampler_.steps()));
   allocate();
+}
+
+/// Asks the data set for the extents of all steps of the epoch, where it may fail.
+void BatchRing::draw_extents() {
+  for (std::size_t step = 0; step < extents_.size(); ++step) {
+    const StepKey key{
+        .seed = sampler_.options().seed, .epoch = sampler_.epoch(), .step = static_cast<std::int64_t>(step)};
+    extents_[step] = dataset_->extents_of(key);
+    if (extents_[step] < specs_.size()) continue;
+    throw Error(ErrorCode::invalid_argument, "the data set \"" + dataset_->name() + "\" draws the extents number " +
+                                                 std::to_string(extents_[step]) + " for step " + std::to_string(step) +
+                                                 " of epoch " + std::to_string(key.epoch) + "; it has " +
+                                                 std::to_string(specs_.size()) + ", counted from 0");
+  }
 }
 
 /// Allocates memory for the largest batch in each entry, unless it is there. Beside the batches in use there is one for
 /// each worker and one more, as far as their memory allows; at least one.
 void BatchRing::allocate() {
   const std::int64_t samples = sampler_.largest_share().value;
-  const std::int64_t batch_bytes = std::max<std::int64_t>(samples * sample_bytes_.value, 1);
+  const std::int64_t batch_bytes = std::max<std::int64_t>(samples * std::ranges::max(sample_bytes_), 1);
   const int workers = options_.workers;
   size_ = options_.held;
   if (workers > 0) size_ += std::clamp<std::int64_t>(options_.ahead.value / batch_bytes, 1, workers + 1);
   entries_.resize(static_cast<std::size_t>(size_));
   for (PreparedBatch& entry : entries_) {
-    entry.memory.resize(specs_.size());
-    entry.tensors.resize(specs_.size());
-    for (std::size_t i = 0; i < specs_.size(); ++i) {
-      const Bytes bytes{samples * specs_[i].elements() * size_of(specs_[i].dtype(real_))};
+    entry.memory.resize(tensors());
+    entry.tensors.resize(tensors());
+    for (std::size_t i = 0; i < tensors(); ++i) {
+      Bytes bytes;
+      for (const std::vector<TensorSpec>& specs : specs_)
+        bytes.value = std::max(bytes.value, samples * specs[i].elements() * size_of(specs[i].dtype(real_)));
       if (bytes > entry.memory[i].bytes()) entry.memory[i] = options_.allocate(bytes);
     }
   }
@@ -110,6 +130,7 @@ void BatchRing::start_epoch(std::int64_t epoch) {
   sampler_.start_epoch(epoch);
   at_.end = 0;  // should there be no memory
   allocate();
+  draw_extents();
   at_.end = sampler_.steps();
 }
 
@@ -124,15 +145,18 @@ void BatchRing::move_shards(const LeafShares& shards) {
 void BatchRing::open(PreparedBatch& entry) noexcept {
   const auto indices = sampler_.indices(at_.drawn);
   const Count count{static_cast<std::int64_t>(indices.size())};
-  for (std::size_t i = 0; i < specs_.size(); ++i) {
-    const Buffer memory = entry.memory[i].as(specs_[i].dtype(real_));
-    entry.tensors[i] = slice(memory, {0}, {count.value * specs_[i].elements()});
+  const std::size_t extents = extents_.empty() ? 0 : extents_[static_cast<std::size_t>(at_.drawn)];
+  const std::vector<TensorSpec>& specs = specs_[extents];
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const Buffer memory = entry.memory[i].as(specs[i].dtype(real_));
+    entry.tensors[i] = slice(memory, {0}, {count.value * specs[i].elements()});
   }
   entry.batch = {.step = at_.drawn,
                  .samples = count,
                  .step_samples = sampler_.step_samples(at_.drawn),
                  .first = sampler_.first(at_.drawn),
                  .ids = indices,
+                 .extents = extents,
                  .tensors = entry.tensors};
   entry.unread = count.value;
   entry.error = nullptr;
@@ -142,7 +166,7 @@ SampleRun BatchRing::draw() {
   PreparedBatch& entry = entry_of(at_.drawn);
   if (at_.drawn_samples == 0) open(entry);
   const std::size_t samples = entry.batch.ids.size();
-  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(run_bytes / sample_bytes_.value, 1));
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(run_bytes / sample_bytes(entry.batch.extents), 1));
   ++at_.reading;
   SampleRun run{.into = &entry, .epoch = sampler_.epoch(), .step = at_.drawn, .first = at_.drawn_samples};
   run.count = std::min(most, samples - run.first);
@@ -156,7 +180,7 @@ SampleRun BatchRing::draw() {
 }
 
 ReadFailure BatchRing::read(const SampleRun& run, std::span<Buffer> slots) const noexcept {
-  const SampleKey key{.seed = sampler_.options().seed, .epoch = run.epoch};
+  const SampleKey key{.seed = sampler_.options().seed, .epoch = run.epoch, .extents = run.into->batch.extents};
   std::size_t sample = run.first;
   try {
     read_range(*dataset_, key, run.into->batch.ids, sample, run.first + run.count, run.into->tensors, slots);

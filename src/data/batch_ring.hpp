@@ -52,9 +52,11 @@ class BatchRing {
   BatchRing(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler, PrefetchOptions options);
 
   [[nodiscard]] const DistributedSampler& sampler() const { return sampler_; }
-  [[nodiscard]] Bytes sample_bytes() const { return sample_bytes_; }
+  [[nodiscard]] Bytes bytes_of(const SampleRun& run) const {
+    return {static_cast<std::int64_t>(run.count) * sample_bytes(run.into->batch.extents)};
+  }
   /// Number of tensors, and so of the slots that `read` needs.
-  [[nodiscard]] std::size_t tensors() const { return specs_.size(); }
+  [[nodiscard]] std::size_t tensors() const { return specs_.front().size(); }
 
   /// Lets nothing be drawn until begin_at().
   void pause() { at_.is_paused = true; }
@@ -100,15 +102,18 @@ class BatchRing {
   };
 
   PreparedBatch& entry_of(std::int64_t step) { return entries_[static_cast<std::size_t>(step % size_)]; }
+  [[nodiscard]] std::int64_t sample_bytes(std::size_t extents) const { return sample_bytes_[extents]; }
   void allocate();
+  void draw_extents();
   void open(PreparedBatch& entry) noexcept;
 
   std::shared_ptr<const Dataset> dataset_;
-  std::vector<TensorSpec> specs_;
+  std::vector<std::vector<TensorSpec>> specs_;  ///< by extents
+  std::vector<std::int64_t> sample_bytes_;      ///< by extents
+  std::vector<std::size_t> extents_;            ///< of the steps of this epoch; empty if they are not drawn
   DType real_;
   DistributedSampler sampler_;
   PrefetchOptions options_;
-  Bytes sample_bytes_;
   std::vector<PreparedBatch> entries_;
   std::int64_t size_ = 1;  ///< entries in use
   Position at_;

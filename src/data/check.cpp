@@ -51,6 +51,7 @@ void check_part(std::string_view dataset, const Dataset* part, const std::string
         dataset, "has " + std::to_string(part->classes()) + " " + which + " classes; say 0 where there are no labels");
   check_tensors(dataset, part->tensors());
   check_bytes(dataset, *part);
+  (void)extents_with_bytes(*part);
 }
 
 }  // namespace
@@ -73,6 +74,28 @@ std::vector<TensorSpec> tensors_with_bytes(const Dataset& dataset) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (const Normalization* numbers = dataset.bytes_of(i)) tensors[i].bytes = *numbers;
   return tensors;
+}
+
+std::vector<std::vector<TensorSpec>> extents_with_bytes(const Dataset& dataset) {
+  const std::vector<TensorSpec> usual = tensors_with_bytes(dataset);
+  std::vector<std::vector<TensorSpec>> all = dataset.extents();
+  if (all.empty() || all.front() != dataset.tensors())
+    refuse_dataset(dataset.name(), "does not have its tensors (" + list_text(dataset.tensors()) +
+                                       ") as the first of its extents; let extents() begin with tensors()");
+  for (std::vector<TensorSpec>& tensors : all) {
+    check_tensors(dataset.name(), tensors);
+    bool are_alike = tensors.size() == usual.size();
+    for (std::size_t i = 0; are_alike && i < tensors.size(); ++i) {
+      tensors[i].bytes = usual[i].bytes;
+      TensorSpec other = tensors[i];
+      other.extent = {other.extent[0], usual[i].extent[1], usual[i].extent[2]};
+      are_alike = other == usual[i];
+    }
+    if (!are_alike)
+      refuse_dataset(dataset.name(), "has (" + list_text(tensors) + ") among its extents, beside (" + list_text(usual) +
+                                         "); only height and width may differ");
+  }
+  return all;
 }
 
 void check_pair(std::string_view dataset, const DatasetPair& pair) {

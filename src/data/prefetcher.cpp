@@ -156,7 +156,7 @@ class Prefetcher::Impl {
   ReadFailure read(const SampleRun& run, std::span<Buffer> slots, MakingSpans& spans) {
     const auto begin = spans.now();
     ReadFailure failure = ring_.read(run, slots);
-    if (!failure.error) spans.add(run, begin, {static_cast<std::int64_t>(run.count) * ring_.sample_bytes().value});
+    if (!failure.error) spans.add(run, begin, ring_.bytes_of(run));
     return failure;
   }
 

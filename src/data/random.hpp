@@ -22,7 +22,8 @@ enum class RandomStream : std::uint64_t {
   imagenet_train,
   imagenet_test,
   resized_crop,
-  color_jitter
+  color_jitter,
+  step_extents
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

@@ -16,6 +16,11 @@ inline Random random_of(const SampleKey& key, RandomStream stream) {
   return {key.seed, stream, split_mix::mix(epoch) + static_cast<std::uint64_t>(key.index)};
 }
 
+/// Random numbers that depend on {seed, epoch, step} only.
+inline Random random_of(const StepKey& key, RandomStream stream) {
+  return random_of(SampleKey{.seed = key.seed, .epoch = key.epoch, .index = key.step}, stream);
+}
+
 /// How an image is cut out of itself with a border, and whether it is then mirrored.
 struct CropAndFlip {
   std::int64_t down = 0;  ///< the row of the image that becomes row 0, −border … border

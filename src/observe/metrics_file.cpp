@@ -90,15 +90,17 @@ void MetricsFile::write(const StartEvent& event) {
 }
 
 void MetricsFile::write(const StepEvent& event) {
-  append(*file_, {{"event", "step"},
-                  {"epoch", event.epoch},
-                  {"step", event.step},
-                  {"loss", event.loss},
-                  {"learning_rate", event.learning_rate},
-                  {"images_per_second", event.images_per_second},
-                  {"data_wait_seconds", event.data_wait_seconds},
-                  {"compute_seconds", compute_seconds(event)},
-                  {"exposed_communication_seconds", event.exposed_communication_seconds}});
+  Json line = {{"event", "step"},
+               {"epoch", event.epoch},
+               {"step", event.step},
+               {"loss", event.loss},
+               {"learning_rate", event.learning_rate},
+               {"images_per_second", event.images_per_second},
+               {"data_wait_seconds", event.data_wait_seconds},
+               {"compute_seconds", compute_seconds(event)},
+               {"exposed_communication_seconds", event.exposed_communication_seconds}};
+  if (event.img) line["img"] = *event.img;
+  append(*file_, std::move(line));
 }
 
 void MetricsFile::write(const StragglerEvent& event) {
@@ -156,8 +158,9 @@ void MetricsFile::write(const ClassesEvent& event) {
                        {"recall", number(counts.recall(i))},
                        {"precision", number(counts.precision(i))},
                        {"f1", number(counts.f1(i))}});
+    if (counts.confusion.empty()) continue;
     const auto row = counts.confusion.begin() + static_cast<std::ptrdiff_t>(i * counts.labels.size());
-    if (!counts.confusion.empty()) confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));
+    confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));
   }
   append(*file_, {{"event", "classes"}, {"step", event.step}, {"classes", classes}, {"confusion", confusion}});
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "data/sample_random.hpp"
 #include "lockstep/base/error.hpp"
 #include "vision/picture_defaults.hpp"
 #include "vision/planes.hpp"
@@ -28,16 +29,29 @@ void check_options(const Source& source, const PictureOptions& options) {
     refuse("has " + std::to_string(options.channels) + " channels, but " +
            std::to_string(options.normalization.mean.size()) + " means and " +
            std::to_string(options.normalization.deviation.size()) + " deviations; give one of each for a channel");
-  if (options.input.width < 1 || options.input.height < 1)
-    refuse("cannot have pictures of " + extents_text(options.input.width, options.input.height) + " pixels");
+  std::vector<Size> sizes = {options.input};
+  for (const StepSize& step : options.steps) sizes.push_back(step.size);
+  for (const auto& [width, height] : sizes)
+    if (width < 1 || height < 1) refuse("cannot have pictures of " + extents_text(width, height) + " pixels");
   if (options.cache != nullptr && options.first_in_cache + source.size() > options.cache->samples())
     refuse("has more samples than its cache has places for, " + std::to_string(options.cache->samples()));
 }
 
+/// The shorter side that decoded pictures need for all sizes of steps; 0: all their pixels. A picture is decoded and
+/// cached once, whatever the size of its next step.
+int needed_side_of_all(std::span<const Transform> transforms, std::span<const StepSize> steps) {
+  int side = needed_side(transforms);
+  for (const StepSize& step : steps) {
+    const int needed = needed_side(step.transforms);
+    side = side == 0 || needed == 0 ? 0 : std::max(side, needed);
+  }
+  return side;
+}
+
 }  // namespace
 
-std::string decoding_text(int channels, std::span<const Transform> transforms) {
-  const int side = needed_side(transforms);
+std::string decoding_text(int channels, std::span<const Transform> transforms, std::span<const StepSize> steps) {
+  const int side = needed_side_of_all(transforms, steps);
   return "channels: " + std::to_string(channels) + ", " +
          (side == 0 ? "all pixels" : "at least " + std::to_string(side) + " pixels");
 }
@@ -55,22 +69,36 @@ PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOpti
   check_options(*source_, options_);
   if (options_.bad_samples == nullptr) options_.bad_samples = std::make_shared<BadSamples>(options_.name);
   decode_.channels = options_.channels;
-  decode_.least_side = needed_side(options_.transforms);
+  decode_.least_side = needed_side_of_all(options_.transforms, options_.steps);
+  sizes_.push_back({.size = options_.input, .transforms = options_.transforms});
+  for (const StepSize& step : options_.steps) {
+    const bool is_usual = step.size == options_.input;
+    if (!is_usual) sizes_.push_back(step);
+    drawn_.push_back(is_usual ? 0 : sizes_.size() - 1);
+  }
   table_ = options_.normalization.table();
   single_table_.assign(table_.begin(), table_.end());
 }
 
-std::vector<TensorSpec> PictureDataset::tensors() const {
-  std::vector<TensorSpec> specs{
-      {"images", {options_.channels, options_.input.height, options_.input.width}, Content::real}};
-  for (TensorSpec& target : options_.collate->tensors(options_.input, classes())) specs.push_back(std::move(target));
-  return specs;
+std::vector<std::vector<TensorSpec>> PictureDataset::extents() const {
+  std::vector<std::vector<TensorSpec>> all;
+  for (const auto& [size, transforms] : sizes_) {
+    std::vector<TensorSpec>& specs = all.emplace_back();
+    specs.push_back({"images", {options_.channels, size.height, size.width}, Content::real});
+    for (TensorSpec& target : options_.collate->tensors(size, classes())) specs.push_back(std::move(target));
+  }
+  return all;
+}
+
+std::size_t PictureDataset::extents_of(const data::StepKey& step) const {
+  if (drawn_.empty()) return 0;
+  return drawn_[data::random_of(step, data::RandomStream::step_extents).below(drawn_.size())];
 }
 
 void PictureDataset::read(const data::SampleKey& key, std::span<const Buffer> tensors) const {
   thread_local Scratch scratch;
   (void)prepare(key, scratch);
-  options_.collate->write(scratch.annotation, options_.input, tensors.subspan(1));
+  options_.collate->write(scratch.annotation, sizes_[key.extents].size, tensors.subspan(1));
   const Image& picture = scratch.picture.image;
   void* planes = tensors[0].data;
   if (tensors[0].dtype == DType::uint8) return write_planes(picture, static_cast<std::uint8_t*>(planes));
@@ -115,7 +143,8 @@ bool PictureDataset::prepare(const data::SampleKey& key, Scratch& scratch) const
     }
   }
   Image& picture = scratch.picture.image;
-  picture.resize(options_.input.width, options_.input.height, options_.channels);
+  const Size& size = sizes_[key.extents].size;
+  picture.resize(size.width, size.height, options_.channels);
   std::fill(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
   scratch.annotation = {};
   return false;
@@ -154,18 +183,16 @@ void PictureDataset::load(std::int64_t sample, Scratch& scratch) const {
 
 void PictureDataset::transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const {
   Image& image = scratch.picture.image;
+  const auto& [size, transforms] = sizes_[key.extents];
   try {
-    for (const Transform& transform : options_.transforms)
-      transform.apply(key, image, scratch.annotation, scratch.other);
+    for (const Transform& transform : transforms) transform.apply(key, image, scratch.annotation, scratch.other);
   } catch (const Error& error) {
     throw Error(error.code(), shown(source_->place(sample)) + ": " + error.message());
   }
-  if (image.width == options_.input.width && image.height == options_.input.height &&
-      image.channels == options_.channels)
-    return;
+  if (image.width == size.width && image.height == size.height && image.channels == options_.channels) return;
   throw Error(ErrorCode::invalid_argument,
               shown(source_->place(sample)) + " has " + extents_text(image.width, image.height) +
-                  " pixels where the network " + "takes " + extents_text(options_.input.width, options_.input.height) +
+                  " pixels where the network " + "takes " + extents_text(size.width, size.height) +
                   "; add a transform that sets the size, such as random-resized-crop or letterbox");
 }
 

@@ -12,7 +12,7 @@
 #include "vision/collate.hpp"
 #include "vision/source/bad_samples.hpp"
 #include "vision/source/source.hpp"
-#include "vision/transforms/transforms.hpp"
+#include "vision/transforms/pipeline.hpp"
 
 namespace lockstep::vision {
 
@@ -22,6 +22,8 @@ struct PictureOptions {
   int channels = 3;  ///< of the network's input: 1 or 3
   Size input;        ///< size of the network's input, which the transforms bring pictures to
   std::vector<Transform> transforms = {};
+  /// The sizes that training steps have, each equally often; empty: all have the size of the input.
+  std::vector<StepSize> steps = {};
   Normalization normalization = {};  ///< one mean and deviation for each channel
   std::shared_ptr<const Collate> collate = std::make_shared<LabelCollate>();  ///< what becomes of annotations
   OnBadSample on_bad_sample = OnBadSample::stop;
@@ -35,11 +37,11 @@ struct PictureOptions {
 
 /// How pictures are decoded for these transforms, for the contents of a cache on disk: "channels: 3, at least 448
 /// pixels".
-std::string decoding_text(int channels, std::span<const Transform> transforms);
+std::string decoding_text(int channels, std::span<const Transform> transforms, std::span<const StepSize> steps = {});
 
 /// Pictures of a source, as a network sees them: decoded, transformed and normalized. Its tensors are "images" (real,
 /// channels × height × width) and those of the collate, such as "labels". What a sample is follows from the key, the
-/// source and the options only.
+/// source and the options only, and the size of a step from the options and its key.
 class PictureDataset final : public data::Dataset {
  public:
   /// @throws Error{invalid_argument} if a number of channels is not 1 or 3, the normalization has another number, the
@@ -47,7 +49,9 @@ class PictureDataset final : public data::Dataset {
   PictureDataset(std::shared_ptr<const Source> source, PictureOptions options);
 
   [[nodiscard]] std::string name() const override { return options_.name; }
-  [[nodiscard]] std::vector<TensorSpec> tensors() const override;
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override { return extents().front(); }
+  [[nodiscard]] std::vector<std::vector<TensorSpec>> extents() const override;
+  [[nodiscard]] std::size_t extents_of(const data::StepKey& step) const override;
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
   [[nodiscard]] std::int64_t classes() const override {
     return static_cast<std::int64_t>(source_->class_names().size());
@@ -82,6 +86,8 @@ class PictureDataset final : public data::Dataset {
 
   std::shared_ptr<const Source> source_;
   PictureOptions options_;
+  std::vector<StepSize> sizes_;     ///< by extents: the input's, and those of steps that differ from it
+  std::vector<std::size_t> drawn_;  ///< the extents of `PictureOptions::steps`
   DecodeOptions decode_;
   std::vector<double> table_;        ///< channels × 256
   std::vector<float> single_table_;  ///< the same, rounded

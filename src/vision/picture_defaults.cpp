@@ -2,10 +2,12 @@
 #include "vision/picture_defaults.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
+#include "base/wrapped.hpp"
 #include "data/channel_sums.hpp"
 #include "lockstep/base/error.hpp"
 
@@ -64,6 +66,25 @@ InputSize default_input(const Source& source) {
 
 InputSize given_input(const Source& source, const Size& size) {
   return {.size = size, .are_equal = common_size(source, [&](const Size& other) { return other == size; }).has_value()};
+}
+
+std::vector<Size> sizes_between(const Size& input, double least, double most) {
+  const int longer = std::max(input.width, input.height);
+  const int shorter = std::min(input.width, input.height);
+  const int stride = shorter < small_side ? 8 : 32;
+  std::vector<Size> sizes;
+  for (int side = stride; side <= most * longer; side += stride) {
+    if (side < least * longer) continue;
+    const double other = static_cast<double>(side) * shorter / longer / stride;
+    const int rounded = std::max(static_cast<int>(std::floor(other + 0.5)), 1) * stride;
+    sizes.push_back(input.width >= input.height ? Size{.width = side, .height = rounded}
+                                                : Size{.width = rounded, .height = side});
+  }
+  if (sizes.size() >= 2) return sizes;
+  throw Error(ErrorCode::invalid_argument,
+              format_text("between %g and %g there are fewer than two multiples of ", least * longer, most * longer) +
+                  std::to_string(stride) +
+                  " pixels, which steps of different sizes need; give a wider range, or a larger input");
 }
 
 Image first_picture(const Source& source) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "lockstep/base/tensor_spec.hpp"
 #include "vision/source/source.hpp"
 #include "vision/transforms/transforms.hpp"
@@ -28,6 +30,13 @@ InputSize given_input(const Source& source, const Size& size);
 
 /// Returns the first picture of a source that holds its pictures in memory, with the channels that it has.
 Image first_picture(const Source& source);
+
+/// Returns the sizes of training steps of many scales: both sides are multiples of 32, or of 8 where a side of the
+/// input is shorter than 64 pixels (networks for such pictures halve them less often), and the longer side is all such
+/// multiples from `least` to `most` times the input's. The other side has the input's ratio, rounded. In ascending
+/// order.
+/// @throws Error{invalid_argument} unless there are two at least
+std::vector<Size> sizes_between(const Size& input, double least, double most);
 
 /// Returns the channels of pictures that the source holds in memory, such as 1 of MNIST, and 3 for files.
 int default_channels(const Source& source);

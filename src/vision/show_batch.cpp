@@ -22,6 +22,10 @@ namespace {
 
 constexpr int least_shown_side = 96;
 constexpr int line_height = 18;
+constexpr int most_enlarged = 16;  // a picture of one column may be long
+
+/// Returns the whole factor by which `side` becomes at least `wanted`.
+int factor_to(int wanted, int side) { return std::max((wanted + side - 1) / side, 1); }
 
 /// Repeats pixels, and gray in three channels, over a strip of white for a line of text.
 Image enlarged(const Image& picture, int factor) {
@@ -54,13 +58,17 @@ Region enlarged(const Box& box, int factor) {
   return {.left = left, .top = top, .width = edge(box.right) - left, .height = edge(box.bottom) - top};
 }
 
+/// Draws on the strip of an enlarged picture.
+void draw_below(const Caption& caption, Image& picture) {
+  draw_label(caption.text, 0, picture.height - line_height + 1, caption.color, picture);
+}
+
 /// @param caption  null: the class of the sample
 Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const Caption* caption) {
   Image picture;
   Annotation annotation;
   const bool is_good = dataset.view(key, picture, annotation);
-  const int side = std::min(picture.width, picture.height);
-  const int factor = std::max((least_shown_side + side - 1) / side, 1);
+  const int factor = factor_to(least_shown_side, std::min(picture.width, picture.height));
   Image cell = enlarged(picture, factor);
   for (const Box& box : annotation.boxes) draw_rectangle(enlarged(box, factor), 2, class_color(box.label), cell);
   for (const Box& box : annotation.boxes) {  // over the lines of all boxes
@@ -69,11 +77,10 @@ Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const C
   }
   const bool has_text = !is_good || annotation.label >= 0 || annotation.boxes.empty();
   const std::string text = is_good ? class_text(dataset.source(), annotation.label) : "left out";
-  const int top = cell.height - line_height + 1;
   if (caption != nullptr && is_good) {
-    draw_label(caption->text, 0, top, caption->color, cell);
+    draw_below(*caption, cell);
   } else if (has_text) {
-    draw_label(text, 0, top, {}, cell);
+    draw_below({text}, cell);
   }
   return cell;
 }
@@ -89,6 +96,14 @@ Image batch_sheet(const PictureDataset& dataset, std::span<const data::SampleKey
   Image sheet;
   put_side_by_side(cells, std::max(columns, 1), 4, sheet);
   return sheet;
+}
+
+Image with_caption(const Image& picture, const Caption& caption) {
+  const int by_side = factor_to(least_shown_side, std::min(picture.width, picture.height));
+  const int by_text = factor_to(text_width(caption.text), picture.width);
+  Image result = enlarged(picture, std::min(std::max(by_side, by_text), most_enlarged));
+  draw_below(caption, result);
+  return result;
 }
 
 void write_png(const Image& picture, const std::filesystem::path& file) {

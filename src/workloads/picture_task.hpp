@@ -22,6 +22,8 @@ struct PictureTask {
   /// @param are_equal  whether all pictures have the size of the input
   /// @throws Error{invalid_argument} as vision::parse_transforms
   vision::Pipelines (*pipelines)(std::string_view augment, const vision::Size& input, bool are_equal);
+  /// Returns the training transforms for steps of another size than the input. @throws as `pipelines`
+  vision::StepSize (*step)(std::string_view augment, const vision::Size& size, bool are_equal);
   /// Returns what reads the findings of a model; empty if the model has no output for them.
   Find (*find)(const nn::Graph& graph, std::int64_t classes);
 };

@@ -106,6 +106,25 @@ TEST(Allocation, StepsOnOneDnnAllocateNothingAfterTheFirst) {
     expect_no_allocation<float>(name, ops::make_onednn_ops(1));
 }
 
+TEST(Allocation, NothingInStepsOfDifferentExtents) {
+  DrawnRun<float> run(make_model("resnet20", DataSpec::of_images(3, 8, 8, 10)), 10, {.batch = 2},
+                      ops::make_onednn_ops(1));
+  ASSERT_EQ(run.model.add_extents(make_model("resnet20", DataSpec::of_images(3, 12, 12, 10))), 1U);
+  const std::vector<float> images(2 * 3 * 12 * 12, 0.5F);
+  const std::vector<std::int32_t> labels(2);
+  const void* inputs[] = {images.data(), labels.data()};
+  std::int64_t before = 0;
+  for (int round = 0; round < 3; ++round) {
+    if (round == 2) before = allocations;
+    for (const std::size_t extents : {1, 0}) {
+      SingleRank alone;
+      run.model.train({.samples = 2, .inputs = inputs, .extents = extents}, {.samples = 2}, alone);
+      (void)run.model.predict({.samples = 2, .inputs = inputs, .extents = extents});
+    }
+  }
+  EXPECT_EQ(allocations - before, 0);
+}
+
 TEST(Allocation, NothingInStepsOfKernelsThatStoreBFloat16) {
   if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
     LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";

@@ -121,7 +121,8 @@ TEST(Onnx, HasTheNamesOfTheModelAndAFreeBatch) {
     const std::vector<std::string> inputs = exported.onnx.all(11);
     ASSERT_EQ(inputs.size(), 1U) << "labels are for the loss";
     EXPECT_EQ(fields_of(inputs[0]).text(1), "images");
-    const auto& [channels, height, width] = Models().example(name).at("images").extent;
+    const Models models;
+    const auto& [channels, height, width] = models.example(name).at("images").extent;
     EXPECT_EQ(extents_of(fields_of(inputs[0])),
               "batch×" + std::to_string(channels) + "×" + std::to_string(height) + "×" + std::to_string(width));
     const std::vector<std::string> outputs = exported.onnx.all(12);

@@ -30,6 +30,13 @@ TEST_F(AvailableMemory, IsWhatTheMachineHasLeft) {
   EXPECT_EQ(installed_memory(root_).value, 1000 * 1024);
 }
 
+TEST_F(AvailableMemory, OfThisProcessIsWhatIsResident) {
+  EXPECT_EQ(resident_memory(root_).value, 0) << "nothing says";
+  write("proc/self/statm", "100 25 3 1 0 60 0\n");
+  EXPECT_EQ(resident_memory(root_).value, 25 * sysconf(_SC_PAGESIZE));
+  EXPECT_GT(resident_memory().value, 1 << 20);
+}
+
 TEST_F(AvailableMemory, IsUnknownWhereNothingSays) {
   write("proc/meminfo", "");
   EXPECT_EQ(available_memory(root_), unknown_memory);

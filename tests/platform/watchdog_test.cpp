@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/signal_stack.hpp"
 #include "platform/watchdog/process.hpp"
 #include "support/verdict.hpp"
 
@@ -122,6 +123,76 @@ TEST(Stacks, ShowWhereAnotherThreadWaits) {
   gate.opened.notify_one();
   waiter.join();
 }
+
+/// The stack of a thread that calls `compute(ends)` until `ends` is set.
+/// @param tries  how often it is asked for if it does not answer, which it may have no processor for
+template <typename Compute>
+std::vector<std::string> stack_while(const Compute& compute, int tries) {
+  EXPECT_TRUE(prepare_for_stacks());
+  std::atomic<bool> runs = false;
+  std::atomic<bool> ends = false;
+  std::thread busy([&] {
+    pthread_setname_np(pthread_self(), "busy");
+    runs = true;
+    compute(ends);
+  });
+  while (!runs) std::this_thread::yield();
+  std::vector<std::string> frames;
+  for (int i = 0; i < tries && frames.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (ThreadStack& stack : stacks_of_other_threads())
+      if (stack.name == "busy") frames = std::move(stack.frames);
+  }
+  ends = true;
+  busy.join();
+  return frames;
+}
+
+TEST(Stacks, ARunningThreadIsInterruptedOnlyWithAStackForSignals) {
+  EXPECT_TRUE(stack_while(
+                  [](const std::atomic<bool>& ends) {
+                    while (!ends) continue;
+                  },
+                  1)
+                  .empty());
+  EXPECT_FALSE(stack_while(
+                   [](const std::atomic<bool>& ends) {
+                     use_signal_stack();
+                     // The thread sanitizer delivers a signal when the thread sleeps, which it does a small part of the
+                     // time.
+                     for (std::int64_t i = 1; !ends; ++i)
+                       if (i % 1'000'000 == 0) std::this_thread::sleep_for(std::chrono::nanoseconds(1));
+                   },
+                   100)
+                   .empty());
+}
+
+#ifdef __x86_64__
+/// Waits with a stack pointer into the heap, as some of oneDNN's kernels compute.
+[[gnu::noinline]] void spin_with_stack_at(std::byte* place, const std::atomic<bool>& ends) {
+  asm volatile(
+      "mov %%rsp, %%rbx\n"
+      "mov %0, %%rsp\n"
+      "1: pause\n"
+      "cmpb $0, (%1)\n"
+      "je 1b\n"
+      "mov %%rbx, %%rsp\n"
+      :
+      : "r"(place), "r"(&ends)
+      : "rbx", "memory", "cc");
+}
+
+TEST(Stacks, AreTakenWithoutWritingWhereTheStackPointerOfAThreadPoints) {
+  std::vector<std::byte> block(std::size_t{128} << 10);
+  (void)stack_while(
+      [&](const std::atomic<bool>& ends) {
+        use_signal_stack();
+        spin_with_stack_at(block.data() + block.size() / 2, ends);
+      },
+      3);
+  EXPECT_EQ(std::ranges::count(block, std::byte{0}), std::ssize(block));
+}
+#endif
 
 TEST(Stacks, AThreadThatBlocksSignalsHasNone) {
   ASSERT_TRUE(prepare_for_stacks());

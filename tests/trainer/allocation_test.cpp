@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 
+#include "data/dataset_of_sizes.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
@@ -52,6 +53,8 @@ void* counted(std::size_t bytes, std::size_t alignment, void* caller) {
 
 namespace lockstep::trainer {
 namespace {
+
+nn::Graph resnet20_for(const std::vector<TensorSpec>& tensors) { return nn::make_model("resnet20", {tensors, 10}); }
 
 void expect_no_allocation(ops::Ops& ops, DType precision, const char* model, const char* algorithm,
                           std::optional<backends::WireFormat> compress = std::nullopt, bool zero = false,
@@ -95,6 +98,25 @@ TEST(Allocation, NoneInAStepOnTheReferenceOps) {
     expect_no_allocation(*ops, DType::float64, "lenet", algorithm);
   }
   expect_no_allocation(*ops, DType::float64, "lenet", "auto", std::nullopt, true);
+}
+
+TEST(Allocation, NoneInStepsOfDifferentSizes) {
+  World world;
+  ProcessGroup members(world, {.wait = {.spins_before_yield = 0}});
+  {
+    const auto ops = ops::make_onednn_ops(1);
+    const data::DatasetPair data{std::make_shared<data::DatasetOfSizes>(200),
+                                 std::make_shared<data::DatasetOfSizes>(50)};
+    const TrainerOptions options{.epochs = 2, .batch = {10}, .log_every = 1, .graphs = resnet20_for};
+    Trainer trainer(members, *ops, resnet20_for(data.train->tensors()), data, options);
+    EXPECT_EQ(trainer.train_steps(6), 6);
+    const long before = allocations;
+    EXPECT_EQ(trainer.train_steps(1000), 14);
+    EXPECT_EQ(trainer.train_steps(5), 5) << "the next epoch";
+    EXPECT_EQ(allocations - before, 0);
+  }
+  members.close();
+  world.close();
 }
 
 TEST(Allocation, NoneInAStepThatRounds) {

@@ -44,8 +44,9 @@ TEST(PictureFormats, ThatCannotBeDecodedAreRefusedByName) {
                                                        {"GIF89a", "GIF"},
                                                        {"\0\0\0\x18"s + "ftypheic", "HEIC"}};
   for (const auto& [file, name] : files) {
-    expect_error([&] { (void)decoded(bytes_of(file)); }, ErrorCode::unsupported, {name, "convert the picture"});
-    expect_error([&] { (void)inspect(bytes_of(file)); }, ErrorCode::unsupported, {name});
+    const auto bytes = bytes_of(file);
+    expect_error([&] { (void)decoded(bytes); }, ErrorCode::unsupported, {name, "convert the picture"});
+    expect_error([&] { (void)inspect(bytes); }, ErrorCode::unsupported, {name});
   }
 }
 

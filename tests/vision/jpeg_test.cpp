@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <turbojpeg.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 #include <random>
 
 #include "support/errors.hpp"
@@ -133,6 +136,49 @@ TEST(Jpeg, ThatIsCutOffAnywhereIsCorrupt) {
       ASSERT_EQ(code_of([&] { (void)decoded(part); }), ErrorCode::corrupt) << size << " of " << file.size();
     }
   }
+}
+
+/// Puts bytes in front of the first place where the others stand.
+File with_bytes_before(File file, std::initializer_list<int> place, std::size_t count) {
+  File bytes;
+  for (const int byte : place) bytes.push_back(static_cast<std::byte>(byte));
+  const auto at = std::search(file.begin(), file.end(), bytes.begin(), bytes.end());
+  EXPECT_NE(at, file.end());
+  file.insert(at, count, std::byte{0x55});
+  return file;
+}
+
+TEST(Jpeg, WithBytesBetweenItsPartsHasThePixelsThatItHasWithoutThem) {
+  const Image picture = patterned(33, 17, 3);
+  for (const bool is_progressive : {false, true}) {
+    const File whole = make_jpeg(picture, {TJSAMP_420, 80, is_progressive});
+    const Image expected = decoded(whole);
+    for (const int marker : {0xD9, 0xDA, 0xDB, 0xC4}) {
+      const File file = with_bytes_before(whole, {0xFF, marker}, 100);
+      EXPECT_EQ(decoded(file).pixels, expected.pixels) << marker;
+      EXPECT_EQ(inspect(file).width, 33);
+      for (std::size_t size = 0; size < file.size(); ++size) {
+        const File part(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
+        ASSERT_EQ(code_of([&] { (void)decoded(part); }), ErrorCode::corrupt) << size << " of " << file.size();
+      }
+    }
+  }
+}
+
+TEST(Jpeg, OfAnotherRevisionOfJfifIsDecoded) {
+  const File file = make_jpeg(patterned(33, 17, 3));
+  File other = file;
+  const std::array name{std::byte{'J'}, std::byte{'F'}, std::byte{'I'}, std::byte{'F'}, std::byte{0}};
+  const auto at = std::search(other.begin(), other.end(), name.begin(), name.end());
+  ASSERT_NE(at, other.end());
+  *(at + name.size()) = std::byte{2};
+  EXPECT_EQ(decoded(other).pixels, decoded(file).pixels);
+}
+
+TEST(Jpeg, WhoseScanEndsTooEarlyIsCorruptThoughItHasAnEndMarker) {
+  File file = make_jpeg(patterned(33, 17, 3), {TJSAMP_420, 80, false});
+  file.erase(file.end() - 60, file.end() - 2);
+  expect_error([&] { (void)decoded(file); }, ErrorCode::corrupt, {"damaged", "premature end of data segment"});
 }
 
 TEST(Jpeg, WithChangedBytesIsDecodedOrRefused) {

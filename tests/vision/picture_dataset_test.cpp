@@ -66,6 +66,61 @@ void add_samples(const std::shared_ptr<const PictureDataset>& dataset, int rank,
   }
 }
 
+/// Steps of 16×16, of the input's 24×24, and of 32 columns by 24 rows.
+PictureOptions options_of_steps() {
+  PictureOptions steps = options();
+  for (const Size& size : {Size{16, 16}, seen_size, Size{.width = 32, .height = 24}})
+    steps.steps.push_back(classification_step("random-resized-crop,flip", size, false));
+  return steps;
+}
+
+TEST(PictureDataset, HasExtentsThatFollowFromTheStepOnly) {
+  const PictureDataset dataset(std::make_shared<PatternSource>(samples), options_of_steps());
+  const auto extents = dataset.extents();
+  ASSERT_EQ(extents.size(), 3U) << "the input's are among those of steps";
+  EXPECT_EQ(extents[0], dataset.tensors());
+  EXPECT_EQ(extents[1][0].extent, (std::array<std::int64_t, 3>{3, 16, 16}));
+  EXPECT_EQ(extents[2][0].extent, (std::array<std::int64_t, 3>{3, 24, 32}));
+  std::array<int, 3> counts{};
+  for (std::int64_t step = 0; step < 600; ++step) {
+    const std::size_t drawn = dataset.extents_of({.seed = 5, .epoch = 2, .step = step});
+    EXPECT_EQ(drawn, dataset.extents_of({.seed = 5, .epoch = 2, .step = step}));
+    ++counts.at(drawn);
+  }
+  for (const int count : counts) EXPECT_NEAR(count, 200, 50);
+  const PictureDataset one(std::make_shared<PatternSource>(samples), options());
+  EXPECT_EQ(one.extents().size(), 1U);
+  EXPECT_EQ(one.extents_of({.step = 7}), 0U);
+}
+
+TEST(PictureDataset, BringsASampleToTheExtentsOfItsStepWithAndWithoutACache) {
+  const auto source = std::make_shared<PatternSource>(samples);
+  PictureOptions cached = options_of_steps();
+  cached.cache = cache_of(1 << 20);
+  const PictureDataset with_cache(source, cached);
+  const PictureDataset dataset(source, options_of_steps());
+  for (const PictureDataset* one : {&dataset, &with_cache, &with_cache}) {
+    Image picture;
+    Annotation annotation;
+    EXPECT_TRUE(one->view({.seed = 5, .epoch = 3, .index = 8, .extents = 2}, picture, annotation));
+    EXPECT_EQ(picture.width, 32);
+    EXPECT_EQ(picture.height, 24);
+    Image expected = source->picture_of(8);
+    Annotation boxes;
+    Image scratch;
+    for (const Transform& transform : parse_transforms("random-resized-crop,flip", {.width = 32, .height = 24}))
+      transform.apply({.seed = 5, .epoch = 3, .index = 8}, expected, boxes, scratch);
+    EXPECT_EQ(picture.pixels, expected.pixels);
+  }
+}
+
+TEST(PictureDataset, DecodesForTheLargestSizeOfSteps) {
+  const std::vector<StepSize> steps = options_of_steps().steps;
+  EXPECT_EQ(decoding_text(3, options().transforms), "channels: 3, at least 48 pixels");
+  EXPECT_EQ(decoding_text(3, options().transforms, steps), "channels: 3, at least 64 pixels");
+  EXPECT_EQ(decoding_text(3, parse_transforms("crop", seen_size), steps), "channels: 3, all pixels");
+}
+
 TEST(PictureDataset, HasTheSameBytesOnAnyRanksAndWorkersInAResumedEpochAndWithACache) {
   const auto source = std::make_shared<PatternSource>(samples);
   std::map<std::int64_t, ReadSample> expected;

@@ -46,6 +46,26 @@ void expect_input(const InputSize& input, Size size, bool are_equal) {
   EXPECT_EQ(input.are_equal, are_equal);
 }
 
+std::string sizes_text(const Size& input, double least, double most) {
+  std::string text;
+  for (const auto& [width, height] : sizes_between(input, least, most))
+    text += (text.empty() ? "" : " ") + std::to_string(height) + "x" + std::to_string(width);
+  return text;
+}
+
+TEST(SizesOfSteps, AreMultiplesOf32OrOf8ForSmallInputs) {
+  EXPECT_EQ(sizes_text({224, 224}, 0.5, 1.5), "128x128 160x160 192x192 224x224 256x256 288x288 320x320");
+  EXPECT_EQ(sizes_text({64, 64}, 0.5, 1.5), "32x32 64x64 96x96");
+  EXPECT_EQ(sizes_text({32, 32}, 0.5, 1.5), "16x16 24x24 32x32 40x40 48x48");
+  EXPECT_EQ(sizes_text({.width = 320, .height = 240}, 0.8, 1.2), "192x256 224x288 256x320 256x352 288x384");
+  EXPECT_EQ(sizes_text({.width = 64, .height = 128}, 0.5, 1), "64x32 96x64 128x64");
+  expect_error(
+      [] {
+        (void)sizes_between({64, 64}, 0.9, 1.1);
+      },
+      ErrorCode::invalid_argument, {"between 57.6 and 70.4 there are fewer than two multiples of 32 pixels"});
+}
+
 TEST_F(Pictures, OfOneSmallSizeStayAsTheyAre) {
   add_file("");  // bad samples do not count
   for (int i = 0; i < 5; ++i) add(64, 48);

@@ -71,6 +71,18 @@ TEST(ClassificationPipelines, BringPicturesToTheInputsSize) {
   EXPECT_EQ(texts("letterbox,flip", false), "letterbox:224,flip | resize:256,center-crop:224");
 }
 
+TEST(ClassificationPipelines, BringPicturesToTheSizeOfAStep) {
+  const auto text = [](std::string_view augment, bool are_equal) {
+    const StepSize step = classification_step(augment, {.width = 96, .height = 64}, are_equal);
+    EXPECT_EQ(step.size, (Size{.width = 96, .height = 64}));
+    return text_of(step.transforms);
+  };
+  EXPECT_EQ(text("", true), "resize:64x96");
+  EXPECT_EQ(text("crop,flip", true), "crop:4,flip,resize:64x96");
+  EXPECT_EQ(text("", false), "random-resized-crop:64x96,flip,resize:64x96") << "the last one has nothing to do";
+  EXPECT_EQ(text("letterbox:48", false), "letterbox:48,resize:64x96") << "the user has named a size";
+}
+
 /// The scale at which a JPEG is decoded must not depend on what is drawn.
 TEST(NeededSide, FollowsFromTheFirstTransformThatNeedsPixels) {
   const auto side = [](std::string_view text) { return needed_side(parse_transforms(text, {224, 224})); };

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -66,6 +67,21 @@ TEST(ShowBatch, DrawsWhatTheNetworkSeesEnlargedWithBoxesAndClasses) {
 
 TEST(ShowBatch, ShowsWhichSamplesAreLeftOut) {
   EXPECT_NE(batch_sheet(dataset_of({0}), keys(1)).pixels, batch_sheet(dataset_of(), keys(1)).pixels);
+}
+
+TEST(ShowBatch, EnlargesAPictureUntilItsCaptionFits) {
+  Image picture;
+  picture.resize(32, 24, 1);
+  std::iota(picture.pixels.begin(), picture.pixels.end(), std::uint8_t{0});
+  const Image shown = with_caption(picture, {.text = "automobile 99.9 %", .color = {0, 130, 200}});  // of 136 pixels
+  ASSERT_EQ(shown.channels, 3);
+  ASSERT_EQ(shown.width, 5 * 32);
+  ASSERT_GE(shown.height, 5 * 24 + 16);
+  for (int y = 0; y < 5 * 24; ++y)
+    for (int x = 0; x < 3 * 5 * 32; ++x) ASSERT_EQ(shown.row(y)[x], picture.row(y / 5)[x / 15]);
+  EXPECT_EQ(with_caption(picture, {.text = "cat"}).width, 4 * 32) << "96 pixels on the shorter side";
+  picture.resize(1, 3000, 3);
+  EXPECT_EQ(with_caption(picture, {.text = "cat"}).width, 16);
 }
 
 TEST(ShowBatch, WritesAPng) {

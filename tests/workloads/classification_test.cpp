@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lockstep/nn/models.hpp"
+#include "lockstep/trainer/metric.hpp"
 #include "workloads/bundled.hpp"
 
 namespace lockstep::workloads {

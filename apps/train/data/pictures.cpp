@@ -35,12 +35,24 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
                              .channels = pictures.channels,
                              .input = pictures.input.size,
                              .transforms = is_training ? pictures.pipelines.training : pictures.pipelines.evaluation,
+                             .steps = is_training ? pictures.steps : std::vector<vision::StepSize>(),
                              .normalization = pictures.normalization,
                              .on_bad_sample = options.user_data.on_bad_sample,
                              .is_evaluation = !is_training,
                              .bad_samples = part.bad_samples,
                              .cache = std::move(cache),
                              .first_in_cache = is_training ? 0 : samples_of(pictures.train)});
+}
+
+std::string size_text(const vision::Size& size) {
+  return std::to_string(size.width) + "×" + std::to_string(size.height);
+}
+
+/// Describes the sizes of training steps; empty if all have that of the input.
+std::string steps_text(const std::vector<vision::StepSize>& steps) {
+  if (steps.empty()) return {};
+  return ", in training steps " + std::to_string(steps.size()) + " sizes from " + size_text(steps.front().size) +
+         " to " + size_text(steps.back().size);
 }
 
 /// @throws Error{invalid_argument} if the data lack a part that the run needs
@@ -55,6 +67,21 @@ void require_parts(const vision::Sources& sources, const Options& options) {
   if (!sources.train && !only_shows && !options.eval_only)
     throw Error(ErrorCode::invalid_argument,
                 data + " has a part to evaluate but none to train on; evaluate it (--eval-only), or give both parts");
+}
+
+/// @throws Error{invalid_argument} if --multi-scale leaves no choice
+std::vector<vision::StepSize> steps_of(const UserData& data, const vision::InputSize& input,
+                                       const workloads::PictureTask& task) {
+  const auto& [least, most] = data.scales;
+  std::vector<vision::StepSize> steps;
+  try {
+    for (const vision::Size& size : vision::sizes_between(input.size, least, most))
+      steps.push_back(task.step(data.augment, size, input.are_equal));
+  } catch (const Error& error) {
+    throw Error(error.code(), format_text("--multi-scale %g,%g with an input of ", least, most) +
+                                  size_text(input.size) + " pixels: " + error.message());
+  }
+  return steps;
 }
 
 }  // namespace
@@ -80,6 +107,8 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
     pictures.input.are_equal = vision::given_input(*pictures.val->source, pictures.input.size).are_equal;
   pictures.normalization = vision::default_normalization(main, pictures.channels);
   pictures.pipelines = task.pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
+  if (data.scales.most > 0 && pictures.train && !options.eval_only)
+    pictures.steps = steps_of(data, pictures.input, task);
   return pictures;
 }
 
@@ -160,8 +189,8 @@ std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const
   const MpiGroup& node = cluster.world.node_group();
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;
-  const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training) + "; " +
-                               vision::decoding_text(pictures.channels, pictures.pipelines.evaluation);
+  const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training, pictures.steps) +
+                               "; " + vision::decoding_text(pictures.channels, pictures.pipelines.evaluation);
   auto cache =
       vision::make_picture_cache({.kind = data.cache,
                                   .most = data.most_cached,
@@ -184,8 +213,7 @@ std::string skipped_samples(const Pictures& pictures, const World& world) {
 }
 
 std::string input_text(const Pictures& pictures) {
-  const vision::Size& size = pictures.input.size;
-  return std::to_string(size.width) + "×" + std::to_string(size.height) + " pixels; training transforms " +
+  return size_text(pictures.input.size) + " pixels" + steps_text(pictures.steps) + "; training transforms " +
          vision::text_of(pictures.pipelines.training) + "; evaluation transforms " +
          vision::text_of(pictures.pipelines.evaluation);
 }
@@ -197,10 +225,11 @@ void show_batch(const data::DatasetPair& sets, const Options& options, Count bat
                                           .batch = {std::min(batch.value, dataset.size())},
                                           .seed = options.trainer.seed,
                                           .shuffle = !dataset.options().is_evaluation});
+  const std::size_t extents = dataset.extents_of({.seed = options.trainer.seed, .epoch = 1, .step = 0});
   std::vector<data::SampleKey> keys;
   for (const std::int64_t index :
        sampler.indices(0).first(std::min(static_cast<std::size_t>(most), sampler.indices(0).size())))
-    keys.push_back({.seed = options.trainer.seed, .epoch = 1, .index = index});
+    keys.push_back({.seed = options.trainer.seed, .epoch = 1, .index = index, .extents = extents});
   vision::write_png(vision::batch_sheet(dataset, keys), options.user_data.show_batch);
 }
 

@@ -36,6 +36,7 @@ struct Pictures {
   vision::InputSize input;
   Normalization normalization;
   vision::Pipelines pipelines;
+  std::vector<vision::StepSize> steps;  ///< sizes of training steps (--multi-scale); empty: all have that of the input
 
   [[nodiscard]] const PicturePart& main_part() const { return train ? *train : *val; }
 };

@@ -12,9 +12,11 @@
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/metric.hpp"
+#include "nn/graph/same_model.hpp"
 #include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "workloads/bundled.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -31,9 +33,22 @@ nn::Graph made(std::string_view model, const nn::Models& models, const nn::DataS
   return graph;
 }
 
-bool can_take(std::string_view model, const nn::Models& models, const nn::DataSpec& data) {
+/// Makes the graphs of a model for all extents of the data. The stem is that of the first ones.
+/// @throws Error that says what the model lacks in the data, or in which parameter it depends on the extents
+std::vector<nn::Graph> made_for_all(std::string_view model, const nn::Models& models, const data::Dataset& data,
+                                    nn::Stem stem) {
+  std::vector<nn::Graph> graphs;
+  for (const std::vector<TensorSpec>& tensors : data.extents()) {
+    graphs.push_back(made(model, models, {tensors, data.classes(), stem}));
+    nn::require_same_model(graphs.front(), graphs.back());
+    if (graphs.size() == 1) stem = models.stem(model, {tensors, data.classes(), stem}).value_or(nn::Stem::by_extent);
+  }
+  return graphs;
+}
+
+bool can_take(std::string_view model, const nn::Models& models, const data::Dataset& data, nn::Stem stem) {
   try {
-    (void)made(model, models, data);
+    (void)made_for_all(model, models, data, stem);
     return true;
   } catch (const Error&) {
     return false;
@@ -50,15 +65,16 @@ std::string alternatives(const std::vector<std::string_view>& words) {
   return text;
 }
 
-/// @throws UsageError
-nn::Graph model_for_data(const Options& options, const nn::Models& models, const nn::DataSpec& data) {
+/// Returns the graphs for all extents of the data. @throws UsageError
+std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& models, const data::Dataset& data) {
   try {
-    return made(options.model, models, data);
+    return made_for_all(options.model, models, data, options.stem);
   } catch (const Error& error) {
     std::vector<std::string_view> others = models.names();
-    std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data); });
+    std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data, options.stem); });
     throw UsageError(
         "--model " + options.model + " cannot be trained on " + data_option(options) +
+        (data.extents().size() > 1 ? " with steps of different sizes (--multi-scale)" : "") +
         (others.empty() ? ", and no other model of this program can" : "; use --model " + alternatives(others)) + " (" +
         error.message() + ")");
   }
@@ -74,13 +90,11 @@ const trainer::Workload& workload_of(const std::string& model, const Registry& r
   throw UsageError("--model " + model + ": " + unknown("workload", wanted, known));
 }
 
-/// Returns how users' pictures are read for a workload. For one that has no use for them they are read as for the first
-/// one that has, which the model then refuses in words of its own.
-const workloads::PictureTask& picture_task(const trainer::Workload& workload, const Registry& registry) {
-  if (workload.pictures) return *workload.pictures;
-  for (const trainer::Workload& other : registry.workloads)
-    if (other.pictures) return *other.pictures;
-  throw UsageError("no workload of this program has a use for pictures");
+/// Returns how users' pictures are read for a workload. For one that has no use for them they are read as for
+/// classification, which the model then refuses in words of its own.
+const workloads::PictureTask& picture_task(const trainer::Workload& workload) {
+  const workloads::PictureTask* task = workloads::picture_task(workload.name);
+  return task != nullptr ? *task : *workloads::picture_task("classification");
 }
 
 /// @throws UsageError if the model is not of the workload that it names
@@ -114,18 +128,18 @@ void require_metrics(const Options& options, const trainer::Workload& workload, 
 }
 
 /// @throws UsageError
-nn::Graph graph_for_data(const Options& options, const nn::Models& models, const trainer::Workload& workload,
-                         const data::DatasetPair& sets) {
-  nn::Graph graph = model_for_data(options, models, {sets.train->tensors(), sets.train->classes(), options.stem});
+std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models& models,
+                                       const trainer::Workload& workload, const data::DatasetPair& sets) {
+  std::vector<nn::Graph> graphs = model_for_data(options, models, *sets.train);
   for (const GraphEdit& edit : options.graph_edits) {
     try {
-      graph = edit.apply(graph);
+      for (nn::Graph& graph : graphs) graph = edit.apply(graph);
     } catch (const Error& error) {
       throw UsageError(edit.option + ": " + error.message());
     }
   }
-  require_metrics(options, workload, graph, sets);
-  return graph;
+  require_metrics(options, workload, graphs.front(), sets);
+  return graphs;
 }
 
 /// Describes the model for whoever has only its weights later.
@@ -203,7 +217,24 @@ std::string line_about(const std::string& path, const nn::MeasuredChoices& chose
          chosen.choices.hash() + '\n';
 }
 
-nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& graph, ops::Ops& ops, int threads,
+/// Measures the operators of all graphs of a model. @param known  choices that are not measured again
+nn::MeasuredChoices measure(const ModelOnDevice& model, ops::Ops& ops, const nn::MeasureOptions& choose,
+                            const ops::KernelChoices& known) {
+  nn::MeasuredChoices all = nn::measure_kernels(model.graph, ops, choose, known);
+  for (const nn::Graph& graph : model.others) {
+    ops::KernelChoices known_now = known;
+    known_now.add(all.choices);
+    const nn::MeasuredChoices more = nn::measure_kernels(graph, ops, choose, known_now);
+    all.choices.add(more.choices);
+    all.known += more.known;
+    all.measured += more.measured;
+    all.left += more.left;
+    all.seconds += more.seconds;
+  }
+  return all;
+}
+
+nn::MeasuredChoices read_and_measure(const Options& options, const ModelOnDevice& model, ops::Ops& ops, int threads,
                                      std::int64_t samples) {
   const SharedTextFile file(options.kernels);
   const nn::MeasureOptions choose{.dtype = options.trainer.precision,
@@ -212,8 +243,7 @@ nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& gr
                                   .passes = options.trainer.passes,
                                   .seconds = time_limit(ops).count()};
   const std::string conditions = conditions_of(ops, threads, choose.dtype);
-  nn::MeasuredChoices chosen =
-      nn::measure_kernels(graph, ops, choose, parsed(file.read(), options.kernels)[conditions]);
+  nn::MeasuredChoices chosen = measure(model, ops, choose, parsed(file.read(), options.kernels)[conditions]);
   if (chosen.measured > 0) {
     file.update([&](const std::optional<std::string>& present) {  // keeps what another job has added meanwhile
       ops::KernelChoicesByConditions all = parsed(present, options.kernels);
@@ -225,12 +255,12 @@ nn::MeasuredChoices read_and_measure(const Options& options, const nn::Graph& gr
 }
 
 /// @return a line about the file for people, on rank 0
-std::string use_kernel_choices(const World& world, const Options& options, const nn::Graph& graph, ops::Ops& ops,
+std::string use_kernel_choices(const World& world, const Options& options, const ModelOnDevice& model, ops::Ops& ops,
                                int threads, std::int64_t samples) {
   nn::MeasuredChoices chosen;
   const Phase phase(world.group(), "measuring kernels for '" + options.kernels + "'", Phase::Kind::work,
-                    time_limit(ops));
-  agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, graph, ops, threads, samples); });
+                    time_limit(ops) * static_cast<double>(1 + model.others.size()));
+  agree_on_rank_zero(world.group(), [&] { chosen = read_and_measure(options, model, ops, threads, samples); });
   const std::string text = broadcast_string(world.group(), chosen.choices.text(), {0});
   agree(world.group(), [&] { ops.use(ops::KernelChoices::parse(text, options.kernels)); });
   return world.rank() == Rank{0} ? line_about(options.kernels, chosen) : std::string();
@@ -261,16 +291,15 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   const std::optional<nn::ModelDescription> known = read_model_of_run(cluster.world, options);
   Agreement agreement;
   Data data;
-  agreement.add_check([&] {
-    data = load_data(cluster, options, registry.datasets, picture_task(workload, registry), known, agreement);
-  });
-  std::optional<nn::Graph> graph;
+  agreement.add_check(
+      [&] { data = load_data(cluster, options, registry.datasets, picture_task(workload), known, agreement); });
+  std::vector<nn::Graph> graphs;
   nn::ModelDescription description;
   try {
     if (data.sets.train != nullptr) {
-      fit_to_run(cluster, options, picture_task(workload, registry), data);
+      fit_to_run(cluster, options, picture_task(workload), data);
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
-      graph = graph_for_data(options, registry.models, workload, data.sets);
+      graphs = graphs_for_data(options, registry.models, workload, data.sets);
       description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {
@@ -282,14 +311,30 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   }
   require_agreement(cluster.world, agreement, data);
   use_cache(cluster, options, data);
-  DeviceChoice device = device_for(*graph, options, cluster.device);
+  DeviceChoice device = device_for(graphs.front(), options, cluster.device);
+  nn::Graph graph = std::move(graphs.front());
+  graphs.erase(graphs.begin());
   std::string variant = variant_of(description, registry.models);
   return {std::move(data),
           {.workload = workload,
-           .graph = *std::move(graph),
+           .graph = std::move(graph),
+           .others = std::move(graphs),
            .device = std::move(device),
            .description = std::move(description),
            .variant = std::move(variant)}};
+}
+
+trainer::GraphFactory graphs_of(const ModelOnDevice& model) {
+  return [&model](const std::vector<TensorSpec>& tensors) {
+    const auto takes = [&](const nn::Graph& graph) {
+      return std::ranges::all_of(graph.inputs(), [&](const TensorSpec& input) {
+        const auto tensor = std::ranges::find(tensors, input.name, &TensorSpec::name);
+        return tensor != tensors.end() && tensor->extent == input.extent;
+      });
+    };
+    const auto found = std::ranges::find_if(model.others, takes);
+    return found == model.others.end() ? model.graph : *found;
+  };
 }
 
 std::int64_t largest_leaf(const Options& options, Count batch, int ranks) {
@@ -313,7 +358,7 @@ Computation prepare_computation(const Cluster& cluster, const Options& options, 
   console.phase("preparing kernels");
   if (!options.kernels.empty()) {
     const std::int64_t samples = largest_leaf(options, data.batch, world.size());
-    computation.kernels = use_kernel_choices(world, options, model.graph, *computation.ops, threads, samples);
+    computation.kernels = use_kernel_choices(world, options, model, *computation.ops, threads, samples);
   }
   return computation;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "apps/train/data/data.hpp"
 #include "lockstep/ddp/process_group.hpp"
@@ -20,7 +21,8 @@ namespace lockstep::train {
 struct ModelOnDevice {
   trainer::Workload workload;
   nn::Graph graph;
-  DeviceChoice device;  ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
+  std::vector<nn::Graph> others = {};  ///< for the other extents of training steps (`data::Dataset::extents`)
+  DeviceChoice device;                 ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
   nn::ModelDescription description;
   std::string variant;  ///< " with the stem of cifar" if --stem chose another stem than the usual one; else empty
 };
@@ -34,13 +36,17 @@ struct DataAndModel {
 /// Loads the data set, makes the graph of the model that the options name, for the data, and applies
 /// `Options::graph_edits`. The ranks agree on all of it in one exchange. Collective.
 /// @throws Error on every rank if a rank cannot read its files; Error{mismatch} on every rank if the ranks' data
-///         differ. UsageError on every rank as `fit_to_run`; if the model cannot take such data, which names both, the
-///         reason and the models that can; or that names an option that cannot be applied to the model. Error on every
-///         rank, naming the operator, if the options ask for GPUs, and it has no kernel for them
+///         differ. UsageError on every rank as `fit_to_run`; if the model cannot take such data, or has other
+///         parameters for the other extents of training steps, which names both, the reason and the models that can; or
+///         that names an option that cannot be applied to the model. Error on every rank, naming the operator, if the
+///         options ask for GPUs, and it has no kernel for them
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry);
 
 /// Returns what makes the metrics of a workload, with the names of the classes of this data.
 trainer::MetricFactory metrics_of(const trainer::Workload& workload, const data::DatasetPair& sets);
+
+/// Returns what gives the trainer the graphs of a model for all extents of its data. @param model  outlives the result
+trainer::GraphFactory graphs_of(const ModelOnDevice& model);
 
 /// What computes the model on this rank.
 struct Computation {

@@ -16,6 +16,7 @@ using namespace cli;
 
 constexpr const char* recognized = "auto";
 constexpr const char* by_pictures = "auto";
+constexpr const char* one_scale = "off";
 /// In the order of `vision::OnBadSample` and `vision::CacheKind`.
 constexpr std::array<std::string_view, 2> bad_sample_words = {"stop", "skip"};
 constexpr std::array<std::string_view, 3> cache_words = {"none", "ram", "disk"};
@@ -36,6 +37,19 @@ vision::Size size_of(const std::string& text) {
   return size.width > 0 && size.height > 0 ? size : vision::Size{};
 }
 
+/// Reads "LOW,HIGH"; 0 and 0 if that is not what it says, or for "off".
+Scales scales_of(const std::string& text) {
+  constexpr double largest = 10;
+  Scales scales;
+  const char* const end = text.data() + text.size();
+  const auto low = std::from_chars(text.data(), end, scales.least);
+  if (low.ec != std::errc() || low.ptr == end || *low.ptr != ',') return {};
+  const auto high = std::from_chars(low.ptr + 1, end, scales.most);
+  const bool is_valid = high.ec == std::errc() && high.ptr == end && scales.least > 0 && scales.least < scales.most &&
+                        scales.most <= largest;
+  return is_valid ? scales : Scales{};
+}
+
 std::string format_of_word(const std::string& word) { return word == recognized ? "" : word; }
 
 std::vector<std::string_view> format_words() {
@@ -49,7 +63,7 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
   const bool has_data = !data.path.empty();
   std::vector<Rule> rules;
   for (const char* option :
-       {"data-format", "val", "val-split", "img", "on-bad-sample", "cache", "cache-mb", "show-batch"})
+       {"data-format", "val", "val-split", "img", "multi-scale", "on-bad-sample", "cache", "cache-mb", "show-batch"})
     rules.push_back({option, !has_data && given.has(option),
                      std::string("--") + option + " is about the user's own pictures: name them by --data PATH"});
   const auto size = given.get<std::string>("img");
@@ -58,6 +72,10 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
                        ": give the side of the network's square input in pixels, such as 224, or "
                        "HEIGHTxWIDTH, such as 240x320, up to " +
                        std::to_string(largest_side)});
+  const auto scales = given.get<std::string>("multi-scale");
+  rules.push_back({"multi-scale", scales != one_scale && data.scales.most == 0,
+                   "--multi-scale " + scales +
+                       ": give the smallest and the largest size of a step as parts of --img, such as 0.5,1.5"});
   rules.push_back({"val", !data.val.empty() && data.val_split > 0,
                    "--val beside --val-split: name the validation part, or divide the training part"});
   for (const char* option : {"dataset", "data-dir"})
@@ -92,6 +110,11 @@ OptionGroup picture_options(Options& o) {
            "size of the network's input, SIDE or HEIGHTxWIDTH; auto is the pictures' own size if all are equal and at "
            "most 64, and otherwise 224",
            into(data.size, size_of)),
+       row("multi-scale", Text{"LOW,HIGH", "0.5,1.5"}, one_scale,
+           "train each step with pictures of another size, from LOW to HIGH times --img: a multiple of 32 pixels, or "
+           "of "
+           "8 if --img is below 64; evaluations have --img",
+           into(data.scales, scales_of)),
        row("on-bad-sample", one_of(bad_sample_words), "stop",
            "what to do about a picture that cannot be decoded: stop, or skip it, which trains on the next good one in "
            "its place, leaves it out of evaluations, and lists it in bad_samples.txt",

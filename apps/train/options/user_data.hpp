@@ -10,6 +10,12 @@
 
 namespace lockstep::train {
 
+/// The range of the sizes of training steps, as parts of the input's.
+struct Scales {
+  double least = 0;
+  double most = 0;  ///< 0: all steps have the size of the input
+};
+
 /// The user's own pictures, which --data names in place of a data set of --dataset.
 struct UserData {
   std::string path;        ///< a folder or a file; empty: --dataset counts
@@ -17,6 +23,7 @@ struct UserData {
   std::string val;         ///< the validation part; empty: as the layout says
   double val_split = 0;    ///< this fraction of the training samples becomes the validation part
   vision::Size size;       ///< of the network's input; 0×0: by the pictures
+  Scales scales;           ///< of the sizes that training steps have
   std::string augment;     ///< transforms for training; empty: the usual ones
   std::string show_batch;  ///< file that gets a sheet of the first batch, instead of a training; empty: none
   vision::OnBadSample on_bad_sample = vision::OnBadSample::stop;

@@ -14,6 +14,7 @@
 #include "vision/codec/codec.hpp"
 #include "vision/image/draw.hpp"
 #include "vision/show_batch.hpp"
+#include "workloads/bundled.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -107,7 +108,7 @@ void Predictions::add(const nn::Prediction& prediction, const data::Batch& batch
 }
 
 workloads::Find finder(const RunContext& run) {
-  const workloads::PictureTask* task = run.model.workload.pictures.get();
+  const workloads::PictureTask* task = workloads::picture_task(run.model.workload.name);
   if (task == nullptr) return {};
   return task->find(run.model.graph, run.data.sets.test->classes());
 }

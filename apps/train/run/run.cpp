@@ -126,6 +126,14 @@ std::string complete_text(const trainer::Trainer& trainer, const Options& option
          '\n';
 }
 
+/// Returns place and reason of the first line of a list of bad samples, whose fields are part, sample, place and
+/// reason.
+std::string first_of(const std::string& list) {
+  std::string line = list.substr(0, list.find('\n'));
+  line.erase(0, line.find('\t', line.find('\t') + 1) + 1);
+  return line.replace(line.find('\t'), 1, ": ");
+}
+
 /// Lists the samples that were skipped, in the folder of the run if it has one. Collective.
 void report_skipped_samples(const RunContext& run) {
   if (!run.data.pictures || run.options.user_data.on_bad_sample == vision::OnBadSample::stop) return;
@@ -143,8 +151,7 @@ void report_skipped_samples(const RunContext& run) {
   const auto count = std::ranges::count(list, '\n');
   if (count == 0) return;
   run.console.print((count == 1 ? "1 bad sample was skipped" : std::to_string(count) + " bad samples were skipped") +
-                    (where.empty() ? "; the first is: " + list.substr(0, list.find('\n')) : ", listed in " + where) +
-                    '\n');
+                    (where.empty() ? "; the first is " + first_of(list) : ", listed in " + where) + '\n');
 }
 
 }  // namespace

@@ -92,6 +92,21 @@ std::string results_text(const trainer::Trainer& trainer) {
   return text.empty() || is_of_these_weights ? text : text + "the last weights were not evaluated\n";
 }
 
+/// Describes the memory of plans where steps have several sizes; else empty.
+std::string plans_text(const trainer::Replica& replica, std::size_t columns) {
+  const std::size_t sizes = replica.extents().size();
+  if (sizes == 1) return "";
+  const auto& [kept, plans] = replica.prepared_extents();
+  return wrapped("plans of steps of " + std::to_string(sizes) +
+                     " sizes: " + mib_text(replica.model().memory_use().activations) +
+                     " of activations, which all share, " + mib_text(plans) + " of kernels and lists" +
+                     (kept < sizes ? "; those of the " + std::to_string(kept) +
+                                         " sizes that were used last are kept, for want of memory"
+                                   : ""),
+                 columns) +
+         "\n";
+}
+
 /// With shards there is no choice of algorithm.
 std::string order_of_shards(const Options& options, const ProcessGroup& group, const std::vector<Bytes>& sizes) {
   std::string text = "# all_reduce on " + std::to_string(group.size()) + " ranks: in tree order over " +
@@ -113,23 +128,30 @@ std::string header_text(const RunContext& run, const Computation& computation, s
   const int ranks = run.cluster.world.size();
   const std::string emulation = emulation_of(options.precision, *computation.ops);
   const std::string& why_cpu = run.model.device.why;
+  const std::string arithmetic = computation.library + " in " + std::string(options.precision.name) +
+                                 (emulation.empty() ? "" : " (emulated " + emulation + ")");
+  const bool is_prediction = !options.predict.empty();  // nothing is trained
+  const auto of_training = [&](const std::string& line) { return is_prediction ? std::string() : line; };
+  const std::string samples = is_prediction ? count_of(data.sets.test->size(), "picture") + " to predict, "
+                                            : std::to_string(data.sets.train->size()) + " training and " +
+                                                  std::to_string(data.sets.test->size()) + " test samples, ";
   const std::string lines[] = {
-      options.model + " on " + echo(name_of_data(options), 400) + " (" + std::to_string(data.sets.train->size()) +
-          " training and " + std::to_string(data.sets.test->size()) + " test samples, " +
+      options.model + " on " + echo(name_of_data(options), 400) + " (" + samples +
           std::to_string(data.sets.train->classes()) + " classes), " + count_of(ranks, "rank") + " of " +
           count_of(run.cluster.threads, "thread"),
-      batch_text(options, data, ranks) + ", seed " + std::to_string(options.trainer.seed) + ", " + computation.library +
-          " in " + std::string(options.precision.name) + (emulation.empty() ? "" : " (emulated " + emulation + ")"),
+      is_prediction
+          ? arithmetic
+          : batch_text(options, data, ranks) + ", seed " + std::to_string(options.trainer.seed) + ", " + arithmetic,
       data.pictures                           ? "pictures of " + input_text(*data.pictures)
       : options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text()
                                               : "",
-      gradients_text(options, run.model.device.device),
+      of_training(gradients_text(options, run.model.device.device)),
       options.trainer.balance ? "shards move from slow ranks to fast ones (--balance)" : "",
-      std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
-          to_text(data.schedule, data.length.steps),
-      scaling_text(options, data),
-      batch_norm_text(options, run.model.graph),
-      ema_text(options.trainer.step.ema, data.length.steps),
+      of_training(std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
+                  to_text(data.schedule, data.length.steps)),
+      of_training(scaling_text(options, data)),
+      of_training(batch_norm_text(options, run.model.graph)),
+      of_training(ema_text(options.trainer.step.ema, data.length.steps)),
       computation.kernels,
       why_cpu.empty() ? "" : "on CPUs: " + why_cpu,
       options.options_file.empty() ? "" : "options that are not given are those of " + options.options_file};
@@ -141,7 +163,8 @@ std::string header_text(const RunContext& run, const Computation& computation, s
 std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
   const nn::Model& model = trainer.replica().model();
   const auto memory = model.device().memory();
-  if (!memory) return "";
+  const std::string plans = plans_text(trainer.replica(), columns);
+  if (!memory) return plans;
   const nn::Model::MemoryUse use = model.memory_use();
   const nn::Model::Memory tensors = trainer.replica().store().memory();
   Bytes bytes{tensors.parameters.bytes() + tensors.gradients.bytes() + tensors.state.bytes() +
@@ -151,7 +174,7 @@ std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
                      mib_text(use.activations) + " of activations, " + mib_text(use.inputs) + " of inputs; " +
                      mib_text(memory->free) + " of " + mib_text(memory->total) + " are free",
                  columns) +
-         "\n";
+         "\n" + plans;
 }
 
 std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64_t samples) {

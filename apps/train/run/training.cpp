@@ -85,6 +85,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.older_data_fingerprint = run.data.older_fingerprint;
   options.model_variant = run.model.variant;
   options.metrics = metrics_of(run.model.workload, run.data.sets);
+  options.graphs = graphs_of(run.model);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
   if (run.options.bucket) options.bucket = *run.options.bucket;
   if (!run.options.bucket && run.model.device.device == Device::cuda) options.bucket = bucket_on_gpus;

@@ -18,6 +18,15 @@ struct SampleKey {
   std::uint64_t seed = 1;  ///< of the run
   std::int64_t epoch = 1;  ///< from 1; evaluations have epoch 1
   std::int64_t index = 0;  ///< of the sample in the data set
+  /// Those of the tensors that `read` gets, as an index in `Dataset::extents()`. What is drawn does not depend on it.
+  std::size_t extents = 0;
+};
+
+/// What the extents of a step may depend on. So they are the same on all ranks, and in a run that is resumed.
+struct StepKey {
+  std::uint64_t seed = 1;  ///< of the run
+  std::int64_t epoch = 1;  ///< from 1
+  std::int64_t step = 0;   ///< of the epoch, from 0
 };
 
 /// A set of samples, each of which is a slice of every named tensor. Derive from it for data of your own.
@@ -27,6 +36,12 @@ class Dataset {
   [[nodiscard]] virtual std::string name() const = 0;
   /// The tensors of a batch. A classification data set has "images" and "labels".
   [[nodiscard]] virtual std::vector<TensorSpec> tensors() const = 0;
+  /// The tensors of a batch with all extents that training steps may have: the first ones are `tensors()`, with which
+  /// evaluations are made, and the others differ from them in height and width only. A model has a graph for each
+  /// (`trainer::TrainerOptions::graphs`).
+  [[nodiscard]] virtual std::vector<std::vector<TensorSpec>> extents() const { return {tensors()}; }
+  /// The extents of a training step, as an index in `extents()`. It depends on the key only.
+  [[nodiscard]] virtual std::size_t extents_of(const StepKey& /*step*/) const { return 0; }
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// Number of classes of the labels; 0 if there are no labels.
   [[nodiscard]] virtual std::int64_t classes() const = 0;
@@ -38,14 +53,20 @@ class Dataset {
   /// Overwrites one sample of each tensor. Several threads may call it at once. The result must depend on the key
   /// only, so that runs can be repeated. The function should not allocate.
   /// @param key      its index is in 0 … size() − 1
-  /// @param tensors  in the order of `tensors()`, the elements of one sample each, row-major
+  /// @param tensors  in the order of `tensors()`, the elements of one sample each, with the extents of the key,
+  ///                 row-major
   virtual void read(const SampleKey& key, std::span<const Buffer> tensors) const = 0;
 };
 
 /// Returns the tensors of a data set, as uint8 where it has bytes.
 std::vector<TensorSpec> tensors_with_bytes(const Dataset& dataset);
+/// Returns them with all extents (`Dataset::extents`).
+/// @throws Error{invalid_argument} that names the tensor if they differ in more than height and width, or the first
+///         ones are not `Dataset::tensors()`
+std::vector<std::vector<TensorSpec>> extents_with_bytes(const Dataset& dataset);
 
-/// The training set and the test set. Both have the same tensors, with the same bytes, and number of classes.
+/// The training set and the test set. Both have the same tensors, with the same bytes, and number of classes. Only
+/// training steps have other extents than `Dataset::tensors()`.
 struct DatasetPair {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> test;

@@ -21,7 +21,9 @@ struct PrefetchOptions {
   Observer* observer = nullptr;  ///< gets spans: what each thread does for a batch on the tracks "data 0", "data 1", …,
                                  ///< waiting on "compute"; outlives the Prefetcher
   std::vector<std::string> bytes;  ///< names of the tensors that are left as uint8, of which the data set has bytes
-  int held = 1;                    ///< number of batches that stay valid together: the last one and those before it
+  /// Whether batches have the extents that the data set draws for their step, as those of training have.
+  bool draws_extents = false;
+  int held = 1;  ///< number of batches that stay valid together: the last one and those before it
   /// Most memory of the batches that are prepared ahead, beside those that stay valid. There are at most workers + 1 of
   /// them, and at least one.
   Bytes ahead{std::int64_t{256} << 20};
@@ -38,8 +40,8 @@ class Prefetcher {
   /// @param real  dtype of real tensors, float32 or float64
   /// @throws Error{invalid_argument} for another `real`, if `workers` or `ahead` is negative or `held` is not
   ///         positive, if there is no data set or it has no bytes of a tensor, if its tensors are ill-formed (see
-  ///         Datasets::load) or if it has fewer samples than the sampler distributes; std::bad_alloc; what `allocate`
-  ///         throws
+  ///         Datasets::load) or differ between extents in more than height and width, or if it has fewer samples than
+  ///         the sampler distributes; std::bad_alloc; what `allocate` throws
   Prefetcher(std::shared_ptr<const Dataset> dataset, DType real, DistributedSampler sampler,
              const PrefetchOptions& options = {});
   /// Waits for samples that are being read, not for the rest of the epoch.
@@ -49,7 +51,8 @@ class Prefetcher {
 
   /// Begins an epoch at `first_step` and drops the rest of the previous one, whose batches are no longer valid. It does
   /// not allocate.
-  /// @throws Error{invalid_argument} if `first_step` is not in 0 … steps
+  /// @throws Error{invalid_argument} if `first_step` is not in 0 … steps, or the data set draws extents for a step that
+  ///         it does not have
   void start_epoch(std::int64_t epoch, std::int64_t first_step = 0);
 
   /// Moves shards between ranks, from the next batch on. Batches of before are no longer valid, and those that were

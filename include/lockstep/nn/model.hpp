@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +52,7 @@ using ops::StepState;
 struct Feed {
   std::int64_t samples = 0;  ///< may be 0; the rank then takes part in the step without samples
   std::span<const void* const> inputs;
+  std::size_t extents = 0;  ///< those of the inputs: 0 or what `Model::add_extents` has returned
   /// Whether the inputs are in memory of `ops::ComputeDevice::allocate_staging` and stay unchanged until the step is
   /// finished. A device then copies them from there, and otherwise from a copy that the host makes.
   bool stays = false;
@@ -78,7 +82,7 @@ struct OperatorReport {
 
 /// An executable graph: training steps and evaluations over parameters, gradients and state that the caller owns, each
 /// a flat allocation. The model owns the activations, whose memory is planned for each number of samples in one shared
-/// arena.
+/// arena. The inputs may have several extents, each with a graph of its own over the same parameters and state.
 class Model {
  public:
   /// @param ops       outlives the model, as does the observer
@@ -89,15 +93,23 @@ class Model {
   Model& operator=(const Model&) = delete;
   ~Model();
 
-  /// The graph as given, before any pass.
-  [[nodiscard]] const Graph& graph() const { return graph_; }
+  /// Adds the graph of the same model for inputs of other extents. Plans of all graphs share the arena.
+  /// @return what means these extents in `Feed` and in the functions below: 1, 2, …
+  /// @throws Error{invalid_argument} that names the layer whose parameters differ, or what else does
+  std::size_t add_extents(Graph graph);
+  /// Lets the model keep kernels and plans for at most so many extents, those that were used last; others are made
+  /// again when they are needed. Without it, all are kept. @pre at least 1
+  void keep_plans(std::size_t extents) { most_plans_ = extents; }
+
+  /// The graph as given, before any pass, for the first extents.
+  [[nodiscard]] const Graph& graph() const { return graphs_.front().graph; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }
   /// The device that computes the model.
   [[nodiscard]] const ops::ComputeDevice& device() const { return ops_.device(); }
   /// The dtype of stored activations.
   [[nodiscard]] DType values() const { return ops_.values(dtype()); }
-  [[nodiscard]] const Layout& parameters() const { return graph_.parameters(); }
-  [[nodiscard]] const Layout& state() const { return graph_.state(); }
+  [[nodiscard]] const Layout& parameters() const { return graph().parameters(); }
+  [[nodiscard]] const Layout& state() const { return graph().state(); }
 
   /// Buffers of the model's dtype in memory of the device (`ops::Ops::device`), with as many elements as the layouts.
   /// Each step overwrites the gradients (except padding).
@@ -141,11 +153,11 @@ class Model {
   /// exist. Afterwards steps of this size do not allocate, except for scratch memory that an operator keeps from its
   /// first call.
   /// @throws Error{out_of_memory}
-  void prepare(std::int64_t samples, bool training = true);
+  void prepare(std::int64_t samples, bool training = true, std::size_t extents = 0);
   /// The most samples, up to `samples`, for which `prepare` finds memory on the device, where what the model has
   /// allocated for other numbers of samples counts as free; 0 if not even one fits.
   /// @cost  about five memory plans, with their kernels
-  [[nodiscard]] std::int64_t most_samples(std::int64_t samples, bool training);
+  [[nodiscard]] std::int64_t most_samples(std::int64_t samples, bool training, std::size_t extents = 0);
   /// The memory that `prepare` has allocated.
   struct MemoryUse {
     Bytes activations;  ///< with their gradients, and the workspaces of kernels
@@ -208,8 +220,8 @@ class Model {
   /// Sets the inputs and the scalars of the next step, or of the next run of a list.
   void set(const Feed& feed, const StepScalars& scalars);
   /// Submits the items of a step in their order, which a `Runner` runs once or several times, each time after `set`
-  /// with a feed of as many samples. `submit` does all of this at once. @see nn/step.hpp
-  void submit_items(std::int64_t samples, ItemQueue& queue);
+  /// with a feed of as many samples and these extents. `submit` does all of this at once. @see nn/step.hpp
+  void submit_items(std::int64_t samples, ItemQueue& queue, std::size_t extents = 0);
   /// The scalars that items read and write.
   [[nodiscard]] StepNumbers& numbers() { return *numbers_; }
   /// The lanes on which a `Runner` runs the items.
@@ -217,13 +229,30 @@ class Model {
 
  private:
   void prepare_for_shards();
-  PreparedGraph& prepared(std::int64_t samples, bool training);
+  /// A graph with what is prepared for it.
+  struct GraphPlans {
+    Graph graph;
+    Graph passed;                                                     // after the passes
+    std::map<std::int64_t, std::unique_ptr<PreparedGraph>> prepared;  // by number of samples
+    std::int64_t last_use = 0;
+  };
+  void append(Graph graph);
+  GraphPlans& plans(std::size_t extents);
+  std::unique_ptr<PreparedGraph> new_plans(const GraphPlans& plans, std::int64_t samples) const;
+  [[nodiscard]] bool is_prepared(std::int64_t samples, bool training, std::size_t extents);
+  PreparedGraph& prepared(std::int64_t samples, bool training, std::size_t extents);
+  void wait_until_idle(GradientReducer& reducer) const;
+  void make_room_for_plans();
+  void drop_plans();
+  void place_all();
   void place(PreparedGraph& prepared);
   void check_optimizer_state(std::span<const Buffer> state, Count updated) const;
   PlacedSteps& set_inputs(const Feed& feed, bool training, int slot);
-  void make_input_memory(std::int64_t samples);
+  void make_input_memory(const Graph& graph, std::int64_t samples);
   [[nodiscard]] Bytes input_bytes(const TensorSpec& spec, std::int64_t samples) const;
-  [[nodiscard]] Bytes bytes_needed(std::int64_t samples, bool training) const;
+  [[nodiscard]] std::vector<Bytes> input_memory(const Graph& graph, std::int64_t samples) const;
+  [[nodiscard]] Bytes bytes_needed(std::int64_t samples, bool training, std::size_t extents);
+  [[nodiscard]] std::string text_of(const Graph& passed, const ops::Fault& fault, const std::string& sample) const;
   void copy_inputs(const Feed& feed, int slot);
   void require_none_in_flight() const;
   [[nodiscard]] int slot_of(std::int64_t step) const { return static_cast<int>(step % max_in_flight()); }
@@ -231,8 +260,6 @@ class Model {
   void require_bound() const;
   void require_inputs(const Feed& feed) const;
 
-  Graph graph_;
-  Graph passed_;  // the graph after the passes
   ops::Ops& ops_;
   ModelOptions options_;
   std::unique_ptr<Lanes> lanes_;
@@ -248,12 +275,14 @@ class Model {
     std::vector<InputMemory> inputs;               // empty if kernels read the host's memory
     std::unique_ptr<ops::DeviceEvent> has_inputs;  // after the copies to the device
     std::unique_ptr<ops::DeviceEvent> done;
+    std::size_t extents = 0;  // of the step that has used it last
   };
   std::vector<Slot> slots_;  // steps in flight use them in turn
-  std::int64_t input_samples_ = 0;
   std::int64_t submitted_ = 0;
   std::int64_t finished_ = 0;
-  std::map<std::int64_t, std::unique_ptr<PreparedGraph>> prepared_;
+  std::deque<GraphPlans> graphs_;  // by extents; they keep their addresses
+  std::size_t most_plans_ = std::numeric_limits<std::size_t>::max();
+  std::int64_t uses_ = 0;
   std::unique_ptr<StepNumbers> numbers_;
 };
 

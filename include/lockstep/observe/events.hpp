@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -102,6 +103,8 @@ struct StepEvent {
   double seconds = 0;                        ///< time of these steps
   double data_wait_seconds = 0;              ///< of it, time that rank 0 waited for batches
   double exposed_communication_seconds = 0;  ///< of it, time that rank 0 waited for all-reduces after backward
+  /// Height and width of the model's input in the step that has just ended, if steps differ in them.
+  std::optional<std::array<std::int64_t, 2>> img = {};
 };
 
 /// A rank that the others wait for. Times are means of a step.

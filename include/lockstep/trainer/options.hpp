@@ -26,6 +26,9 @@ class Metric;
 using MetricFactory =
     std::function<std::vector<std::unique_ptr<Metric>>(const nn::Graph&, const std::vector<TensorSpec>&)>;
 
+/// Makes the graph of a model for batches with these tensors.
+using GraphFactory = std::function<nn::Graph(const std::vector<TensorSpec>&)>;
+
 /// Early stopping: the run ends, completed, when a metric has not become better in `patience` evaluations in a row.
 struct EarlyStop {
   std::string metric;
@@ -66,6 +69,9 @@ struct TrainerOptions {
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
+  /// Makes the graphs for the training set's other extents (`data::Dataset::extents`), which must be the same model: it
+  /// has the same parameters for all of them. Empty: all steps have the extents of the trainer's graph.
+  GraphFactory graphs = {};
   MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `loss_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;

@@ -156,7 +156,7 @@ class Trainer {
   void submit(const data::Batch& batch);
   [[nodiscard]] bool must_catch_up() const;
   void finish_step(Clock::time_point& begin);
-  void report_step();
+  void report_step(std::size_t extents);
   void agree_on_requests();
 
   std::unique_ptr<TrainingRun> run_;  // what the loop and the objects beside it share

@@ -6,16 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/trainer/metric.hpp"
-
-namespace lockstep::workloads {
-struct PictureTask;
-}
+#include "lockstep/trainer/options.hpp"
 
 namespace lockstep::trainer {
 
-/// What models are trained for, such as classification: how they are evaluated, and what becomes of their predictions.
-/// A model names its workload (`nn::ModelEntry::workload`).
+/// What models are trained for, such as classification, and how they are evaluated. A model names its workload
+/// (`nn::ModelEntry::workload`).
 struct Workload {
   using Metrics = std::vector<std::unique_ptr<Metric>>;
 
@@ -25,8 +21,6 @@ struct Workload {
   /// numbers only.
   std::function<Metrics(const nn::Graph&, const std::vector<TensorSpec>&, const std::vector<std::string>& class_names)>
       metrics;
-  /// How users' pictures become its batches, and its predictions become findings; null: not at all.
-  std::shared_ptr<const workloads::PictureTask> pictures = {};
 };
 
 }  // namespace lockstep::trainer

@@ -53,7 +53,7 @@ void Model::bind(const Memory& memory) {
     check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
   memory_ = memory;
   bound_ = true;
-  for (auto& [samples, prepared] : prepared_) place(*prepared);
+  place_all();
 }
 
 void Model::check_optimizer_state(std::span<const Buffer> state, Count updated) const {
@@ -77,17 +77,17 @@ void Model::initialize(std::uint64_t seed) {
     device.copy(memory.data, staging.data(), memory.bytes(), device.queue());
     device.wait(device.queue());  // no order needed: freeing memory waits as well
   };
-  make(parameters(), graph_.initial_parameters(), memory_.parameters);
+  make(parameters(), graph().initial_parameters(), memory_.parameters);
   const Count count = state().count();
   for (std::int64_t shard = 0; shard < options_.own_shards.count; ++shard)
-    make(state(), graph_.initial_state(), slice(memory_.state, {shard * count.value}, count));
+    make(state(), graph().initial_state(), slice(memory_.state, {shard * count.value}, count));
 }
 
 Bytes Model::input_bytes(const TensorSpec& spec, std::int64_t samples) const {
   return {samples * spec.elements() * size_of(spec.dtype(dtype()))};
 }
 
-std::int64_t Model::most_samples(std::int64_t samples, bool training) {
+std::int64_t Model::most_samples(std::int64_t samples, bool training, std::size_t extents) {
   const auto memory = ops_.device().memory();
   if (!memory) return samples;
   const MemoryUse own = memory_use();
@@ -98,7 +98,7 @@ std::int64_t Model::most_samples(std::int64_t samples, bool training) {
   std::int64_t exceeds = samples + 1;
   std::int64_t guess = samples;
   while (exceeds - fits > 1) {
-    const std::int64_t bytes = bytes_needed(guess, training).value;
+    const std::int64_t bytes = bytes_needed(guess, training, extents).value;
     (bytes <= room ? fits : exceeds) = guess;
     if (bytes <= room) fits_bytes = bytes;
     const double each = static_cast<double>(bytes) / static_cast<double>(guess);
@@ -115,16 +115,32 @@ Model::MemoryUse Model::memory_use() const {
   return use;
 }
 
+/// Returns the memory that the inputs of a slot need for as many samples, and for what was prepared before.
+std::vector<Bytes> Model::input_memory(const Graph& graph, std::int64_t samples) const {
+  std::vector<Bytes> memory;
+  for (const TensorSpec& spec : graph.inputs()) memory.push_back(input_bytes(spec, samples));
+  const std::vector<InputMemory>& present = slots_.front().inputs;
+  for (std::size_t i = 0; i < present.size(); ++i) memory[i] = std::max(memory[i], present[i].device.bytes());
+  return memory;
+}
+
 /// Makes memory for the inputs of as many samples on the device.
-void Model::make_input_memory(std::int64_t samples) {
-  if (samples <= input_samples_) return;
+void Model::make_input_memory(const Graph& graph, std::int64_t samples) {
+  const std::vector<Bytes> memory = input_memory(graph, samples);
+  const std::vector<InputMemory>& present = slots_.front().inputs;
+  const auto suffices = [](Bytes bytes, const InputMemory& input) { return bytes <= input.device.bytes(); };
+  if (present.empty() ? samples == 0 : std::ranges::equal(memory, present, suffices)) return;
   for (Slot& slot : slots_) slot.inputs.clear();
-  input_samples_ = 0;
-  for (Slot& slot : slots_)
-    for (const TensorSpec& spec : graph_.inputs())
-      slot.inputs.push_back({ops_.device().allocate(input_bytes(spec, samples)), {}});
-  input_samples_ = samples;
-  for (auto& [size, other] : prepared_) place(*other);
+  std::vector<std::vector<InputMemory>> of_slots(slots_.size());
+  for (std::vector<InputMemory>& inputs : of_slots)
+    for (const Bytes bytes : memory) inputs.push_back({ops_.device().allocate(bytes), {}});
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) slots_[slot].inputs = std::move(of_slots[slot]);
+  place_all();
+}
+
+void Model::place_all() {
+  for (GraphPlans& plans : graphs_)
+    for (auto& [samples, prepared] : plans.prepared) place(*prepared);
 }
 
 void Model::place(PreparedGraph& prepared) {

@@ -12,7 +12,7 @@ namespace lockstep::nn {
 PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
   require_bound();
   require_inputs(feed);
-  PreparedGraph& graph = prepared(feed.samples, training);
+  PreparedGraph& graph = prepared(feed.samples, training, feed.extents);
   PlacedSteps& steps = training ? graph.training() : graph.evaluation();
   if (ops_.device().queue().is_host()) {
     steps.set_inputs(feed.inputs);
@@ -25,10 +25,10 @@ PlacedSteps& Model::set_inputs(const Feed& feed, bool training, int slot) {
 /// Submits copies of the feed to the device's memory, which the step that used the slot before no longer reads.
 void Model::copy_inputs(const Feed& feed, int slot) {
   const ops::ComputeDevice& device = ops_.device();
-  auto& [inputs, has_inputs, done] = slots_[static_cast<std::size_t>(slot)];
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto& [memory, staging] = inputs[i];
-    const TensorSpec& spec = graph_.inputs()[i];
+  Slot& used = slots_[static_cast<std::size_t>(slot)];
+  for (std::size_t i = 0; i < used.inputs.size(); ++i) {
+    auto& [memory, staging] = used.inputs[i];
+    const TensorSpec& spec = plans(feed.extents).graph.inputs()[i];
     const Bytes bytes = input_bytes(spec, feed.samples);
     const void* from = feed.inputs[i];
     if (!feed.stays && bytes.value > 0) {
@@ -37,8 +37,8 @@ void Model::copy_inputs(const Feed& feed, int slot) {
     }
     device.copy(memory.data(), from, bytes, device.copy_queue());
   }
-  has_inputs->record(device.copy_queue());
-  has_inputs->hold_back(device.queue());
+  used.has_inputs->record(device.copy_queue());
+  used.has_inputs->hold_back(device.queue());
 }
 
 int Model::max_in_flight() const { return device().queue().is_host() ? 1 : 2; }
@@ -52,6 +52,7 @@ void Model::set(const Feed& feed, const StepScalars& scalars) {
   const std::span<const std::int64_t> first_samples = set_inputs(feed, true, slot).first_samples();
   std::copy(first_samples.begin(), first_samples.end(), numbers_->first_samples(slot).begin());
   numbers_->scalars(slot) = scalars;
+  slots_[static_cast<std::size_t>(slot)].extents = feed.extents;
 }
 
 void Model::set_state(const StepState& state) {
@@ -59,9 +60,9 @@ void Model::set_state(const StepState& state) {
   numbers_->set_state(state);
 }
 
-void Model::submit_items(std::int64_t samples, ItemQueue& queue) {
+void Model::submit_items(std::int64_t samples, ItemQueue& queue, std::size_t extents) {
   require_bound();
-  for (const Item& item : prepared(samples, true).training().items(slot_of(submitted_))) queue.submit(item);
+  for (const Item& item : prepared(samples, true, extents).training().items(slot_of(submitted_))) queue.submit(item);
 }
 
 void Model::submit(const Feed& feed, const StepScalars& scalars, GradientReducer& reducer) {
@@ -71,25 +72,29 @@ void Model::submit(const Feed& feed, const StepScalars& scalars, GradientReducer
                                                  std::to_string(options_.synchronized_parts) +
                                                  " ranks cannot take a step among " + std::to_string(reducer.size()));
   }
+  if (in_flight() > 0 && !is_prepared(feed.samples, true, feed.extents)) wait_until_idle(reducer);
   set(feed, scalars);
   Runner runner(*numbers_, *lanes_, reducer, options_.observer);
-  const auto submit = [&] { submit_items(feed.samples, runner); };
+  const auto submit = [&] { submit_items(feed.samples, runner, feed.extents); };
   const ops::ComputeDevice& device = ops_.device();
   const int slot = slot_of(submitted_);
   if (device.queue().is_host() || !options_.passes.capture || options_.observer != nullptr) {
     submit();
   } else {
     // All ranks have the same global batch, and so capture and launch in the same steps.
-    PlacedSteps& steps = prepared(feed.samples, true).training();
+    PlacedSteps& steps = prepared(feed.samples, true, feed.extents).training();
     if (steps.will_capture(scalars.samples, slot)) {
-      // No operation may be under way while a stream is captured.
-      while (!device.is_idle(device.queue())) reducer.progress();
+      wait_until_idle(reducer);  // no operation may be under way while a stream is captured
       reducer.progress();
     }
     steps.submit_or_launch(device, scalars.samples, slot, submit);
   }
   slots_[static_cast<std::size_t>(slot)].done->record(device.queue());
   ++submitted_;
+}
+
+void Model::wait_until_idle(GradientReducer& reducer) const {
+  while (!ops_.device().is_idle(ops_.device().queue())) reducer.progress();
 }
 
 const StepResult& Model::finish(GradientReducer& reducer) {
@@ -117,8 +122,12 @@ ops::Fault Model::fault() const {
 }
 
 std::string Model::text_of(const ops::Fault& fault, const std::string& sample) const {
+  return text_of(graphs_[slots_[static_cast<std::size_t>(last_slot())].extents].passed, fault, sample);
+}
+
+std::string Model::text_of(const Graph& passed, const ops::Fault& fault, const std::string& sample) const {
   const std::string name =
-      fault.node < 0 ? "" : "'" + passed_.nodes()[static_cast<std::size_t>(fault.node)].name + "': ";
+      fault.node < 0 ? "" : "'" + passed.nodes()[static_cast<std::size_t>(fault.node)].name + "': ";
   return name + ops::text_of(fault, sample);
 }
 
@@ -130,7 +139,8 @@ Prediction Model::predict(const Feed& feed) {
   for (const Item& item : steps.items(0)) runner.run_now(item);
   ops_.device().wait(ops_.device().queue());
   if (const ops::Fault& fault = numbers_->faults(0).front(); fault.code != ops::FaultCode::none)
-    throw Error(ErrorCode::invalid_argument, text_of(fault, "sample " + std::to_string(fault.sample)));
+    throw Error(ErrorCode::invalid_argument,
+                text_of(plans(feed.extents).passed, fault, "sample " + std::to_string(fault.sample)));
   return {.losses = numbers_->first_leaf(0), .outputs = steps.outputs()};
 }
 

@@ -31,7 +31,7 @@ GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& sha
   return plan_gradient_additions(shape.shards, shape.own_shards, shares);
 }
 
-PlacedSteps& PreparedGraph::training() {
+PlacedSteps& PreparedGraph::training(Bytes arena) {
   if (training_) return *training_;
   const Share& own = shape_.own_shards;
   const Cut cut{.additions = gradient_additions_of(graph_, shape_, lanes_.count()),
@@ -57,7 +57,8 @@ PlacedSteps& PreparedGraph::training() {
   };
   // On a CPU, less memory means more cache hits. A GPU recomputes only if its memory would not suffice otherwise.
   const std::optional<ops::DeviceMemory> memory = lanes_.ops(0).device().memory();
-  if (passes_.recompute && memory && placed(false).plan().total.value <= memory->free.value / 10 * 9) return *training_;
+  if (passes_.recompute && memory && placed(false).plan().total.value <= (memory->free.value + arena.value) / 10 * 9)
+    return *training_;
   return placed(passes_.recompute);
 }
 

@@ -33,7 +33,8 @@ class PreparedGraph {
       : graph_(graph), lanes_(lanes), dtype_(dtype), samples_(samples), shape_(shape), passes_(passes) {}
 
   /// `training` and `evaluation` make their list at the first call.
-  PlacedSteps& training();
+  /// @param arena  memory of the device that the list may take, beside what is free there
+  PlacedSteps& training(Bytes arena = {0});
   PlacedSteps& evaluation();
   [[nodiscard]] bool has(bool training) const { return training ? training_.has_value() : evaluation_.has_value(); }
   /// Returns the memory that the lists made so far need.

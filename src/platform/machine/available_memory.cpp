@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/machine/available_memory.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -85,6 +87,13 @@ Bytes available_memory(const path& root) {
     if (controllers == "memory") least = std::min(least, left_by_all(root, group, version_1));
   }
   return least;
+}
+
+Bytes resident_memory(const path& root) {
+  std::int64_t all_pages = 0;
+  std::int64_t resident_pages = 0;
+  std::ifstream(root / "proc/self/statm") >> all_pages >> resident_pages;
+  return {resident_pages * sysconf(_SC_PAGESIZE)};
 }
 
 Bytes installed_memory(const path& root) {

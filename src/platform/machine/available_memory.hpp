@@ -18,6 +18,9 @@ inline constexpr Bytes unknown_memory{std::numeric_limits<std::int64_t>::max()};
 /// @return unknown_memory if no source gives a limit
 Bytes available_memory(const std::filesystem::path& root = "/");
 
+/// Returns the memory of this process that is in the machine's memory, shared memory included; 0 if it is not known.
+Bytes resident_memory(const std::filesystem::path& root = "/");
+
 /// Returns the total memory of the machine, or unknown_memory.
 Bytes installed_memory(const std::filesystem::path& root = "/");
 

@@ -22,6 +22,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/signal_stack.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
 
@@ -107,8 +108,18 @@ std::string frame_name(void* address) {
   return std::filesystem::path(found.dli_fname).filename().string() + format_text("+0x%zx", offset);
 }
 
+/// Whether a thread can be interrupted without harm: a running one needs a stack for signals. One that sleeps does so
+/// in a system call, whose caller has its own stack in use.
+bool may_be_interrupted(int thread) {
+  if (has_signal_stack(thread)) return true;
+  char state = 'R';
+  stat_fields(std::filesystem::path("/proc/self/task") / std::to_string(thread)) >> state;
+  return state == 'S';
+}
+
 /// Asks a thread for its stack, in a Request that lives on if the thread does not answer.
 std::vector<std::string> stack_of(int thread) {
+  if (!may_be_interrupted(thread)) return {};
   auto request = std::make_unique<Request>();
   current.store(request.get(), std::memory_order_release);
   request->thread.store(thread, std::memory_order_release);
@@ -179,6 +190,7 @@ Onlooker::~Onlooker() {
 }
 
 bool prepare_for_stacks() {
+  use_signal_stack();
   struct sigaction before {};
   if (sigaction(stack_signal, nullptr, &before) != 0) return false;
   if (before.sa_handler == handle) return true;
@@ -187,7 +199,7 @@ bool prepare_for_stacks() {
   (void)backtrace(frame.data(), 1);  // loads what later calls need, which a handler must not
   struct sigaction action {};
   action.sa_handler = handle;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   return sigaction(stack_signal, &action, nullptr) == 0;
 }
 

@@ -205,7 +205,7 @@ void Trainer::finish_step(Clock::time_point& begin) {
   window_.seconds += seconds;
   run_->trained.samples += finished.samples;
   run_->trained.seconds += seconds;
-  report_step();
+  report_step(finished.extents);
   stragglers_->report_if_due();
   saver_->save_after_step();
   shard_moves_->balance(seconds);
@@ -223,7 +223,8 @@ Trainer::Window Trainer::begin_window() const {
   return {.waited = run_->batches.waited_seconds(), .exposed = replica().data_parallel().exposed_seconds()};
 }
 
-void Trainer::report_step() {
+/// @param extents  of the step that has just ended
+void Trainer::report_step(std::size_t extents) {
   const RunState& state = run_->state;
   const double waited = run_->batches.waited_seconds();
   const double exposed = replica().data_parallel().exposed_seconds();
@@ -235,6 +236,11 @@ void Trainer::report_step() {
                            .data_wait_seconds = waited,
                            .exposed_communication_seconds = exposed});
   if (state.step % run_->options.log_every != 0) return;
+  std::optional<std::array<std::int64_t, 2>> img;
+  if (const auto& all = replica().extents(); all.size() > 1) {
+    const auto& [channels, height, width] = all[extents].front().extent;
+    img = std::array<std::int64_t, 2>{height, width};
+  }
   run_->listener.step({.epoch = state.epoch,
                        .step = state.global_step,
                        .loss = state.last_loss,
@@ -243,7 +249,8 @@ void Trainer::report_step() {
                        .steps = window_.steps,
                        .seconds = window_.seconds,
                        .data_wait_seconds = waited - window_.waited,
-                       .exposed_communication_seconds = exposed - window_.exposed});
+                       .exposed_communication_seconds = exposed - window_.exposed,
+                       .img = img});
   window_ = begin_window();
 }
 

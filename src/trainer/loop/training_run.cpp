@@ -35,6 +35,10 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
   return options;
 }
 
+std::vector<std::vector<TensorSpec>> extents_of_steps(const ProcessGroup& group, const data::Dataset& train) {
+  return on_every_rank(group, [&] { return data::extents_with_bytes(train); });
+}
+
 /// Ignores all events.
 Listener no_listener;
 
@@ -72,6 +76,7 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
           {.workers = options.workers,
            .observer = observer,
            .bytes = std::move(bytes),
+           .draws_extents = training,
            .held = model.max_in_flight(),
            .allocate = [&model](Bytes size) { return model.device().allocate_staging(size); }}};
 }
@@ -83,7 +88,7 @@ TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph&
       data(data_in),
       options(checked(options_in, group_in, data_in)),
       listener(listener_in != nullptr ? *listener_in : no_listener),
-      replica(group_in, ops, graph, data::tensors_with_bytes(*data.train), options, observer),
+      replica(group_in, ops, graph, extents_of_steps(group_in, *data.train), options, observer),
       batches(make_batches(data.train, group, options, replica.model(), true, observer)) {
   state.loss_scale = options.step.loss_scale.initial;
   replica.start_from(state);
@@ -93,8 +98,10 @@ TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph&
 
 void TrainingRun::prepare_steps() {
   const data::DistributedSampler& sampler = batches.sampler();
+  std::vector<Count> samples;
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1})
-    replica.prepare({static_cast<std::int64_t>(sampler.indices(step).size())}, true);
+    samples.push_back({static_cast<std::int64_t>(sampler.indices(step).size())});
+  replica.prepare_steps(samples);
 }
 
 std::int64_t TrainingRun::total_steps() const {

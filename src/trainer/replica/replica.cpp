@@ -131,15 +131,16 @@ nn::Feed BatchInputs::feed(const data::Batch& batch) {
     inputs_[i] = tensor.data;
     stays = stays && tensor.kind == MemoryKind::pinned;
   }
-  return {.samples = batch.samples.value, .inputs = inputs_, .stays = stays};
+  return {.samples = batch.samples.value, .inputs = inputs_, .extents = batch.extents, .stays = stays};
 }
 
-Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
-                 const TrainerOptions& options, Observer* observer)
+Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
+                 std::vector<std::vector<TensorSpec>> extents, const TrainerOptions& options, Observer* observer)
     : group_(&group),
       shards_(on_every_rank(group, [&] { return checked_shards(group, options); })),
-      inputs_(on_every_rank(group, [&] { return BatchInputs(graph, tensors); })),
-      model_(on_every_rank(group, [&] { return inputs_.with_bytes(graph, ops, tensors); }), ops,
+      extents_(std::move(extents)),
+      inputs_(on_every_rank(group, [&] { return BatchInputs(graph, extents_.front()); })),
+      model_(on_every_rank(group, [&] { return inputs_.with_bytes(graph, ops, extents_.front()); }), ops,
              on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
@@ -153,7 +154,10 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
       exchange_(group, model_, data_parallel_, store_),
       seed_(options.seed),
       submitted_(static_cast<std::size_t>(model_.max_in_flight())) {
-  on_every_rank(group, [&] { check_loss_scale(options.step.loss_scale); });
+  on_every_rank(group, [&] {
+    check_loss_scale(options.step.loss_scale);
+    add_extents(ops, options);
+  });
   require_equal_arithmetic(group, ops, shards_.total() > 0);
   model_.bind(store_.memory());
   model_.initialize(options.seed);
@@ -163,12 +167,25 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, con
   store_.start_averages();
 }
 
-void Replica::prepare(Count samples, bool training) {
+/// Makes the graphs for all extents but the first.
+void Replica::add_extents(const ops::Ops& ops, const TrainerOptions& options) {
+  if (extents_.size() > 1 && !options.graphs)
+    throw Error(ErrorCode::invalid_argument, "training steps have " + std::to_string(extents_.size()) +
+                                                 " different extents, and there is a graph for the first ones only: "
+                                                 "let TrainerOptions::graphs make the others");
+  for (std::size_t i = 1; i < extents_.size(); ++i) {
+    nn::Graph graph = options.graphs(extents_[i]);
+    const BatchInputs inputs(graph, extents_[i]);
+    model_.add_extents(inputs.with_bytes(std::move(graph), ops, extents_[i]));
+  }
+}
+
+void Replica::prepare(Count samples, bool training, std::size_t extents) {
   try {
-    model_.prepare(samples.value, training);
+    model_.prepare(samples.value, training, extents);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
-    const std::int64_t most = model_.most_samples(samples.value, training);
+    const std::int64_t most = model_.most_samples(samples.value, training, extents);
     const std::string remedy = most == 0 ? "not one fits: use a smaller model"
                                          : std::to_string(most) + " fit, a batch of " +
                                                std::to_string(most * group_->size()) +
@@ -209,6 +226,7 @@ void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_
   Submitted& newest = submitted_.back();
   newest.of_rank = batch.samples;
   newest.of_all_ranks = batch.step_samples;
+  newest.extents = batch.extents;
   newest.ids.assign(batch.ids.begin(), batch.ids.end());
 }
 
@@ -229,7 +247,7 @@ Replica::Finished Replica::finish(RunState& run) {
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
   store_.statistics().count_samples(samples.of_rank);
-  return {.samples = samples.of_all_ranks.value, .has_request = result.requests > 0};
+  return {.samples = samples.of_all_ranks.value, .has_request = result.requests > 0, .extents = samples.extents};
 }
 
 /// Explains why a step has halted the run, and finishes the steps after it, which have changed no weights.

@@ -31,10 +31,12 @@ class Replica {
  public:
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
-  /// @param tensors  the tensors of a batch; those with bytes are uint8 in batches if the model's inputs have bytes
-  /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them; Error{mismatch} on
-  ///         every rank if the ranks' models or buckets differ, or their initial values if these are compared
-  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+  /// @param extents  the tensors of a batch with all extents that steps may have, the first ones for `graph`; tensors
+  ///         with bytes are uint8 in batches if the model's inputs have bytes
+  /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them, or the graphs for
+  ///         other extents are none or another model; Error{mismatch} on every rank if the ranks' models or buckets
+  ///         differ, or their initial values if these are compared
+  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, std::vector<std::vector<TensorSpec>> extents,
           const TrainerOptions& options, Observer* observer);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
@@ -42,7 +44,21 @@ class Replica {
 
   /// Allocates the memory that steps or evaluations with this many samples on this rank need.
   /// @throws Error{out_of_memory} with the largest batch that fits
-  void prepare(Count samples, bool training);
+  void prepare(Count samples, bool training, std::size_t extents = 0);
+  /// Does so for training steps of all extents, the largest first. Kernels and plans of many extents may take much
+  /// memory of the host: they are limited to an eighth of what it has left at the first call, shared by the ranks of
+  /// the node, and those that were used last are kept, at least of two. All ranks keep as many. Collective, if there
+  /// are several extents.
+  /// @param samples  the numbers of samples that this rank has in steps
+  /// @throws as above
+  void prepare_steps(const std::vector<Count>& samples);
+  /// What `prepare_steps` has prepared.
+  struct PreparedExtents {
+    std::size_t kept = 1;  ///< of the extents, those that have kernels and plans at the same time
+    Bytes plans;           ///< growth of this process, beside activations; not measured for a single one
+  };
+  [[nodiscard]] const PreparedExtents& prepared_extents() const { return prepared_; }
+  [[nodiscard]] const std::vector<std::vector<TensorSpec>>& extents() const { return extents_; }
 
   /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
   void start_from(const RunState& run);
@@ -58,6 +74,7 @@ class Replica {
   struct Finished {
     std::int64_t samples = 0;  ///< of all ranks
     bool has_request = false;  ///< whether a rank has a request
+    std::size_t extents = 0;
   };
   /// Waits for the oldest step in flight. Its loss, loss scale and, if it made no update, one more skipped step are
   /// written to `run`. Collective.
@@ -96,12 +113,16 @@ class Replica {
   struct Submitted {
     Count of_rank;
     Count of_all_ranks;
+    std::size_t extents = 0;
     std::vector<std::int64_t> ids;  // indices in the data set of this rank's samples
   };
+  void add_extents(const ops::Ops& ops, const TrainerOptions& options);
+  [[nodiscard]] std::size_t extents_that_fit(Bytes each);
   [[noreturn]] void refuse(const nn::StepResult& result, const std::vector<std::int64_t>& samples);
 
   ProcessGroup* group_;
   LeafShares shards_;  // of a step, over all ranks; none: each rank computes its samples as one part
+  std::vector<std::vector<TensorSpec>> extents_;  // of the tensors of a batch
   BatchInputs inputs_;
   nn::Model model_;
   DataParallel data_parallel_;
@@ -109,6 +130,7 @@ class Replica {
   StepExchange exchange_;
   std::uint64_t seed_;
   std::vector<Submitted> submitted_;  // the newest step is last
+  PreparedExtents prepared_;
 };
 
 /// Explains why the step that a model has finished last has halted the run: which rank, which tensor or which sample is

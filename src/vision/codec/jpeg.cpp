@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "lockstep/base/error.hpp"
 #include "vision/codec/decoders.hpp"
@@ -39,17 +40,32 @@ tjscalingfactor scale_of(const JpegHeader& header, int least_side) {
   return scale;
 }
 
+/// Whether a warning is of something that usually leaves the pixels whole. libjpeg-turbo has no other sign of it than
+/// its text. Cameras and editors write such files, and Pillow and torchvision read them without a word.
+bool is_harmless(std::string_view warning) {
+  return warning.find("extraneous bytes before marker") != std::string_view::npos ||
+         warning.find("unknown JFIF revision") != std::string_view::npos;
+}
+
 /// Decodes into a picture whose extents and channels are set.
 void decompress(std::span<const std::byte> file, TJPF pixel_format, Image& picture) {
   const tjhandle handle = decompressor();
+  const auto decompress_with = [&](int flags) {
+    return tjDecompress2(handle, reinterpret_cast<const unsigned char*>(file.data()), file.size(),
+                         picture.pixels.data(), picture.width, static_cast<int>(picture.row_bytes()), picture.height,
+                         pixel_format, flags) == 0;
+  };
+  constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_LIMITSCANS;
   // A warning means that something is missing or wrong, such as the end of the file.
-  constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
-  const int failed =
-      tjDecompress2(handle, reinterpret_cast<const unsigned char*>(file.data()), file.size(), picture.pixels.data(),
-                    picture.width, static_cast<int>(picture.row_bytes()), picture.height, pixel_format, flags);
-  if (failed != 0) {
-    throw Error(ErrorCode::corrupt, std::string("the JPEG is damaged or cut off: ") + tjGetErrorStr2(handle));
+  if (decompress_with(flags | TJFLAG_STOPONWARNING)) return;
+  std::string why = tjGetErrorStr2(handle);
+  // libjpeg-turbo tells of the first warning only, which here hides that the end is missing.
+  if (is_harmless(why)) {
+    if (!has_end_marker(file)) throw Error(ErrorCode::corrupt, "the JPEG is cut off: it has no end marker");
+    if (decompress_with(flags) || tjGetErrorCode(handle) == TJERR_WARNING) return;
+    why = tjGetErrorStr2(handle);
   }
+  throw Error(ErrorCode::corrupt, "the JPEG is damaged or cut off: " + why);
 }
 
 /// Returns a·b ÷ 255, rounded.

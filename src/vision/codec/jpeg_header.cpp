@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vision/codec/jpeg_header.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -58,13 +60,18 @@ class Markers {
     return static_cast<std::size_t>(byte(at_ + ahead) << 8 | byte(at_ + ahead + 1));
   }
 
+  /// Any bytes may precede a marker. 0xFF 0x00 is none: it stands for the byte 0xFF in a scan.
   int next_marker() {
-    if (at_ < file_.size() && byte(at_) != 0xFF) fail_damaged("there is something else where a marker should be");
-    while (at_ < file_.size() && byte(at_) == 0xFF) ++at_;  // any number of 0xFF may precede a marker
-    if (at_ == file_.size()) fail_damaged("it ends before its first scan");
-    return byte(at_++);
+    while (true) {
+      at_ = static_cast<std::size_t>(std::find(file_.begin() + static_cast<std::ptrdiff_t>(at_), file_.end(), fill) -
+                                     file_.begin());
+      while (at_ < file_.size() && file_[at_] == fill) ++at_;  // one or more
+      if (at_ == file_.size()) fail_damaged("it ends before its first scan");
+      if (const int marker = byte(at_++); marker != 0) return marker;
+    }
   }
 
+  static constexpr std::byte fill{0xFF};
   std::span<const std::byte> file_;
   std::size_t at_ = 2;
 };
@@ -114,6 +121,16 @@ JpegHeader read_jpeg_header(std::span<const std::byte> file) {
   }
   if (header.components == 0) fail_damaged("it has no frame header in front of its first scan");
   return header;
+}
+
+bool has_end_marker(std::span<const std::byte> file) {
+  try {
+    Markers markers(file);
+    while (markers.next().first != end_of_image) continue;
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 PictureInfo info_of(const JpegHeader& header) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -136,15 +135,16 @@ std::shared_ptr<const Source> draw_part(const DrawnForm& form, Count count, std:
                 "the data set \"" + form.name + "\" cannot be drawn with " + std::to_string(count.value) + " images");
   data::Images images{.name = form.name, .shape = form.shape, .classes = form.classes};
   const auto length = static_cast<std::size_t>(form.shape.elements());
-  images.images.reserve(static_cast<std::size_t>(count.value) * length);
+  images.images.resize(static_cast<std::size_t>(count.value) * length);
   std::vector<Annotation> annotations;
   std::vector<double> elements(length);
+  auto image = images.images.begin();
   for (std::int64_t i = 0; i < count.value; ++i) {
     Random random(seed, stream, static_cast<std::uint64_t>(i));
     const auto label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(form.classes)));
     annotations.push_back(draw(label, random, elements));
     images.labels.push_back(label);
-    std::transform(elements.begin(), elements.end(), std::back_inserter(images.images), to_byte);
+    image = std::transform(elements.begin(), elements.end(), image, to_byte);
   }
   return std::make_shared<MemorySource>(std::move(images), form.class_names, std::move(annotations),
                                         std::vector<PixelFile>());
@@ -156,10 +156,6 @@ Rotation rotation_from_half_tangent(double tangent) {
   const double scale = 1 + tangent * tangent;
   return {(1 - tangent * tangent) / scale, 2 * tangent / scale};
 }
-
-double coverage(double distance) { return std::clamp(distance + 0.5, 0.0, 1.0); }
-
-std::uint8_t to_byte(double value) { return static_cast<std::uint8_t>(std::lround(std::clamp(value, 0.0, 255.0))); }
 
 void add_noise(std::span<double> elements, double amplitude, Random& random) {
   // Four bytes uniform on 0 … 255 have the mean 510 and the variance 4 · (256² − 1) / 12.
@@ -219,20 +215,20 @@ void DistanceField::add_segment(Point a, Point b) {
   const double length_squared = std::max(dot(direction, direction), 1e-12);
   const auto first = [this](double low, int end) { return std::clamp(static_cast<int>(low - reach_), 0, end); };
   const auto last = [this](double high, int end) { return std::clamp(static_cast<int>(high + reach_) + 1, 0, end); };
-  for (int row = first(std::min(a.y, b.y), sheet_.height); row < last(std::max(a.y, b.y), sheet_.height); ++row) {
-    for (int column = first(std::min(a.x, b.x), sheet_.width); column < last(std::max(a.x, b.x), sheet_.width);
-         ++column) {
+  // Not in the loops: for all that the compiler knows, a square may be the reach.
+  const int begin = first(std::min(a.x, b.x), sheet_.width);
+  const int end = last(std::max(a.x, b.x), sheet_.width);
+  const int end_row = last(std::max(a.y, b.y), sheet_.height);
+  for (int row = first(std::min(a.y, b.y), sheet_.height); row < end_row; ++row) {
+    double* const squares = squares_.data() + std::int64_t{row} * sheet_.width;
+    for (int column = begin; column < end; ++column) {
       const Point offset = Point{column + 0.5, row + 0.5} - a;
       const double along = std::clamp(dot(offset, direction) / length_squared, 0.0, 1.0);
       const Point gap = offset - along * direction;
-      double& square = squares_[static_cast<std::size_t>(row) * static_cast<std::size_t>(sheet_.width) +
-                                static_cast<std::size_t>(column)];
-      square = std::min(square, dot(gap, gap));
+      squares[column] = std::min(squares[column], dot(gap, gap));
     }
   }
 }
-
-double DistanceField::distance(std::size_t pixel) const { return std::sqrt(squares_[pixel]); }
 
 void draw_stroke(const Stroke& stroke, DistanceField& field) {
   constexpr int pieces = 6;

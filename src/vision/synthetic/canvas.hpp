@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,10 +45,14 @@ Rotation rotation_from_half_tangent(double tangent);
 
 /// Returns the coverage, 0 to 1, of a pixel whose center lies `distance` pixels inside (positive) or outside an edge.
 /// The edge is softened over one pixel.
-double coverage(double distance);
+inline double coverage(double distance) { return std::clamp(distance + 0.5, 0.0, 1.0); }
 
-/// Returns the nearest byte; values below 0 or above 255 are clamped.
-std::uint8_t to_byte(double value);
+/// Returns the nearest byte, the upper one from halfway on; values below 0 or above 255 are clamped.
+inline std::uint8_t to_byte(double value) {
+  const double clamped = std::clamp(value, 0.0, 255.0);
+  const auto whole = static_cast<int>(clamped);
+  return static_cast<std::uint8_t>(whole + (clamped - whole >= 0.5 ? 1 : 0));
+}
 
 /// Adds noise of standard deviation `amplitude` to each element, nearly normal (the sum of four uniform bytes).
 void add_noise(std::span<double> elements, double amplitude, Random& random);
@@ -110,7 +116,7 @@ class DistanceField {
   DistanceField(Sheet sheet, double reach);
   void add_segment(Point a, Point b);
   /// Returns the distance of a pixel. @param pixel  index in row-major order
-  [[nodiscard]] double distance(std::size_t pixel) const;
+  [[nodiscard]] double distance(std::size_t pixel) const { return std::sqrt(squares_[pixel]); }
 
  private:
   Sheet sheet_;

@@ -194,4 +194,10 @@ Pipelines classification_pipelines(std::string_view augment, const Size& input, 
   return pipelines;
 }
 
+StepSize classification_step(std::string_view augment, const Size& size, bool are_equal) {
+  StepSize step{.size = size, .transforms = classification_pipelines(augment, size, are_equal).training};
+  step.transforms.push_back(resize_to(size));
+  return step;
+}
+
 }  // namespace lockstep::vision

@@ -40,4 +40,14 @@ struct Pipelines {
 /// @throws Error{invalid_argument} as parse_transforms()
 Pipelines classification_pipelines(std::string_view augment, const Size& input, bool are_equal);
 
+/// A size of the network's input in some training steps, with the transforms that bring pictures to it.
+struct StepSize {
+  Size size;
+  std::vector<Transform> transforms;
+};
+
+/// The training transforms for steps of another size than the input: those of classification_pipelines() for this size,
+/// and what comes out in another one, because the user has named it or nothing sets it, is resized.
+StepSize classification_step(std::string_view augment, const Size& size, bool are_equal);
+
 }  // namespace lockstep::vision

@@ -57,8 +57,13 @@ class Labels final : public Finding {
   }
   void draw(const std::vector<std::string>& class_names, vision::Image& picture) const override {
     const Score& best = scores_.front();
-    vision::draw_label(name_of(class_names, best) + format_text(" %.1f %%", 100 * best.score), 0, 0,
-                       vision::class_color(best.label), picture);
+    const vision::Caption label{name_of(class_names, best) + format_text(" %.1f %%", 100 * best.score),
+                                vision::class_color(best.label)};
+    if (vision::text_width(label.text) > picture.width) {
+      picture = vision::with_caption(picture, label);
+    } else {
+      vision::draw_label(label.text, 0, 0, label.color, picture);
+    }
   }
   [[nodiscard]] vision::Caption caption(const std::vector<std::string>& class_names,
                                         const vision::Annotation& annotation) const override {
@@ -100,6 +105,7 @@ PictureTask classification() {
   return {.why_not = why_no_labels,
           .default_input = vision::default_input,
           .pipelines = vision::classification_pipelines,
+          .step = vision::classification_step,
           .find = find_labels};
 }
 

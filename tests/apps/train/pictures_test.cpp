@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs on the user's own pictures.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
@@ -156,6 +158,11 @@ std::string predictions_of(int ranks, const PictureFolder& folder, const std::st
       ranks, "--resume " + folder.path("run") + " --predict " + paths + " --on-bad-sample skip --save-dir " + out);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_TRUE(std::filesystem::exists(out + "/104.png")) << result.output;
+  EXPECT_EQ(occurrences(std::regex_replace(result.output, std::regex("\n *"), " "), "12 pictures to predict, 2"), 1)
+      << result.output;
+  EXPECT_EQ(occurrences(result.output, "learning rate"), 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "the first is " + folder.path("more/none.jpg") + ": this is no picture"), 1)
+      << result.output;
   std::string lines = contents_of(out + "/predictions.jsonl");
   for (std::size_t at = lines.find(out); at != std::string::npos; at = lines.find(out)) lines.erase(at, out.size());
   return lines;
@@ -180,15 +187,21 @@ TEST(OwnPictures, AreEvaluatedByTheClassNamesOfTheCheckpoint) {
   const PictureFolder folder;
   ASSERT_NE(folder.digest(2, "--save-dir " + folder.path("run")), "none");
   UserFiles other;
-  for (int i = 0; i < 5; ++i) other.put("dog/" + std::to_string(i) + ".png", png(2 * i + 1));
+  std::string list;
+  for (int i = 0; i < 5; ++i) {
+    other.put(std::to_string(i) + ".png", png(2 * i + 1));
+    list += std::to_string(i) + ".png 0\n";
+  }
+  other.put("val_list.txt", list);
+  other.put("label_list.txt", "dog\ncat\n");
   const std::string options = "--eval-only --resume " + folder.path("run") + " --per-class --data ";
   const auto result = run_train(2, options + other.path().string());
   ASSERT_EQ(result.exit_code, 0) << result.output;
   for (const char* line : {"\ncat                     0  ", "\ndog                     5  "})
     EXPECT_EQ(occurrences(result.output, line), 1) << result.output;
-  other.put("horse/1.png", png(2));
+  other.put("label_list.txt", "horse\ncat\n");
   expect_refused(run_train(2, options + other.path().string()), 1,
-                 {"horse/1.png is of the class 'horse', which is none of the 2 classes of the model, cat, dog"});
+                 {"0.png is of the class 'horse', which is none of the 2 classes of the model, cat, dog"});
 }
 
 /// Training pictures that are all small and equal are not transformed, but those of the validation part have to be.
@@ -197,7 +210,7 @@ TEST(OwnPictures, OfTheValidationPartMayHaveAnotherSize) {
   folder.files().put("val/cat/large.png", png(5, 40, 30));
   const auto result = run_train(2, folder.options());
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_EQ(occurrences(in_one_line(result.output),
+  EXPECT_EQ(occurrences(testing_support::in_one_line(result.output),
                         "pictures of 12×10 pixels; training transforms random-resized-crop:10x12,flip; evaluation "
                         "transforms resize:"),
             1)
@@ -213,6 +226,73 @@ TEST(OwnPictures, NeedThePartsThatARunUses) {
   EXPECT_EQ(run_train(2, options + " --eval-interval never").exit_code, 0);
   EXPECT_EQ(run_train(2, options + " --val-split 0.25").exit_code, 0);
   EXPECT_EQ(run_train(2, options + " --val " + folder.path("val")).exit_code, 0);
+}
+
+/// Returns the sizes of the steps in a file of metrics, and the digest of the weights behind them.
+std::vector<std::string> sizes_and_digest(const std::string& metrics) {
+  std::vector<std::string> found;
+  for (const auto& event : read_metrics(metrics)) {
+    if (event.at("event") == "step") found.push_back(event.at("img").dump());
+    if (event.at("event") == "end") found.push_back(event.at("weights_sha256").get<std::string>());
+  }
+  return found;
+}
+
+class MultiScale : public testing::Test {
+ protected:
+  /// Trains in steps of 8×8 and 16×16 pixels. @return the sizes of the steps, and the digest of the weights
+  [[nodiscard]] std::vector<std::string> train(int ranks, const std::string& arguments) const {
+    UserFiles scratch;
+    const std::string metrics = scratch.path("metrics.json").string();
+    const auto result = run_train(ranks, options() + arguments + " --log-every 1 --metrics " + metrics);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return sizes_and_digest(metrics);
+  }
+  [[nodiscard]] std::string options(const std::string& model = "resnet20", const std::string& scales = "") const {
+    return "--data " + folder_.path() + " --img 12 --multi-scale " + scales + " --model " + model +
+           " --batch 10 --epochs 2 --threads 1 --lr-schedule constant --warmup 0 --shards 4 ";
+  }
+  [[nodiscard]] const PictureFolder& folder() const { return folder_; }
+
+ private:
+  PictureFolder folder_;
+};
+
+TEST_F(MultiScale, MakesTheSameSizesAndBitsOnAnyRanksAndWorkersAndBehindAResume) {
+  const std::vector<std::string> alone = train(1, "--workers 0 --cache none");
+  ASSERT_EQ(alone.size(), 11U) << "5 steps an epoch";
+  EXPECT_EQ(std::count(alone.begin(), alone.end(), "[8,8]") + std::count(alone.begin(), alone.end(), "[16,16]"), 10);
+  EXPECT_NE(std::count(alone.begin(), alone.end(), "[8,8]") % 10, 0) << "both occur";
+  EXPECT_EQ(train(2, "--workers 3"), alone);
+  const std::string run = folder().path("run");
+  const std::vector<std::string> begin = train(4, "--cache disk --steps 3 --save-dir " + run);
+  const std::vector<std::string> rest = train(2, "--steps all --save-dir " + run + " --resume last");
+  EXPECT_TRUE(std::equal(begin.begin(), begin.end() - 1, alone.begin()));
+  EXPECT_EQ(rest, std::vector<std::string>(alone.begin() + 3, alone.end()));
+}
+
+TEST_F(MultiScale, SaysItsSizesAndWhatTheirPlansTake) {
+  const auto result = run_train(2, options() + "--precision bf16 --accumulate 2 --steps 4");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const char* part :
+       {"pictures of 12×12 pixels, in training steps 2 sizes from 8×8 to 16×16;", "plans of steps of 3 sizes: "})
+    EXPECT_EQ(occurrences(result.output, part), 1) << part << '\n' << result.output;
+  const std::string sheet = folder().path("sheet.png");
+  EXPECT_EQ(run_train(1, options() + "--show-batch " + sheet).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(sheet));
+}
+
+TEST_F(MultiScale, NeedsAModelWhoseParametersDoNotDependOnTheSize) {
+  expect_refused(run_train(2, options("lenet")), 2,
+                 {"--model lenet cannot be trained on --data", "with steps of different sizes (--multi-scale)",
+                  "use --model ", "resnet20, ", "layer 'fc1' depends on the size of the input"});
+}
+
+TEST_F(MultiScale, NeedsARangeWithTwoSizesAndPicturesOfTheUser) {
+  expect_refused(run_train(2, options("resnet20", "0.9,1.1")), 1, {"--multi-scale 0.9,1.1 with an input of 12×12"});
+  expect_refused(run_train(1, "--multi-scale 0.5,1.5"), 2, {"--multi-scale is about the user's own pictures"});
+  for (const char* value : {"0.5", "1.5,0.5", "0,1", "0.5,1.5,2", "0.5,99"})
+    expect_refused(run_train(1, options("resnet20", value)), 2, {"such as 0.5,1.5"});
 }
 
 }  // namespace

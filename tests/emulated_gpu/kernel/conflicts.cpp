@@ -79,7 +79,8 @@ std::optional<Conflicts::Conflict> Conflicts::note(Record& record, Access access
     case Access::atomic: add(record.atomics, touch); break;
     case Access::write:
       record.write = touch;
-      record.reads = record.atomics = {};
+      record.reads = {};  // one by one: a copy would wait until the other is in the cache
+      record.atomics = {};
       break;
   }
   return std::nullopt;

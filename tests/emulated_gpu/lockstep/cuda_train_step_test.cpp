@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/dataset_of_sizes.hpp"
 #include "emulated_gpu/device/faults.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
@@ -38,6 +39,21 @@ nn::Graph small_network() {
   graph.add("relu", nn::Relu{});
   graph.add("pool", nn::MaxPool{});
   graph.add("drop", nn::Dropout{.probability = 0.25});
+  graph.add("fc", nn::Linear{.out_features = data.classes});
+  nn::classify(graph, data);
+  return graph;
+}
+
+/// A network that is the same model for images of any size.
+nn::Graph network_for(const std::vector<TensorSpec>& tensors) {
+  const nn::DataSpec data{tensors, 10};
+  nn::Graph graph("small network");
+  graph.input(data.at("images"));
+  graph.add("conv", nn::Convolution{.out_channels = 4, .padding = 1, .bias = false});
+  graph.add("bn", nn::BatchNorm{});
+  graph.add("relu", nn::Relu{});
+  const std::int64_t side = data.at("images").extent[1];
+  graph.add("pool", nn::AveragePool{.kernel = side, .stride = side});
   graph.add("fc", nn::Linear{.out_features = data.classes});
   nn::classify(graph, data);
   return graph;
@@ -118,6 +134,35 @@ class CudaTrainStep : public testing::Test {
     return course;
   }
 
+  /// Takes steps of 12×12, 8×8 and 4×4 pixels in turn.
+  Course train_in_sizes(bool capture) {
+    ProcessGroup group = this->group();
+    Course course;
+    {
+      Recorder recorder(course);
+      const std::unique_ptr<ops::Ops> ops = ops::make_cuda_ops(*group.gpu(), {});
+      const std::vector<data::DatasetOfSizes::Size> sizes = {{12, 12}, {8, 8}, {4, 4}};
+      const data::DatasetPair data{std::make_shared<data::DatasetOfSizes>(24, sizes),
+                                   std::make_shared<data::DatasetOfSizes>(20, sizes)};
+      trainer::Trainer trainer(group, *ops, network_for(data.train->tensors()), data,
+                               {.epochs = epochs,
+                                .batch = {8},
+                                .schedule = {.peak = 0.05},
+                                .optimizer = {.momentum = 0.9},
+                                .passes = {.capture = capture},
+                                .log_every = 1,
+                                .eval_interval = 0,
+                                .graphs = network_for},
+                               &recorder);
+      recorder.run = &trainer.state();
+      trainer.run();
+      course.test_results = trainer.evaluate();
+      course.weights = host_copy(trainer, trainer.replica().store().values());
+    }
+    group.close();
+    return course;
+  }
+
   static constexpr std::int64_t epochs = 7;
   World world_;
 };
@@ -140,6 +185,20 @@ TEST_F(CudaTrainStep, AGraphGivesTheBitsOfItsItemsWithOtherNumbersAndWithoutAnUp
     EXPECT_EQ(graphs.averages, items.averages);
     EXPECT_EQ(graphs.test_results, items.test_results);
   }
+}
+
+/// Of each size, the first of seven steps runs as it is, and one in each of the two slots is captured.
+TEST_F(CudaTrainStep, StepsOfSeveralSizesLaunchTheGraphOfTheirs) {
+  const Course items = train_in_sizes(false);
+  ASSERT_EQ(items.losses.size(), 3U * epochs);
+  emulated_gpu::record_calls();
+  const Course graphs = train_in_sizes(true);
+  const std::vector<std::string> calls = emulated_gpu::recorded_calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "cudaGraphLaunch"), 3 * (epochs - 1));
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "cudaStreamBeginCapture"), 3 * 2);
+  EXPECT_EQ(graphs.losses, items.losses);
+  EXPECT_EQ(graphs.weights, items.weights);
+  EXPECT_EQ(graphs.test_results, items.test_results);
 }
 
 /// They are gathered into the host's memory, and taken from memory that ends with the checkpoint.

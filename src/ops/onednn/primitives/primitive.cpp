@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/primitives/primitive.hpp"
 
+#include "base/signal_stack.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
 
 // These are the functions of libgomp that gcc calls for `#pragma omp parallel`. Other compilers would bring their own
@@ -8,6 +9,7 @@
 extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned members, unsigned flags);
 extern "C" int omp_get_thread_num();
 extern "C" int omp_get_num_threads();
+extern "C" int omp_get_max_threads();
 
 namespace lockstep::ops::onednn {
 namespace {
@@ -15,6 +17,15 @@ namespace {
 void check(dnnl_status_t status, const char* what) {
   if (status == dnnl_success) return;
   throw Error(ErrorCode::device, std::string("oneDNN could not ") + what + ": status " + std::to_string(status));
+}
+
+/// Lets signals arrive while this thread's team computes. The threads of a team stay as long as its size.
+void prepare_for_signals() {
+  thread_local int prepared = 0;
+  const int members = omp_get_max_threads();
+  if (members == prepared) return;
+  on_team([](int /*member*/, int /*members*/) { use_signal_stack(); });
+  prepared = members;
 }
 
 Bytes bytes_of(const Desc& desc) { return {static_cast<std::int64_t>(desc.get_size())}; }
@@ -45,6 +56,7 @@ Primitive::Primitive(ContextPtr context, const dnnl::primitive_desc_base& desc,
 }
 
 void Primitive::run(std::initializer_list<Binding> bindings) {
+  prepare_for_signals();
   // oneDNN's memory objects take void*, even for memory that the primitive only reads.
   for (const Binding& b : bindings) bind(b.index, const_cast<void*>(b.data));
   bind(DNNL_ARG_SCRATCHPAD, context_->scratchpad.data());

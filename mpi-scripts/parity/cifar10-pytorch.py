@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's side of cifar10.sh.
+
+  cifar10-pytorch.py train RUN JPEGS SEED LOG   repeats lockstep's run in the folder RUN, with the random numbers of PyTorch
+  cifar10-pytorch.py table OUT [--csv FILE] [--least X] [--within X]   prints the accuracies in the logs of OUT, and checks them
+
+The recipe is read from the run's options.conf and the normalization from its checkpoint. Two processes take turns with the samples and
+average their gradients (DistributedDataParallel over Gloo), so batch norm sees as many samples at once as in lockstep. Crops and flips
+are those of torchvision's RandomCrop(32, padding=4) and RandomHorizontalFlip(), drawn for a whole batch.
+"""
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+RANKS = 2
+BORDER = 4
+
+
+def options_of(run):
+    lines = (pathlib.Path(run) / "options.conf").read_text().splitlines()
+    pairs = (line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def pictures_of(folder):
+    """All pictures as uint8 N×3×32×32, and their labels."""
+    import torch
+    import torchvision
+
+    data = torchvision.datasets.ImageFolder(str(folder))
+    pixels = torch.stack([torchvision.transforms.functional.pil_to_tensor(data[i][0]) for i in range(len(data))])
+    return pixels, torch.tensor(data.targets)
+
+
+def cropped_and_flipped(pixels, generator):
+    import torch
+    from torch.nn import functional
+
+    count, _, height, width = pixels.shape
+    padded = functional.pad(pixels, [BORDER] * 4)
+    top, left = (torch.randint(2 * BORDER + 1, (count, 1), generator=generator) for _ in range(2))
+    is_flipped = torch.rand(count, 1, generator=generator) < 0.5
+    rows = top + torch.arange(height)
+    columns = left + torch.where(is_flipped, torch.arange(width - 1, -1, -1), torch.arange(width))
+    return padded[torch.arange(count)[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def schedule_of(optimizer, options, steps, steps_of_epoch):
+    """As learning-rates-pytorch.py: the cosine takes the steps that the warm-up leaves."""
+    from torch.optim import lr_scheduler
+
+    assert options["lr-schedule"] == "cosine", options["lr-schedule"]
+    warmup = round(float(options["warmup"]) * steps_of_epoch)
+    cosine = lr_scheduler.CosineAnnealingLR(optimizer, steps - warmup)
+    if warmup == 0:
+        return cosine
+    linear = lr_scheduler.LinearLR(optimizer, start_factor=1 / (warmup + 1), total_iters=warmup)
+    return lr_scheduler.SequentialLR(optimizer, [linear, cosine], [warmup])
+
+
+class Log:
+    """As the file of train --metrics, of the first process."""
+
+    def __init__(self, rank, path):
+        self.file = open(path, "w", encoding="utf-8") if rank == 0 else None
+
+    def add(self, event, **values):
+        if self.file is not None:
+            print(json.dumps({"event": event, **values}, separators=(",", ":")), file=self.file, flush=True)
+            print(event, values, flush=True)
+
+
+def evaluate(model, normalize, pixels, labels):
+    """This process's share, without copies of samples."""
+    import torch
+    import torch.distributed as dist
+
+    model.eval()
+    right = torch.zeros((), dtype=torch.int64)
+    with torch.no_grad():
+        for begin in range(dist.get_rank() * 256, len(pixels), RANKS * 256):
+            part = slice(begin, begin + 256)
+            right += (model(normalize(pixels[part])).argmax(1) == labels[part]).sum()
+    dist.all_reduce(right)
+    model.train()
+    return right.item() / len(pixels)
+
+
+def work(rank, run, folder, seed, path):
+    import torch
+    import torch.distributed as dist
+    from torch.nn import functional
+    from torch.nn.parallel import DistributedDataParallel
+
+    import lockstep_models
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    options = options_of(run)
+    _, about = lockstep_models.load(pathlib.Path(run) / "checkpoints/last")
+    train, train_labels = pictures_of(pathlib.Path(folder) / "train")
+    test, test_labels = pictures_of(pathlib.Path(folder) / "test")
+
+    def normalize(pixels):
+        return lockstep_models.normalized(pixels.float() / 255, about)
+
+    torch.manual_seed(seed)
+    network = lockstep_models.MODELS[options["model"]](about["inputs"], about["classes"], about["stem"])
+    model = DistributedDataParallel(network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=float(options["lr"]), momentum=float(options["momentum"]),
+                                weight_decay=float(options["weight-decay"]), nesterov=options["nesterov"] == "yes")
+    batch, epochs = int(options["batch"]), int(options["epochs"])
+    steps_of_epoch = -(-len(train) // batch)
+    schedule = schedule_of(optimizer, options, epochs * steps_of_epoch, steps_of_epoch)
+    order = torch.Generator().manual_seed(seed)  # the same on both processes
+    changes = torch.Generator().manual_seed(2 * seed + 1000 + rank)
+    log = Log(rank, path)
+    log.add("start", torch=torch.__version__, seed=seed, samples=len(train))
+    for epoch in range(epochs):
+        begin, losses = time.perf_counter(), 0.0
+        permutation = torch.randperm(len(train), generator=order)
+        for step in range(steps_of_epoch):
+            mine = permutation[step * batch:(step + 1) * batch][rank::RANKS]
+            optimizer.zero_grad()
+            images = normalize(cropped_and_flipped(train[mine], changes))
+            loss = functional.cross_entropy(model(images), train_labels[mine])
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            losses += loss.item()
+        seconds = time.perf_counter() - begin
+        accuracy = evaluate(network, normalize, test, test_labels)
+        log.add("epoch", epoch=epoch + 1, train_loss=losses / steps_of_epoch, val_accuracy=accuracy, seconds=seconds)
+    log.add("end", outcome="completed", final_accuracy=accuracy)
+    dist.destroy_process_group()
+
+
+def train(run, folder, seed, path):
+    import torch.multiprocessing
+
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
+    torch.multiprocessing.spawn(work, (run, folder, int(seed), path), nprocs=RANKS)
+
+
+def accuracies_of(path):
+    """The accuracy after each epoch."""
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    return [event["val_accuracy"] for event in events if event["event"] == "epoch"]
+
+
+def table(out, csv_file, least, within):
+    curves = {path.stem: accuracies_of(path) for path in sorted(pathlib.Path(out).glob("*-*.jsonl"))}
+    ends = {}
+    for name, curve in curves.items():
+        ends.setdefault(name.split("-")[0], []).append(curve[-1])
+        print(f"{name:12}{len(curve):4} epochs{curve[-1]:9.2%}")
+    means = {name: statistics.mean(values) for name, values in ends.items()}
+    difference = means["lockstep"] - means["pytorch"]
+    print("mean        " + ", ".join(f"{name} {mean:.2%}" for name, mean in means.items()) + f", difference {100 * difference:+.2f} points")
+    if csv_file is not None:
+        with open(csv_file, "w", newline="", encoding="utf-8") as file:
+            file.write("# Accuracy of resnet20 on CIFAR-10's test images after each epoch, by mpi-scripts/parity/cifar10.sh.\n")
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["epoch", *curves])
+            for epoch, values in enumerate(zip(*curves.values(), strict=True), 1):
+                writer.writerow([epoch, *values])
+    if least is not None and means["lockstep"] < least:
+        sys.exit(f"error: the mean accuracy is below {least:.1%}")
+    if within is not None and abs(difference) > within:
+        sys.exit(f"error: PyTorch's mean differs by more than {100 * within:.1f} points")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    training = commands.add_parser("train")
+    for name in ("run", "folder", "seed", "path"):
+        training.add_argument(name)
+    training.set_defaults(call=train)
+    results = commands.add_parser("table")
+    results.add_argument("out")
+    results.add_argument("--csv", dest="csv_file")
+    results.add_argument("--least", type=float)
+    results.add_argument("--within", type=float)
+    results.set_defaults(call=table)
+    arguments = vars(parser.parse_args())
+    arguments.pop("call")(**arguments)
+
+
+if __name__ == "__main__":
+    main()
