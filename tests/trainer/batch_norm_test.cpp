@@ -72,7 +72,7 @@ TEST(BatchNorm, OnSeveralRanksIsThatOfAsManySmallBatches) {
   {
     const nn::Graph network = nn::knotty_network();
     const auto ops = ops::make_reference_ops();
-    Replica replica(members, *ops, network, network.inputs(), {.precision = DType::float64, .seed = seed}, nullptr);
+    Replica replica(members, *ops, network, {network.inputs()}, {.precision = DType::float64, .seed = seed}, nullptr);
     Share own(network, world.rank().value);
     const std::int64_t all = world.size() * (world.size() + 3) / 2;
     const std::array<Buffer, 2> tensors{Buffer(std::span(own.images)), Buffer(std::span(own.labels))};
@@ -134,7 +134,7 @@ void expect_synchronized_batch_norm_is_that_of_the_whole_batch(std::unique_ptr<o
     const nn::OptimizerOptions optimizer{.momentum = 0.9};
     const TrainerOptions options{
         .precision = dtype_of<Real>(), .optimizer = optimizer, .sync_batch_norm = true, .seed = seed};
-    Replica replica(members, *ops, network, network.inputs(), options, nullptr);
+    Replica replica(members, *ops, network, {network.inputs()}, options, nullptr);
     Whole<Real> whole(network, *ops, optimizer);
     const std::int64_t dealt = world.size() > 2 ? world.size() - 1 : world.size();
     const std::int64_t rank = std::min<std::int64_t>(world.rank().value, dealt);

@@ -24,7 +24,7 @@ class InitialParameters : public testing::Test {
   Replica make(InitialValues how) {
     const std::uint64_t seed = is_odd() ? 2 : 1;
     const nn::DataSpec data = nn::DataSpec::of_images(1, 8, 8, 10);
-    return {members_, *ops_, nn::make_model("lenet", data), data.tensors, {.seed = seed, .initial = how}, nullptr};
+    return {members_, *ops_, nn::make_model("lenet", data), {data.tensors}, {.seed = seed, .initial = how}, nullptr};
   }
   void TearDown() override {
     members_.close();

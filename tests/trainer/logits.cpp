@@ -31,7 +31,7 @@ void evaluate(const std::string& model, const std::string& stem, std::int64_t cl
   std::vector<ProcessGroup> group = ProcessGroup::of_threads(1);
   TrainerOptions options;
   options.precision = DType::float64;
-  Replica replica(group[0], *ops, graph, data.tensors, options, nullptr);
+  Replica replica(group[0], *ops, graph, {data.tensors}, options, nullptr);
   (void)load_weights(group[0], weights, replica.store(), WeightsMatch::strict);
 
   const std::int64_t elements = all.count().value / extents[0];

@@ -55,7 +55,7 @@ Error error_of_ranks(const World& world, ops::Ops& ops, bool zero = false) {
   {
     const TrainerOptions options{.precision = precision<Real>, .batch = {3}, .zero = zero};
     const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
-    Replica replica(members, ops, nn::make_model("lenet", data), data.tensors, options, nullptr);
+    Replica replica(members, ops, nn::make_model("lenet", data), {data.tensors}, options, nullptr);
     const testing_support::WholeState before = testing_support::whole_state(replica.store());
     const bool at_fault = world.rank() != Rank{0};
     error = error_of_step(replica, side * side, at_fault ? std::numeric_limits<Real>::quiet_NaN() : Real{0.5}, 4);
@@ -102,7 +102,7 @@ TEST(BadData, IsAnErrorOfEveryRankThatNamesTheSample) {
   {
     const auto ops = ops::make_reference_ops();
     const nn::DataSpec data = nn::DataSpec::of_images(1, side, side, 10);
-    Replica replica(members, *ops, nn::make_model("lenet", data), data.tensors, {.batch = {6}}, nullptr);
+    Replica replica(members, *ops, nn::make_model("lenet", data), {data.tensors}, {.batch = {6}}, nullptr);
     const testing_support::WholeState before = testing_support::whole_state(replica.store());
     std::vector<float> images(2 * side * side, 0.5F);
     std::vector<std::int32_t> labels{4, world.rank() == Rank{1} ? 10 : 9};
@@ -151,7 +151,7 @@ TEST(NotFinite, ALossWhoseGradientsAreFiniteNamesTheRanksWhoseOwnItIs) {
     graph.input(data.at("images"));
     graph.add("fc", nn::Linear{.out_features = 10});
     nn::classify(graph, data);
-    Replica replica(members, *ops, graph, data.tensors, {.precision = DType::float64, .batch = {3}}, nullptr);
+    Replica replica(members, *ops, graph, {data.tensors}, {.precision = DType::float64, .batch = {3}}, nullptr);
     const testing_support::WholeState before = testing_support::whole_state(replica.store());
     const double pixel = world.rank() == Rank{1} ? std::numeric_limits<double>::max() : 0;
     const Error error = error_of_step(replica, 1, pixel, least_likely(replica.store(), 10));

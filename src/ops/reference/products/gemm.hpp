@@ -41,6 +41,7 @@ template <typename T>
 class Gemm {
  public:
   void add_product(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c) {
+    if (a.columns == 0) return;  // matrices without elements may have no memory
     for (std::int64_t column = 0; column < c.columns; column += width) {
       pack(b, column);
       for (std::int64_t row = 0; row < c.rows; row += tile_rows) add_tile(a, c, row, column);
