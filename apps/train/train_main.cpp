@@ -6,6 +6,8 @@
 #include "apps/cli/run_app.hpp"
 #include "apps/train/run/run.hpp"
 #include "platform/mpi/print.hpp"
+#include "workloads/bundled.hpp"
+#include "workloads/data_sets.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -90,6 +92,10 @@ int run_stages(World& world, const Start& start, const Registry& registry) {
 
 }  // namespace
 }  // namespace lockstep::train
+
+lockstep::Registry::Registry() : workloads(workloads::bundled()) {
+  for (data::DatasetEntry& entry : workloads::data_sets()) datasets.add(std::move(entry));
+}
 
 int lockstep::train_main(int argc, char** argv, const Registry& registry) {
   open_standard_streams();  // before any file is opened

@@ -5,18 +5,25 @@
 // lockstep::train, which exists if lockstep was built with its programs.
 
 #include <string>
+#include <vector>
 
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "lockstep/trainer/workload.hpp"
 
 namespace lockstep {
 
-/// The models and data sets that `train_main` offers by name. It contains lockstep's from the start, and a program adds
-/// its own. Operators need no name, since a model contains them (`nn::Custom`).
+/// The models, data sets and workloads that `train_main` offers by name. It contains lockstep's from the start, and a
+/// program adds its own. Operators need no name, since a model contains them (`nn::Custom`).
 struct Registry {
-  nn::Models models;                         ///< for --model
-  data::Datasets datasets;                   ///< for --dataset
+  Registry();
+
+  nn::Models models;        ///< for --model
+  data::Datasets datasets;  ///< for --dataset
+  /// What models are trained for: classification, detection, segmentation, text, and other, which is evaluated by its
+  /// loss alone.
+  std::vector<trainer::Workload> workloads;
   std::string model = "lenet";               ///< default of --model
   std::string dataset = "synthetic-digits";  ///< default of --dataset
 };

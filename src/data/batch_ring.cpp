@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "data/check.hpp"
-#include "data/read_batch.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
@@ -15,6 +14,26 @@ namespace {
 /// Threads take runs of about this size, so that the lock costs nothing beside reading them. A picture of 150×150
 /// pixels or more is a run of its own.
 constexpr std::int64_t run_bytes = std::int64_t{64} << 10;
+
+/// Reads consecutive samples of a batch into their slots of each tensor. Threads may read different samples at the same
+/// time.
+/// @param key      seed and epoch of all samples
+/// @param indices  the samples of the batch, by index in the data set
+/// @param next     position in the batch of the first sample to be read; afterwards that of the first one that is not
+///                 read, which is `end`, unless the data set has thrown
+/// @param tensors  each is filled by the samples of the batch
+/// @param slots    scratch, one for each tensor
+void read_range(const Dataset& dataset, SampleKey key, std::span<const std::int64_t> indices, std::size_t& next,
+                std::size_t end, std::span<const Buffer> tensors, std::span<Buffer> slots) {
+  for (; next < end; ++next) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const Count each{tensors[i].count.value / static_cast<std::int64_t>(indices.size())};
+      slots[i] = slice(tensors[i], {static_cast<std::int64_t>(next) * each.value}, each);
+    }
+    key.index = indices[next];
+    dataset.read(key, slots);
+  }
+}
 
 void check_arguments(const Dataset* dataset, DType real, const DistributedSampler& sampler,
                      const PrefetchOptions& options) {

@@ -6,49 +6,9 @@
 
 #include "base/nearest.hpp"
 #include "data/check.hpp"
-#include "data/images_pair.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::data {
-
-namespace {
-
-DatasetPair as_datasets(ImagesPair pair) { return normalized(std::move(pair.train), std::move(pair.test)); }
-
-/// Options with fewer samples, for data sets that take longer to draw or to learn.
-SyntheticOptions smaller(const DatasetOptions& options) {
-  return {.seed = options.seed, .train = {4'000}, .test = {500}};
-}
-
-std::vector<DatasetEntry> bundled() {
-  return {
-      {"mnist", [](const DatasetOptions& options) { return as_datasets(load_mnist(options.data_dir)); },
-       Directory::required},
-      {"cifar10", [](const DatasetOptions& options) { return as_datasets(load_cifar10(options.data_dir)); },
-       Directory::required},
-      {"synthetic-digits",
-       [](const DatasetOptions& options) { return as_datasets(synthetic_digits({.seed = options.seed})); },
-       Directory::none},
-      {"synthetic-cifar",
-       [](const DatasetOptions& options) { return as_datasets(synthetic_cifar({.seed = options.seed})); },
-       Directory::none},
-      {"synthetic-imagenet",
-       [](const DatasetOptions& options) {
-         return as_datasets(synthetic_imagenet({.seed = options.seed, .train = {1'024}, .test = {128}}));
-       },
-       Directory::none},
-      {"synthetic-boxes", [](const DatasetOptions& options) { return synthetic_boxes(smaller(options)); },
-       Directory::none},
-      {"synthetic-masks", [](const DatasetOptions& options) { return synthetic_masks(smaller(options)); },
-       Directory::none},
-      {"synthetic-words", [](const DatasetOptions& options) { return synthetic_words(smaller(options)); },
-       Directory::none},
-  };
-}
-
-}  // namespace
-
-Datasets::Datasets() : entries_(bundled()) {}
 
 void Datasets::add(DatasetEntry entry) {
   const std::vector<std::string_view> taken = names();

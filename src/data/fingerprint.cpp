@@ -8,8 +8,6 @@
 #include <cstring>
 #include <span>
 
-#include "data/read_batch.hpp"
-
 namespace lockstep::data {
 namespace {
 
@@ -49,17 +47,16 @@ std::vector<std::pair<std::string, std::uint64_t>> fingerprint(const Dataset& da
   std::vector<std::vector<std::byte>> memory;
   std::vector<Hash> hashes(specs.size());
   for (const TensorSpec& spec : specs) memory.emplace_back(static_cast<std::size_t>(at_once * spec.elements() * 4));
-  std::vector<std::int64_t> indices;
   for (std::int64_t begin = 0; begin < taken; begin += at_once) {
-    indices.clear();
-    for (std::int64_t i = begin; i < std::min(taken, begin + at_once); ++i)
-      indices.push_back(taken == dataset.size() ? i : i * (dataset.size() / taken));
-    const auto samples = static_cast<std::int64_t>(indices.size());
-    std::vector<Buffer> tensors;
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      tensors.push_back({memory[i].data(), {samples * specs[i].elements()}, specs[i].dtype(DType::float32)});
-    std::vector<Buffer> slots(tensors.size());
-    read_batch(dataset, {}, indices, tensors, slots);
+    const std::int64_t samples = std::min(taken - begin, at_once);
+    for (std::int64_t sample = 0; sample < samples; ++sample) {
+      std::vector<Buffer> slots;
+      for (std::size_t i = 0; i < specs.size(); ++i)
+        slots.push_back({memory[i].data() + sample * specs[i].elements() * 4,
+                         {specs[i].elements()},
+                         specs[i].dtype(DType::float32)});
+      dataset.read({.index = (begin + sample) * (dataset.size() / taken)}, slots);
+    }
     for (std::size_t i = 0; i < specs.size(); ++i)
       hashes[i].add({memory[i].data(), static_cast<std::size_t>(samples * specs[i].elements() * 4)});
   }

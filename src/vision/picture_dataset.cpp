@@ -82,9 +82,11 @@ PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOpti
 
 std::vector<std::vector<TensorSpec>> PictureDataset::extents() const {
   std::vector<std::vector<TensorSpec>> all;
-  for (const auto& [size, transforms] : sizes_)
-    all.push_back({{"images", {options_.channels, size.height, size.width}, Content::real},
-                   {"labels", {1, 1, 1}, Content::integer}});
+  for (const auto& [size, transforms] : sizes_) {
+    std::vector<TensorSpec>& specs = all.emplace_back();
+    specs.push_back({"images", {options_.channels, size.height, size.width}, Content::real});
+    for (TensorSpec& target : options_.collate->tensors(size, classes())) specs.push_back(std::move(target));
+  }
   return all;
 }
 
@@ -95,9 +97,8 @@ std::size_t PictureDataset::extents_of(const data::StepKey& step) const {
 
 void PictureDataset::read(const data::SampleKey& key, std::span<const Buffer> tensors) const {
   thread_local Scratch scratch;
-  const bool is_good = prepare(key, scratch);
-  const Annotation& annotation = scratch.annotation;
-  *static_cast<std::int32_t*>(tensors[1].data) = is_good && annotation.label >= 0 ? annotation.label : left_out_label;
+  (void)prepare(key, scratch);
+  options_.collate->write(scratch.annotation, sizes_[key.extents].size, tensors.subspan(1));
   const Image& picture = scratch.picture.image;
   void* planes = tensors[0].data;
   if (tensors[0].dtype == DType::uint8) return write_planes(picture, static_cast<std::uint8_t*>(planes));

@@ -9,13 +9,14 @@
 
 #include "lockstep/data/dataset.hpp"
 #include "vision/cache/picture_cache.hpp"
+#include "vision/collate.hpp"
 #include "vision/source/bad_samples.hpp"
 #include "vision/source/source.hpp"
 #include "vision/transforms/pipeline.hpp"
 
 namespace lockstep::vision {
 
-/// How a data set of labeled pictures is made from a source.
+/// How a data set of pictures is made from a source.
 struct PictureOptions {
   std::string name;  ///< of the data set, for messages
   int channels = 3;  ///< of the network's input: 1 or 3
@@ -24,8 +25,9 @@ struct PictureOptions {
   /// The sizes that training steps have, each equally often; empty: all have the size of the input.
   std::vector<StepSize> steps = {};
   Normalization normalization = {};  ///< one mean and deviation for each channel
+  std::shared_ptr<const Collate> collate = std::make_shared<LabelCollate>();  ///< what becomes of annotations
   OnBadSample on_bad_sample = OnBadSample::stop;
-  /// Whether a bad sample is left out, by the label −100 that losses and metrics ignore, instead of replaced.
+  /// Whether a bad sample is left out, without an annotation, instead of replaced.
   bool is_evaluation = false;
   std::shared_ptr<BadSamples> bad_samples = {};  ///< gets those that are skipped; null: they are not recorded
   std::shared_ptr<PictureCache> cache = {};      ///< null: every picture is decoded when it is read.
@@ -37,12 +39,9 @@ struct PictureOptions {
 /// pixels".
 std::string decoding_text(int channels, std::span<const Transform> transforms, std::span<const StepSize> steps = {});
 
-/// The label of a sample that is left out: losses and metrics ignore it, as PyTorch's.
-inline constexpr std::int32_t left_out_label = -100;
-
-/// Labeled pictures of a source, as a network sees them: decoded, transformed and normalized. Its tensors are "images"
-/// (real, channels × height × width) and "labels" (one integer). What a sample is follows from the key, the source and
-/// the options only, and the size of a step from the options and its key. A sample without a label gets left_out_label.
+/// Pictures of a source, as a network sees them: decoded, transformed and normalized. Its tensors are "images" (real,
+/// channels × height × width) and those of the collate, such as "labels". What a sample is follows from the key, the
+/// source and the options only, and the size of a step from the options and its key.
 class PictureDataset final : public data::Dataset {
  public:
   /// @throws Error{invalid_argument} if a number of channels is not 1 or 3, the normalization has another number, the

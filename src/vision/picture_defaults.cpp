@@ -17,16 +17,10 @@ namespace {
 constexpr int small_side = 64;
 constexpr Size usual_size{.width = 224, .height = 224};
 
-/// Returns the size of a picture; nothing for a bad one.
-std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, bool in_memory,
-                                   std::vector<std::byte>& bytes) {
+/// Returns the size of a picture in a file; nothing for a bad one.
+std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, std::vector<std::byte>& bytes) {
   source.read(sample, bytes);
   try {
-    if (in_memory) {
-      Image picture;
-      source.decode(sample, bytes, {.channels = 0}, picture);
-      return Size{picture.width, picture.height};
-    }
     const PictureInfo info = inspect(bytes);
     return Size{info.width, info.height};
   } catch (const Error& error) {
@@ -39,15 +33,18 @@ std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, bo
 /// Returns the size that all good pictures have; nothing if they differ or one is not accepted.
 template <typename Accepts>
 std::optional<Size> common_size(const Source& source, const Accepts& accepts) {
+  if (is_in_memory(source) && source.size() > 0) {  // they have one size
+    const Image first = first_picture(source);
+    const Size size{.width = first.width, .height = first.height};
+    return accepts(size) ? std::optional(size) : std::nullopt;
+  }
   std::optional<Size> common;
   std::vector<std::byte> bytes;
-  const bool in_memory = is_in_memory(source);
   for (std::int64_t sample = 0; sample < source.size(); ++sample) {
-    const auto size = size_of_sample(source, sample, in_memory, bytes);
+    const auto size = size_of_sample(source, sample, bytes);
     if (!size) continue;
     if (!accepts(*size) || (common && *size != *common)) return {};
     common = size;
-    if (in_memory) break;  // they have one size
   }
   return common;
 }
@@ -90,13 +87,16 @@ std::vector<Size> sizes_between(const Size& input, double least, double most) {
                   " pixels, which steps of different sizes need; give a wider range, or a larger input");
 }
 
-int default_channels(const Source& source) {
-  if (source.size() == 0 || !is_in_memory(source)) return 3;
+Image first_picture(const Source& source) {
   std::vector<std::byte> bytes;
   Image picture;
   source.read(0, bytes);
   source.decode(0, bytes, {.channels = 0}, picture);
-  return picture.channels;
+  return picture;
+}
+
+int default_channels(const Source& source) {
+  return source.size() == 0 || !is_in_memory(source) ? 3 : first_picture(source).channels;
 }
 
 Normalization default_normalization(const Source& source, int channels) {
@@ -111,7 +111,8 @@ Normalization default_normalization(const Source& source, int channels) {
   for (std::int64_t sample = 0; sample < source.size(); ++sample) {
     source.read(sample, bytes);
     source.decode(sample, bytes, {.channels = channels}, picture);
-    for (std::size_t i = 0; i < picture.pixels.size(); ++i) sums[i % sums.size()].add(picture.pixels[i]);
+    for (std::size_t channel = 0; channel < sums.size(); ++channel)
+      for (std::size_t i = channel; i < picture.pixels.size(); i += sums.size()) sums[channel].add(picture.pixels[i]);
     pixels += static_cast<double>(picture.pixels.size()) / channels;
   }
   Normalization normalization;

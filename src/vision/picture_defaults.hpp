@@ -28,6 +28,9 @@ InputSize default_input(const Source& source);
 /// Returns a size that the user gives, and whether all pictures have it. @cost, @throws as above
 InputSize given_input(const Source& source, const Size& size);
 
+/// Returns the first picture of a source that holds its pictures in memory, with the channels that it has.
+Image first_picture(const Source& source);
+
 /// Returns the sizes of training steps of many scales: both sides are multiples of 32, or of 8 where a side of the
 /// input is shorter than 64 pixels (networks for such pictures halve them less often), and the longer side is all such
 /// multiples from `least` to `most` times the input's. The other side has the input's ratio, rounded. In ascending

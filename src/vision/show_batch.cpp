@@ -14,7 +14,7 @@
 
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/draw.hpp"
 
 namespace lockstep::vision {

@@ -6,7 +6,7 @@
 
 #include "fuzz/targets.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 namespace lockstep::fuzz {
 

@@ -2,7 +2,7 @@
 #include <span>
 
 #include "fuzz/targets.hpp"
-#include "vision/image/upright.hpp"
+#include "vision/codec/upright.hpp"
 
 namespace lockstep::fuzz {
 namespace {

@@ -112,6 +112,7 @@ TEST(NnErrors, OfModelsByName) {
   expect_unknown([&] { (void)models.defaults("lennet"); });
   expect_unknown([&] { (void)models.example("lennet"); });
   expect_unknown([&] { (void)models.stem("lennet", digits); });
+  expect_unknown([&] { (void)models.workload("lennet"); });
   expect_unknown([&] { (void)models.make("lennet", digits); });
   expect_unknown([] { (void)make_model("lennet", digits); });
   expect_error([&] { models.add({.name = "lenet", .make = [](const DataSpec&) { return network_of(); }}); }, invalid,

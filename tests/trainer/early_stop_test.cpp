@@ -178,9 +178,10 @@ TEST(EarlyStop, RefusesAMetricThatIsNotThere) {
     }
     return std::string("none");
   };
-  const char* known = "There are loss, accuracy, top5_accuracy";
-  for (const std::string& message : {refusal({.batch = {20}, .best_metric = "acuracy"}),
-                                     refusal({.batch = {20}, .early_stop = {.metric = "acuracy", .patience = 1}})}) {
+  const char* known = "There are loss, accuracy";
+  for (const std::string& message :
+       {refusal({.batch = {20}, .metrics = accuracy_metrics, .best_metric = "acuracy"}),
+        refusal({.batch = {20}, .metrics = accuracy_metrics, .early_stop = {.metric = "acuracy", .patience = 1}})}) {
     EXPECT_NE(message.find("there is no metric 'acuracy'; did you mean 'accuracy'?"), std::string::npos) << message;
     EXPECT_NE(message.find(known), std::string::npos) << message;
   }

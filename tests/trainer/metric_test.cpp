@@ -31,26 +31,48 @@ std::string names(const std::vector<MetricValue>& values) {
   return text;
 }
 
-/// Returns the names of a model's metrics.
-std::string metrics_of(const nn::Graph& graph) {
+/// Returns the names of metrics.
+std::string names(const std::vector<std::unique_ptr<Metric>>& metrics) {
   std::string text;
-  for (const auto& metric : make_metrics(graph, graph.inputs()))
-    text += (text.empty() ? "" : " ") + names(metric->values());
+  for (const auto& metric : metrics) text += (text.empty() ? "" : " ") + names(metric->values());
   return text;
 }
 
-TEST(Metrics, FollowFromTheFirstLoss) {
-  EXPECT_EQ(metrics_of(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 10))), "loss accuracy top5_accuracy");
-  EXPECT_EQ(metrics_of(nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 5))), "loss accuracy")
+TEST(Metrics, AreThoseThatAreAskedFor) {
+  const auto classifier = [](std::int64_t classes) {
+    return nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, classes));
+  };
+  const nn::Graph of_ten = classifier(10);
+  EXPECT_EQ(names(loss_metrics(of_ten, of_ten.inputs())), "loss");
+  EXPECT_EQ(names(accuracy_metrics(of_ten, of_ten.inputs())), "loss accuracy");
+  EXPECT_EQ(names(classification_metrics(of_ten, of_ten.inputs())), "loss accuracy top5_accuracy macro_f1");
+  const nn::Graph of_five = classifier(5);
+  EXPECT_EQ(names(classification_metrics(of_five, of_five.inputs())), "loss accuracy macro_f1")
       << "all labels are among five of five";
   const nn::Models models;
-  for (const char* name : {"detector", "unet", "crnn"})
-    EXPECT_EQ(metrics_of(models.make(name, models.example(name))), "loss accuracy") << name;
+  for (const char* name : {"detector", "unet", "crnn"}) {
+    const nn::Graph graph = models.make(name, models.example(name));
+    EXPECT_EQ(names(accuracy_metrics(graph, graph.inputs())), "loss accuracy") << name;
+  }
+  const nn::Graph pixels = models.make("unet", models.example("unet"));
+  EXPECT_EQ(names(segmentation_metrics(pixels, pixels.inputs())), "loss accuracy");
+}
+
+TEST(Metrics, OfALossThatCountsNoPredictionsAreTheLossAlone) {
   nn::Graph regression("regression");
   regression.input({"images", {1, 2, 2}});
   const int guess = regression.add("fc", nn::Linear{.out_features = 6});
-  regression.loss("loss", nn::SmoothL1{}, {guess, regression.input({"targets", {6, 1, 1}})});
-  EXPECT_EQ(metrics_of(regression), "loss");
+  regression.loss("distance", nn::SmoothL1{}, {guess, regression.input({"targets", {6, 1, 1}})});
+  EXPECT_EQ(names(loss_metrics(regression, regression.inputs())), "loss");
+  for (const auto& make : {accuracy_metrics, segmentation_metrics}) {
+    try {
+      (void)make(regression, regression.inputs());
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(error.message().find("model 'regression' has no "), std::string::npos) << error.message();
+    }
+  }
 }
 
 /// A classifier of one pixel, whose logits are handed to its metrics.
@@ -78,7 +100,7 @@ class TopFive : public testing::Test {
     nn::classify(graph, data);
     return graph;
   }();
-  const std::vector<std::unique_ptr<Metric>> metrics_ = make_metrics(graph_, graph_.inputs());
+  const std::vector<std::unique_ptr<Metric>> metrics_ = segmentation_metrics(graph_, graph_.inputs());
 };
 
 TEST_F(TopFive, CountsLabelsAmongTheFiveLargestLogits) {

@@ -181,6 +181,43 @@ TEST(ResumedPosition, ThatDoesNotFitTheDataSetOrTheCheckpointIsRefused) {
   }
 }
 
+/// Takes a step on data of this fingerprint and saves it, behind the folder's last checkpoint if there is one.
+/// @return why it cannot go on from that; empty if it can
+std::string step_on(const std::string& fingerprint, const std::string& older, const std::filesystem::path& folder) {
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
+  const auto ops = ops::make_reference_ops();
+  TrainerOptions options = options_of_run(false, ops::UpdateRule::sgd);
+  options.eval_interval = 0;
+  options.data_fingerprint = fingerprint;
+  options.older_data_fingerprint = older;
+  std::string why_not;
+  {
+    Trainer trainer(groups[0], *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)),
+                    testing_support::small_digits(61, 20, 12), options);
+    trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
+    try {
+      (void)trainer.resume("auto", folder);
+      (void)trainer.train_steps(1);
+      trainer.save();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      why_not = error.message();
+    }
+  }
+  groups[0].close();
+  return why_not;
+}
+
+TEST(ResumedData, MayHaveTheFingerprintOfAnOlderVersion) {
+  const data::TemporaryDirectory directory;
+  const std::filesystem::path folder = directory.path() / "run";
+  EXPECT_EQ(step_on("1234", "", folder), "");
+  EXPECT_NE(step_on("abcd", "", folder).find("data set 1234, this run abcd"), std::string::npos);
+  EXPECT_NE(step_on("abcd", "5678", folder).find("data set 1234, this run abcd"), std::string::npos);
+  EXPECT_EQ(step_on("abcd", "1234", folder), "");
+  EXPECT_EQ(step_on("abcd", "", folder), "") << "the next checkpoint has the new one";
+}
+
 INSTANTIATE_TEST_SUITE_P(, Resume, testing::Values(ops::UpdateRule::sgd, ops::UpdateRule::adamw),
                          [](const auto& rule) { return std::string(nn::name(rule.param)); });
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "support/errors.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 namespace lockstep::vision {
 namespace {

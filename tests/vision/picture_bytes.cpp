@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/color.hpp"
 #include "vision/image/flip.hpp"
 #include "vision/image/resize.hpp"

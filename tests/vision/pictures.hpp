@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/image.hpp"
 
 /// Pictures for tests, in memory and as files.

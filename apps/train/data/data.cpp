@@ -26,8 +26,8 @@ struct SampledHash {
   std::int64_t compared = 0;  ///< for the comparison of ranks
 };
 
-/// Synthetic data follow from the seed and take longer to generate than files take to read, so only a few of their
-/// samples are hashed, unless --full-fingerprint asks for all.
+/// Data without files take longer to make than files take to read, so only a few of their samples are hashed, unless
+/// --full-fingerprint asks for all.
 SampledHash samples_to_hash(const data::Dataset& part, data::Directory directory, const Options& options) {
   constexpr std::int64_t most_bytes = std::int64_t{1} << 30;
   constexpr std::int64_t few = 64;
@@ -44,19 +44,56 @@ void add_hashes(const data::Dataset& part, const std::string& name, std::int64_t
     terms.push_back({name + ' ' + tensor + with, hexadecimal(hash)});
 }
 
-/// Adds the properties of a part that must be the same on all ranks.
-/// @param recorded  a hash of those that a checkpoint records
-void describe_part(const data::Dataset& part, const std::string& name, data::Directory directory,
-                   const Options& options, Agreement& agreement, Fnv1a& recorded) {
-  std::vector<Term> terms = {{name + " samples", std::to_string(part.size())},
-                             {name + " classes", std::to_string(part.classes())}};
-  const SampledHash hash = samples_to_hash(part, directory, options);
-  add_hashes(part, name, hash.recorded, " with hash", terms);
+/// A part of the data of --dataset, with its name for messages.
+struct NamedPart {
+  const data::Dataset& part;
+  std::string name;
+};
+
+/// Returns what must be the same on all ranks, and what a checkpoint records: the tensors of samples.
+std::vector<Term> tensor_terms(const NamedPart& of, std::int64_t samples) {
+  std::vector<Term> terms = {{of.name + " samples", std::to_string(of.part.size())},
+                             {of.name + " classes", std::to_string(of.part.classes())}};
+  add_hashes(of.part, of.name, samples, " with hash", terms);
+  return terms;
+}
+
+/// As `tensor_terms`, of what the pictures are stored as.
+std::vector<Term> stored_terms(const NamedPart& of, const vision::Source& source, const Options& options) {
+  std::vector<Term> terms = {{of.name + " samples", std::to_string(of.part.size())},
+                             {of.name + " classes", std::to_string(of.part.classes())}};
+  for (const auto& [term, hash] : vision::fingerprint(source, options.full_fingerprint).terms)
+    if (term != "files")  // whose names may differ, as with and without .gz
+      terms.push_back({of.name + ' ' + term + " with hash", hexadecimal(hash)});
+  return terms;
+}
+
+void record(const std::vector<Term>& terms, Fnv1a& recorded) {
   for (const Term& term : terms) recorded.add(term.name + ' ' + term.value);
-  const std::int64_t compared = std::min(hash.compared, part.size());
-  if (compared > hash.recorded)
-    add_hashes(part, name, compared, " with hash of " + std::to_string(compared) + " samples", terms);
-  agreement.add(std::move(terms));
+}
+
+/// Adds what must be the same on all ranks, and the hash by which a run that resumes knows its data.
+void describe(const Options& options, data::Directory directory, Agreement& agreement, Data& loaded) {
+  Fnv1a recorded;
+  Fnv1a older;
+  for (const NamedPart& of : {NamedPart{*loaded.sets.train, "training"}, NamedPart{*loaded.sets.test, "test"}}) {
+    const SampledHash hash = samples_to_hash(of.part, directory, options);
+    if (const auto* pictures = dynamic_cast<const vision::PictureDataset*>(&of.part)) {
+      std::vector<Term> terms = stored_terms(of, pictures->source(), options);
+      record(terms, recorded);
+      agreement.add(std::move(terms));
+      if (!options.resume.empty()) record(tensor_terms(of, hash.recorded), older);
+      continue;
+    }
+    std::vector<Term> terms = tensor_terms(of, hash.recorded);
+    record(terms, recorded);
+    const std::int64_t compared = std::min(hash.compared, of.part.size());
+    if (compared > hash.recorded)
+      add_hashes(of.part, of.name, compared, " with hash of " + std::to_string(compared) + " samples", terms);
+    agreement.add(std::move(terms));
+  }
+  loaded.fingerprint = hexadecimal(recorded.value());
+  if (!options.resume.empty()) loaded.older_fingerprint = hexadecimal(older.value());
 }
 
 /// Augments the training images. A run that resumes has to do so, too.
@@ -69,7 +106,8 @@ void augment(const Options& options, Data& loaded) {
     throw UsageError("--augment " + how + " with --dataset " + options.dataset + ": " + error.message() +
                      "; leave --augment out, or choose images with a label each");
   }
-  loaded.fingerprint += " augmented by " + how;
+  for (std::string* fingerprint : {&loaded.fingerprint, &loaded.older_fingerprint})
+    if (!fingerprint->empty()) *fingerprint += " augmented by " + how;
 }
 
 observe::RunLength length_of(const trainer::TrainerOptions& options, Count batch, const data::Dataset& train) {
@@ -104,10 +142,13 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 }  // namespace
 
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
-               const std::optional<nn::ModelDescription>& predicts, Agreement& agreement) {
+               const workloads::PictureTask& task, const std::optional<nn::ModelDescription>& known,
+               Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
+  const bool predicts = !options.predict.empty();
   if (predicts || !options.user_data.path.empty()) {
-    loaded.pictures = predicts ? open_predicted(options, *predicts) : open_pictures(options);
+    loaded.pictures = predicts ? open_predicted(options, known.value())
+                               : open_pictures(options, task, known ? known->class_names : std::vector<std::string>());
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
     add_terms(*loaded.pictures, agreement, recorded);
@@ -116,11 +157,7 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
   }
   loaded.sets = datasets.load(options.dataset, {.data_dir = options.data_dir, .seed = options.trainer.seed});
   const Phase phase(cluster.world.group(), "hashing the data set", Phase::Kind::work);
-  const data::Directory directory = datasets.directory(options.dataset);
-  Fnv1a recorded;
-  describe_part(*loaded.sets.train, "training", directory, options, agreement, recorded);
-  describe_part(*loaded.sets.test, "test", directory, options, agreement, recorded);
-  loaded.fingerprint = hexadecimal(recorded.value());
+  describe(options, datasets.directory(options.dataset), agreement, loaded);
   return loaded;
 }
 
@@ -130,8 +167,8 @@ void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {
     loaded.sets = make_datasets(*loaded.pictures, options, cache);
 }
 
-void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded) {
-  if (loaded.pictures) require_labels(*loaded.pictures, options);
+void fit_to_run(const Cluster& cluster, const Options& options, const workloads::PictureTask& task, Data& loaded) {
+  if (loaded.pictures) require_fit(*loaded.pictures, options, task);
   if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
   if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm

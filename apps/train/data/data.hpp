@@ -18,23 +18,27 @@ struct Data {
   data::DatasetPair sets;
   std::optional<Pictures> pictures;  ///< with --data
   std::string fingerprint;  ///< a hash of the samples, or of some of them, by which a run that resumes knows its data
-  Count batch;              ///< global batch
+  std::string older_fingerprint;  ///< the one that checkpoints had before pictures in memory were hashed as they are
+                                  ///< stored; empty unless the run resumes
+  Count batch;                    ///< global batch
   observe::RunLength length;
   nn::LearningRateSchedule schedule;  ///< with the peak and the warm-up of this run
 };
 
 /// Loads the data set, and adds what the ranks compare of it. Not collective.
 /// @throws Error if this rank cannot read its files
-/// @param predicts  the model of the run that predicts; nothing without --predict
+/// @param task      how pictures of --data are read
+/// @param known     what read_model_of_run has returned
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
-               const std::optional<nn::ModelDescription>& predicts, Agreement& agreement);
+               const workloads::PictureTask& task, const std::optional<nn::ModelDescription>& known,
+               Agreement& agreement);
 
 /// Gives the pictures of --data the cache of this node. Collective.
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded);
 
 /// Augments the data, and computes the length of the run. Not collective.
 /// @throws UsageError if the data set cannot be augmented as the options want, or if the warm-up is longer than the run
-void fit_to_run(const Cluster& cluster, const Options& options, Data& loaded);
+void fit_to_run(const Cluster& cluster, const Options& options, const workloads::PictureTask& task, Data& loaded);
 
 /// How long --full-fingerprint may take on the ranks. @param sets  without data on a rank that could not load them
 Phase::Seconds hashing_time(const Options& options, const data::DatasetPair& sets);

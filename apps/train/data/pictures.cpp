@@ -70,12 +70,13 @@ void require_parts(const vision::Sources& sources, const Options& options) {
 }
 
 /// @throws Error{invalid_argument} if --multi-scale leaves no choice
-std::vector<vision::StepSize> steps_of(const UserData& data, const vision::InputSize& input) {
+std::vector<vision::StepSize> steps_of(const UserData& data, const vision::InputSize& input,
+                                       const workloads::PictureTask& task) {
   const auto& [least, most] = data.scales;
   std::vector<vision::StepSize> steps;
   try {
     for (const vision::Size& size : vision::sizes_between(input.size, least, most))
-      steps.push_back(vision::classification_step(data.augment, size, input.are_equal));
+      steps.push_back(task.step(data.augment, size, input.are_equal));
   } catch (const Error& error) {
     throw Error(error.code(), format_text("--multi-scale %g,%g with an input of ", least, most) +
                                   size_text(input.size) + " pixels: " + error.message());
@@ -85,26 +86,29 @@ std::vector<vision::StepSize> steps_of(const UserData& data, const vision::Input
 
 }  // namespace
 
-Pictures open_pictures(const Options& options) {
+Pictures open_pictures(const Options& options, const workloads::PictureTask& task,
+                       const std::vector<std::string>& class_names) {
   const UserData& data = options.user_data;
   vision::Sources sources = vision::open_sources({.data = data.path,
                                                   .format = data.format,
                                                   .val = data.val,
                                                   .val_split = data.val_split,
                                                   .seed = options.trainer.seed,
-                                                  .evaluates_only = options.eval_only});
+                                                  .evaluates_only = options.eval_only,
+                                                  .class_names = class_names});
   require_parts(sources, options);
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
   const vision::Source& main = *pictures.main_part().source;
   pictures.channels = vision::default_channels(main);
-  pictures.input = data.size.width > 0 ? vision::given_input(main, data.size) : vision::default_input(main);
+  pictures.input = data.size.width > 0 ? vision::given_input(main, data.size) : task.default_input(main);
   if (pictures.train && pictures.val && pictures.input.are_equal)  // those that are evaluated have to fit, too
     pictures.input.are_equal = vision::given_input(*pictures.val->source, pictures.input.size).are_equal;
   pictures.normalization = vision::default_normalization(main, pictures.channels);
-  pictures.pipelines = vision::classification_pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
-  if (data.scales.most > 0 && pictures.train && !options.eval_only) pictures.steps = steps_of(data, pictures.input);
+  pictures.pipelines = task.pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
+  if (data.scales.most > 0 && pictures.train && !options.eval_only)
+    pictures.steps = steps_of(data, pictures.input, task);
   return pictures;
 }
 
@@ -138,14 +142,10 @@ Pictures open_predicted(const Options& options, const nn::ModelDescription& mode
   return pictures;
 }
 
-void require_labels(const Pictures& pictures, const Options& options) {
+void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task) {
   if (!options.user_data.show_batch.empty() || !options.predict.empty()) return;
-  const vision::Source& main = *pictures.main_part().source;
-  for (std::int64_t sample = 0; sample < main.size(); ++sample)
-    if (main.annotation(sample).label >= 0) return;
-  throw UsageError(data_option(options) +
-                   ": its pictures have boxes, and no class each, which classification needs; --show-batch "
-                   "FILE.png shows them");
+  const std::string why = task.why_not(*pictures.main_part().source);
+  if (!why.empty()) throw UsageError(data_option(options) + ": " + why + "; --show-batch FILE.png shows them");
 }
 
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,

@@ -15,6 +15,7 @@
 #include "vision/picture_defaults.hpp"
 #include "vision/source/fingerprint.hpp"
 #include "vision/transforms/pipeline.hpp"
+#include "workloads/picture_task.hpp"
 
 namespace lockstep::train {
 
@@ -41,15 +42,17 @@ struct Pictures {
 };
 
 /// Opens the pictures that the options name. Not collective.
+/// @param class_names  of the model that is evaluated; empty: the classes are those of the pictures
 /// @throws Error as vision::open_sources
-Pictures open_pictures(const Options& options);
+Pictures open_pictures(const Options& options, const workloads::PictureTask& task,
+                       const std::vector<std::string>& class_names);
 
 /// Lists the pictures of --predict, which enter the network as those of the run did. Not collective.
 /// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none
 Pictures open_predicted(const Options& options, const nn::ModelDescription& model);
 
-/// @throws UsageError unless pictures have the classes that the run needs
-void require_labels(const Pictures& pictures, const Options& options);
+/// @throws UsageError unless the pictures have the annotations that the run needs
+void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task);
 
 /// Makes data sets of the parts. A part that is missing is replaced by the other one, because it is not used.
 data::DatasetPair make_datasets(const Pictures& pictures, const Options& options,

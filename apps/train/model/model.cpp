@@ -16,6 +16,7 @@
 #include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/mpi/bootstrap.hpp"
+#include "workloads/bundled.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -79,24 +80,40 @@ std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& 
   }
 }
 
-/// Whether a sample is an image with a label.
-bool is_labeled_image(const std::vector<TensorSpec>& tensors) {
-  const auto labels = std::ranges::find(tensors, "labels", &TensorSpec::name);
-  return tensors.size() == 2 && tensors[0].name == "images" && labels != tensors.end() && labels->elements() == 1;
+/// @throws UsageError if the program has no such workload
+const trainer::Workload& workload_of(const std::string& model, const Registry& registry) {
+  const std::string& wanted = registry.models.workload(model);
+  const auto found = std::ranges::find(registry.workloads, wanted, &trainer::Workload::name);
+  if (found != registry.workloads.end()) return *found;
+  std::vector<std::string_view> known;
+  for (const trainer::Workload& workload : registry.workloads) known.emplace_back(workload.name);
+  throw UsageError("--model " + model + ": " + unknown("workload", wanted, known));
 }
 
-/// Whether a model has the logits and the loss of `nn::classify`.
-bool is_classifier(const nn::Graph& graph) {
-  const nn::Node& loss = graph.nodes()[static_cast<std::size_t>(graph.losses().front().node)];
-  return std::holds_alternative<ops::CrossEntropy>(loss.op) &&
-         std::ranges::find(graph.outputs(), loss.inputs[0], &nn::Output::value) != graph.outputs().end();
+/// Returns how users' pictures are read for a workload. For one that has no use for them they are read as for
+/// classification, which the model then refuses in words of its own.
+const workloads::PictureTask& picture_task(const trainer::Workload& workload) {
+  const workloads::PictureTask* task = workloads::picture_task(workload.name);
+  return task != nullptr ? *task : *workloads::picture_task("classification");
+}
+
+/// @throws UsageError if the model is not of the workload that it names
+trainer::Workload::Metrics usable_metrics(const Options& options, const trainer::Workload& workload,
+                                          const nn::Graph& graph, const data::DatasetPair& sets) {
+  try {
+    return metrics_of(workload, sets)(graph, sets.train->tensors());
+  } catch (const Error& error) {
+    throw UsageError("--model " + options.model + " cannot be evaluated as " + workload.name + ": " + error.message() +
+                     ". A model for something else says so (nn::ModelEntry::workload)");
+  }
 }
 
 /// @throws UsageError if an option names a metric that the model does not have, or asks for classes where it has none
-void require_metrics(const Options& options, const nn::Graph& graph, const data::DatasetPair& sets) {
+void require_metrics(const Options& options, const trainer::Workload& workload, const nn::Graph& graph,
+                     const data::DatasetPair& sets) {
   std::vector<std::string> names;
   bool has_classes = false;
-  for (const auto& metric : metrics_of(sets)(graph, sets.train->tensors())) {
+  for (const auto& metric : usable_metrics(options, workload, graph, sets)) {
     for (const observe::MetricValue& value : metric->values()) names.push_back(value.name);
     has_classes = has_classes || metric->classes() != nullptr;
   }
@@ -112,7 +129,7 @@ void require_metrics(const Options& options, const nn::Graph& graph, const data:
 
 /// @throws UsageError
 std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models& models,
-                                       const data::DatasetPair& sets) {
+                                       const trainer::Workload& workload, const data::DatasetPair& sets) {
   std::vector<nn::Graph> graphs = model_for_data(options, models, *sets.train);
   for (const GraphEdit& edit : options.graph_edits) {
     try {
@@ -121,7 +138,7 @@ std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models&
       throw UsageError(edit.option + ": " + error.message());
     }
   }
-  require_metrics(options, graphs.front(), sets);
+  require_metrics(options, workload, graphs.front(), sets);
   return graphs;
 }
 
@@ -262,28 +279,27 @@ std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& opt
 
 }  // namespace
 
-trainer::MetricFactory metrics_of(const data::DatasetPair& sets) {
-  return [names = sets.test->class_names()](const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
-    return is_labeled_image(tensors) && is_classifier(graph) ? trainer::classification_metrics(graph, tensors, names)
-                                                             : trainer::make_metrics(graph, tensors);
-  };
+trainer::MetricFactory metrics_of(const trainer::Workload& workload, const data::DatasetPair& sets) {
+  return [make = workload.metrics, names = sets.test->class_names()](
+             const nn::Graph& graph, const std::vector<TensorSpec>& tensors) { return make(graph, tensors, names); };
 }
 
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
   const MpiGroup& group = cluster.world.group();
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
-  std::optional<nn::ModelDescription> predicts;
-  if (!options.predict.empty()) predicts = read_model_of_run(cluster.world, options);
+  const trainer::Workload& workload = workload_of(options.model, registry);
+  const std::optional<nn::ModelDescription> known = read_model_of_run(cluster.world, options);
   Agreement agreement;
   Data data;
-  agreement.add_check([&] { data = load_data(cluster, options, registry.datasets, predicts, agreement); });
+  agreement.add_check(
+      [&] { data = load_data(cluster, options, registry.datasets, picture_task(workload), known, agreement); });
   std::vector<nn::Graph> graphs;
   nn::ModelDescription description;
   try {
     if (data.sets.train != nullptr) {
-      fit_to_run(cluster, options, data);
+      fit_to_run(cluster, options, picture_task(workload), data);
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
-      graphs = graphs_for_data(options, registry.models, data.sets);
+      graphs = graphs_for_data(options, registry.models, workload, data.sets);
       description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {
@@ -300,7 +316,8 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   graphs.erase(graphs.begin());
   std::string variant = variant_of(description, registry.models);
   return {std::move(data),
-          {.graph = std::move(graph),
+          {.workload = workload,
+           .graph = std::move(graph),
            .others = std::move(graphs),
            .device = std::move(device),
            .description = std::move(description),

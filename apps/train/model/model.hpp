@@ -11,6 +11,7 @@
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "lockstep/train.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "nn/description/description.hpp"
 
@@ -18,6 +19,7 @@ namespace lockstep::train {
 
 /// The third stage of a run: its model, and where it is computed.
 struct ModelOnDevice {
+  trainer::Workload workload;
   nn::Graph graph;
   std::vector<nn::Graph> others = {};  ///< for the other extents of training steps (`data::Dataset::extents`)
   DeviceChoice device;                 ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
@@ -40,9 +42,8 @@ struct DataAndModel {
 ///         options ask for GPUs, and it has no kernel for them
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry);
 
-/// Returns what makes the metrics of a model for this data: those of a classifier if a sample is an image with a label,
-/// and the model is one (`nn::classify`); else those that follow from its losses.
-trainer::MetricFactory metrics_of(const data::DatasetPair& sets);
+/// Returns what makes the metrics of a workload, with the names of the classes of this data.
+trainer::MetricFactory metrics_of(const trainer::Workload& workload, const data::DatasetPair& sets);
 
 /// Returns what gives the trainer the graphs of a model for all extents of its data. @param model  outlives the result
 trainer::GraphFactory graphs_of(const ModelOnDevice& model);

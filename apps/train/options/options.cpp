@@ -138,6 +138,19 @@ std::vector<ForeignOption> read_table() {
   return all;
 }
 
+/// Lists what models are trained for, with the models.
+std::string workloads_text(const Registry& registry) {
+  std::string text = "Workloads, with their models:";
+  for (const trainer::Workload& workload : registry.workloads) {
+    std::string models;
+    for (const std::string_view model : registry.models.names())
+      if (registry.models.workload(model) == workload.name) models += (models.empty() ? "" : ", ") + std::string(model);
+    if (!models.empty()) text += ' ' + workload.name + " (" + workload.about + "): " + models + ';';
+  }
+  text.back() = '.';
+  return text;
+}
+
 /// Returns options of PaddleDetection, PaddleSeg, PaddleOCR, YOLOv5, torchrun, paddle.distributed.launch, Horovod and
 /// mpirun, with the equivalent option of `train` or advice.
 std::span<const ForeignOption> foreign_options() {
@@ -163,7 +176,9 @@ Program describe_train(const std::string& name, const Registry& registry, Option
                  communication_options(options), checkpoint_options(options), report_options(options),
                  std::move(general)},
       .notes =
-          "The metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy; of images with "
+          workloads_text(registry) +
+          "\n\nThe metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy; of images "
+          "with "
           "a class also macro_f1, the mean F1 of all classes, which the table leaves out. Accuracy is that of the "
           "classes: of images, of pixels (unet), of the cells that have an object (detector), or of whole words "
           "(crnn); "

@@ -82,8 +82,9 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.batch = run.data.batch;
   options.schedule = run.data.schedule;
   options.data_fingerprint = run.data.fingerprint;
+  options.older_data_fingerprint = run.data.older_fingerprint;
   options.model_variant = run.model.variant;
-  options.metrics = metrics_of(run.data.sets);
+  options.metrics = metrics_of(run.model.workload, run.data.sets);
   options.graphs = graphs_of(run.model);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
   if (run.options.bucket) options.bucket = *run.options.bucket;

@@ -30,10 +30,9 @@ struct DatasetEntry {
   Directory directory = Directory::optional;
 };
 
-/// Data sets by name. Initially it holds those of lockstep: mnist, cifar10 and the synthetic ones.
+/// Data sets by name. It is empty at first; `Registry` has those of lockstep.
 class Datasets {
  public:
-  Datasets();
   /// Adds a data set. @throws Error{invalid_argument} if its name is taken or `load` is empty
   void add(DatasetEntry entry);
 

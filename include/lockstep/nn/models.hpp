@@ -55,6 +55,8 @@ struct ModelEntry {
   /// @throws Error{invalid_argument} for data that the model cannot take
   std::function<Graph(const DataSpec& data)> make;
   Defaults defaults;
+  /// What it is trained for. Programs know how models of a workload are evaluated by its name.
+  std::string workload = "classification";
   /// Small data that the model can take, for tests and for comparisons with PyTorch.
   DataSpec example = DataSpec::of_images(3, 8, 8, 10);
   /// The stem where none is chosen; none if the model has only one, which then need not read `DataSpec::stem`.
@@ -73,6 +75,8 @@ class Models {
   [[nodiscard]] const Defaults& defaults(std::string_view name) const;
   /// @throws as above
   [[nodiscard]] const DataSpec& example(std::string_view name) const;
+  /// @throws as above
+  [[nodiscard]] const std::string& workload(std::string_view name) const;
   /// Returns the stem that the model has for such data: cifar or imagenet; none if it has only one.
   /// @throws as above
   [[nodiscard]] std::optional<Stem> stem(std::string_view name, const DataSpec& data) const;

@@ -31,6 +31,17 @@ class Metric {
   [[nodiscard]] virtual const observe::ClassCounts* classes() const { return nullptr; }
 };
 
+/// Makes "loss", the objective of the model.
+/// @param graph    outlives the metrics
+/// @param tensors  the tensors of a batch
+std::vector<std::unique_ptr<Metric>> loss_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors);
+
+/// Makes "loss", and "accuracy", the weight of the predictions that the first loss of the model counts as correct: of
+/// labels, of values that are to be 0 or 1, or of whole sequences.
+/// @param graph, tensors  as loss_metrics
+/// @throws Error{invalid_argument} if the first loss counts no correct predictions, as a distance of numbers
+std::vector<std::unique_ptr<Metric>> accuracy_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors);
+
 /// Makes the metrics of a classifier: "loss", "accuracy", with more than 5 classes "top5_accuracy", and "macro_f1", the
 /// mean F1 of all classes. Labels that the loss ignores are left out of all of them.
 /// @param graph    its first loss is a cross-entropy with a label for each sample, whose logits are an output
@@ -42,11 +53,13 @@ std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& gra
                                                             const std::vector<TensorSpec>& tensors,
                                                             std::vector<std::string> names = {});
 
-/// Makes the metrics that follow from the losses of a model, where nothing else says them: "loss"; "accuracy", if the
-/// first loss judges predictions; and "top5_accuracy", if that is a cross-entropy over more than 5 classes whose logits
-/// are an output of the graph.
-/// @param graph    outlives the metrics
+/// Makes the metrics of a model that gives a class to each pixel: "loss", "accuracy" of pixels, and with more than 5
+/// classes "top5_accuracy".
+/// @param graph    its first loss is a cross-entropy with a label for each pixel, whose logits are an output; outlives
+///                 the metrics
 /// @param tensors  the tensors of a batch
-std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors);
+/// @throws Error{invalid_argument} for another graph
+std::vector<std::unique_ptr<Metric>> segmentation_metrics(const nn::Graph& graph,
+                                                          const std::vector<TensorSpec>& tensors);
 
 }  // namespace lockstep::trainer

@@ -58,6 +58,8 @@ struct TrainerOptions {
   InitialValues initial = InitialValues::broadcast;
   /// A text that tells this data set from others, which a checkpoint must have; empty: not compared.
   std::string data_fingerprint = {};
+  /// Another text for the same data, which a checkpoint of an older version may have instead.
+  std::string older_data_fingerprint = {};
   /// Tells models of one name apart that have the same tensors, as " with the stem of cifar"; a checkpoint must have
   /// the same one.
   std::string model_variant = {};
@@ -70,7 +72,7 @@ struct TrainerOptions {
   /// Makes the graphs for the training set's other extents (`data::Dataset::extents`), which must be the same model: it
   /// has the same parameters for all of them. Empty: all steps have the extents of the trainer's graph.
   GraphFactory graphs = {};
-  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `make_metrics`
+  MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `loss_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
   std::string best_metric;
   EarlyStop early_stop;

@@ -46,6 +46,7 @@ std::vector<ModelEntry> crnn() {
       .name = "crnn",
       .make = make_crnn,
       .defaults = {.learning_rate = 0.05, .epochs = 5, .batch = 32, .decay = Decay::cosine, .warmup_epochs = 0.25},
+      .workload = "text",
       .example = std::move(example)}};
 }
 

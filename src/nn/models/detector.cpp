@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include "nn/models/blocks.hpp"
 
 namespace lockstep::nn::models {
@@ -70,6 +69,7 @@ std::vector<ModelEntry> detector() {
       .name = "detector",
       .make = make_detector,
       .defaults = {.learning_rate = 0.02, .epochs = 20, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 1},
+      .workload = "detection",
       .example = std::move(example)}};
 }
 

@@ -56,8 +56,8 @@ const ModelEntry& Models::at(std::string_view name) const {
 }
 
 const Defaults& Models::defaults(std::string_view name) const { return at(name).defaults; }
-
 const DataSpec& Models::example(std::string_view name) const { return at(name).example; }
+const std::string& Models::workload(std::string_view name) const { return at(name).workload; }
 
 std::optional<Stem> Models::stem(std::string_view name, const DataSpec& data) const {
   const std::optional<Stem> usual = at(name).usual_stem;

@@ -46,6 +46,7 @@ std::vector<ModelEntry> unet() {
       .name = "unet",
       .make = make_unet,
       .defaults = {.learning_rate = 0.05, .epochs = 10, .batch = 16, .decay = Decay::cosine, .warmup_epochs = 0.5},
+      .workload = "segmentation",
       .example = std::move(example)}};
 }
 

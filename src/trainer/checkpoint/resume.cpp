@@ -45,11 +45,11 @@ void require_in_range(bool is_in_range, const std::string& key) {
 std::string difference(const state::StateFile::Section& saved, const std::vector<RunSetting>& own) {
   std::string differences;
   std::string derived;
-  for (const auto& [name, value] : own) {
+  for (const auto& [name, value, older] : own) {
     const auto found = saved.find(name);
     const std::string* text = found == saved.end() ? nullptr : std::get_if<std::string>(&found->second);
     const std::string other = text == nullptr ? "nothing" : *text;
-    if (other == value) continue;
+    if (other == value || (!older.empty() && other == older)) continue;
     std::string& list = name == "parameters" || name == "statistics" ? derived : differences;
     list += (list.empty() ? "" : "; ") + name + " " + other + ", this run " + value;
   }
@@ -72,7 +72,8 @@ std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& op
                                    {"drop-last", yes_or_no(options.drop_last)},
                                    {"seed", std::to_string(options.seed)},
                                    {"shards", std::to_string(options.step.shards)}};
-  if (!options.data_fingerprint.empty()) settings.push_back({"data set", options.data_fingerprint});
+  if (!options.data_fingerprint.empty())
+    settings.push_back({"data set", options.data_fingerprint, options.older_data_fingerprint});
   return settings;
 }
 

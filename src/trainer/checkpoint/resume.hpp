@@ -10,6 +10,7 @@ namespace lockstep::trainer {
 struct RunSetting {
   std::string name;
   std::string value;
+  std::string older = {};  ///< a value that means the same in checkpoints of older versions; empty: none
 };
 /// The section of `state.json` with the settings.
 inline constexpr const char* settings_section = "settings";

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/loop/class_metrics.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <variant>
 
 #include "lockstep/base/error.hpp"
+#include "trainer/loop/metric_sums.hpp"
 #include "trainer/loop/part_sums.hpp"
 
 namespace lockstep::trainer {
@@ -15,6 +14,16 @@ namespace {
 using observe::MetricValue;
 
 constexpr int top_places = 5;
+
+/// Where the predictions and the labels of a classifier are. There may be one for each sample, or for each pixel.
+struct Classifier {
+  ops::CrossEntropy loss;
+  ops::Shape logits;
+  std::size_t output = 0;  ///< index of the logits among the outputs
+  std::size_t labels = 0;  ///< index of the labels among the tensors of a batch
+
+  [[nodiscard]] std::int64_t positions() const { return logits.height * logits.width; }
+};
 
 /// The logits and the label of a position.
 template <typename Real>
@@ -129,46 +138,57 @@ class ClassMetric final : public Metric {
   std::vector<std::int64_t> counts_;  // labels, predictions and hits of each class, and the confusion matrix
 };
 
+/// What has a label.
+enum class LabelOf { sample, pixel };
+
+/// @throws Error{invalid_argument} unless the first loss of the graph is such a cross-entropy of an output
+Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& tensors, LabelOf label_of) {
+  const bool of_sample = label_of == LabelOf::sample;
+  const nn::Node& node = first_loss(graph);
+  if (const auto* loss = std::get_if<ops::CrossEntropy>(&node.op); loss != nullptr) {
+    const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
+    const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
+    const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
+    const Classifier classifier{.loss = *loss,
+                                .logits = graph.shape(node.inputs[0]),
+                                .output = static_cast<std::size_t>(output - graph.outputs().begin()),
+                                .labels = static_cast<std::size_t>(tensor - tensors.begin())};
+    if (output != graph.outputs().end() && tensor != tensors.end() && (!of_sample || classifier.positions() == 1))
+      return classifier;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "model '" + graph.name() + "' has no metrics of " + (of_sample ? "a classifier" : "segmentation") +
+                  ": its first loss must be a cross-entropy with a label for each " +
+                  (of_sample ? "sample, and its logits must be an output (nn::classify makes both)"
+                             : "pixel, and its logits must be an output"));
+}
+
+/// Makes the metrics that pictures and pixels with a class have.
+std::vector<std::unique_ptr<Metric>> label_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+                                                   const Classifier& classifier) {
+  std::vector<std::unique_ptr<Metric>> metrics = accuracy_metrics(graph, tensors);
+  if (classifier.logits.channels > top_places) metrics.push_back(std::make_unique<TopMetric>(classifier));
+  return metrics;
+}
+
 }  // namespace
 
 const nn::Node& first_loss(const nn::Graph& graph) {
   return graph.nodes()[static_cast<std::size_t>(graph.losses().front().node)];
 }
 
-std::optional<Classifier> classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
-  const nn::Node& node = first_loss(graph);
-  const auto* loss = std::get_if<ops::CrossEntropy>(&node.op);
-  if (loss == nullptr) return std::nullopt;
-  const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
-  const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
-  const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
-  if (output == graph.outputs().end() || tensor == tensors.end()) return std::nullopt;
-  return Classifier{.loss = *loss,
-                    .logits = graph.shape(node.inputs[0]),
-                    .output = static_cast<std::size_t>(output - graph.outputs().begin()),
-                    .labels = static_cast<std::size_t>(tensor - tensors.begin())};
-}
-
-bool has_top_five(const Classifier& classifier) { return classifier.logits.channels > top_places; }
-
-std::unique_ptr<Metric> top_five_metric(const Classifier& classifier) {
-  return std::make_unique<TopMetric>(classifier);
-}
-
 std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& graph,
                                                             const std::vector<TensorSpec>& tensors,
                                                             std::vector<std::string> names) {
-  const std::optional<Classifier> classifier = classifier_of(graph, tensors);
-  if (!classifier || classifier->positions() != 1)
-    throw Error(ErrorCode::invalid_argument,
-                "model '" + graph.name() +
-                    "' has no metrics of a classifier: its first loss must be a cross-entropy with a label for each "
-                    "sample, and its logits must be an output (nn::classify makes both)");
-  std::vector<std::unique_ptr<Metric>> metrics;
-  metrics.push_back(loss_metric(graph));
-  if (has_top_five(*classifier)) metrics.push_back(top_five_metric(*classifier));
-  metrics.push_back(std::make_unique<ClassMetric>(*classifier, std::move(names)));
+  const Classifier classifier = classifier_of(graph, tensors, LabelOf::sample);
+  std::vector<std::unique_ptr<Metric>> metrics = label_metrics(graph, tensors, classifier);
+  metrics.push_back(std::make_unique<ClassMetric>(classifier, std::move(names)));
   return metrics;
+}
+
+std::vector<std::unique_ptr<Metric>> segmentation_metrics(const nn::Graph& graph,
+                                                          const std::vector<TensorSpec>& tensors) {
+  return label_metrics(graph, tensors, classifier_of(graph, tensors, LabelOf::pixel));
 }
 
 }  // namespace lockstep::trainer

@@ -32,7 +32,7 @@ std::size_t index_of(const MetricValues& metrics, const std::string& name) {
 
 Evaluator::Evaluator(TrainingRun& run)
     : run_(&run), batches_(make_batches(run.data.test, run.group, run.options, run.replica.model(), false, nullptr)) {
-  const MetricFactory make = run.options.metrics ? run.options.metrics : make_metrics;
+  const MetricFactory make = run.options.metrics ? run.options.metrics : loss_metrics;
   for (std::unique_ptr<Metric>& metric : make(run.replica.model().graph(), run.data.train->tensors()))
     add_metric(std::move(metric));
   const data::DistributedSampler& sampler = batches_.sampler();

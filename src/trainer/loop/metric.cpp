@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/trainer/metric.hpp"
 
+#include <utility>
 #include <variant>
 
+#include "lockstep/base/error.hpp"
 #include "nn/run/step.hpp"
-#include "trainer/loop/class_metrics.hpp"
+#include "trainer/loop/metric_sums.hpp"
 #include "trainer/loop/part_sums.hpp"
 
 namespace lockstep::trainer {
@@ -17,13 +19,17 @@ bool is_one_of(const ops::Operator& op) {
   return (std::holds_alternative<Kinds>(op) || ...);
 }
 
-/// The objective, and the fraction of correct predictions as the first loss counts them.
+bool counts_correct_predictions(const nn::Graph& graph) {
+  return is_one_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::BinaryCrossEntropy, ops::Ctc, ops::Custom>(
+      first_loss(graph).op);
+}
+
+/// The objective, and if wanted the fraction of correct predictions as the first loss counts them.
 class LossMetric final : public Metric {
  public:
-  explicit LossMetric(const nn::Graph& graph)
+  LossMetric(const nn::Graph& graph, bool has_accuracy)
       : weightings_(nn::weightings_of(graph)),
-        judges_(is_one_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::BinaryCrossEntropy, ops::Ctc, ops::Custom>(
-            first_loss(graph).op)),
+        has_accuracy_(has_accuracy),
         sums_(1 + sizeof(ops::LossSums) / sizeof(double) * graph.losses().size()) {}
 
   void reset() override { sums_.reset(); }
@@ -41,7 +47,7 @@ class LossMetric final : public Metric {
     std::vector<MetricValue> values{
         {.name = "loss",
          .value = ops::objective(weightings_.data(), static_cast<int>(terms.size()), terms.data(), totals[0])}};
-    if (judges_)
+    if (has_accuracy_)
       values.push_back({.name = "accuracy",
                         .value = fraction(terms.front().correct, terms.front().weight),
                         .higher_is_better = true,
@@ -51,21 +57,30 @@ class LossMetric final : public Metric {
 
  private:
   std::vector<ops::LossWeighting> weightings_;
-  bool judges_;
+  bool has_accuracy_;
   PartSums sums_;  // number of samples, and the sums of each loss term
   std::vector<double> row_;
 };
 
+std::vector<std::unique_ptr<Metric>> only(std::unique_ptr<Metric> metric) {
+  std::vector<std::unique_ptr<Metric>> metrics;
+  metrics.push_back(std::move(metric));
+  return metrics;
+}
+
 }  // namespace
 
-std::unique_ptr<Metric> loss_metric(const nn::Graph& graph) { return std::make_unique<LossMetric>(graph); }
+std::vector<std::unique_ptr<Metric>> loss_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& /*tensors*/) {
+  return only(std::make_unique<LossMetric>(graph, false));
+}
 
-std::vector<std::unique_ptr<Metric>> make_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors) {
-  std::vector<std::unique_ptr<Metric>> metrics;
-  metrics.push_back(loss_metric(graph));
-  const std::optional<Classifier> classifier = classifier_of(graph, tensors);
-  if (classifier && has_top_five(*classifier)) metrics.push_back(top_five_metric(*classifier));
-  return metrics;
+std::vector<std::unique_ptr<Metric>> accuracy_metrics(const nn::Graph& graph,
+                                                      const std::vector<TensorSpec>& /*tensors*/) {
+  if (!counts_correct_predictions(graph))
+    throw Error(ErrorCode::invalid_argument,
+                "model '" + graph.name() + "' has no accuracy, because its first loss, '" + first_loss(graph).name +
+                    "', counts no correct predictions: evaluate it by its loss (loss_metrics)");
+  return only(std::make_unique<LossMetric>(graph, true));
 }
 
 }  // namespace lockstep::trainer

@@ -61,8 +61,8 @@ void Saver::save(bool is_best) {
   requests_->has_saved();
   run_->note_task("saving a checkpoint");
   state::StateFile file;
-  for (const auto& [name, value] : settings_of(run_->replica.store(), run_->options, run_->data.train->size()))
-    file.sections[settings_section][name] = value;
+  for (const RunSetting& setting : settings_of(run_->replica.store(), run_->options, run_->data.train->size()))
+    file.sections[settings_section][setting.name] = setting.value;
   file.sections["kernels"]["choices"] = run_->replica.model().choices().text();
   checkpoints_->save(run_->replica.store(), run_->state, std::move(file), is_best);
 }

@@ -12,6 +12,7 @@
 
 #include "vision/formats/sources.hpp"
 #include "vision/source/file_source.hpp"
+#include "vision/source/memory_source.hpp"
 
 namespace lockstep::vision {
 
@@ -45,6 +46,12 @@ Parts open_cifar10(const SourceOptions& options);
 Parts open_voc(const SourceOptions& options);
 Parts open_list(const SourceOptions& options);
 Parts open_folder(const SourceOptions& options);
+
+/// Returns a part whose pictures are held in memory; none if there are no images.
+Part memory_part(data::Images images, const std::vector<std::string>& class_names, std::vector<PixelFile> files);
+
+/// @throws Error{invalid_argument} if the options name a validation part, for formats whose files say which it is
+void require_own_parts(const SourceOptions& options, std::string_view format);
 
 /// The samples of a part, as a format of files lists them.
 struct Listing {

@@ -138,7 +138,7 @@ Parts open_folder(const SourceOptions& options) {
     folders.val = options.val;
   }
   const fs::path& named_by = folders.train.empty() ? folders.val : folders.train;
-  std::vector<std::string> names = options.class_names.empty() ? folders_in(named_by) : options.class_names;
+  std::vector<std::string> names = folders_in(named_by);
   std::optional<Listing> train;
   std::optional<Listing> val;
   if (!folders.train.empty()) train = list_part(folders.train, names);

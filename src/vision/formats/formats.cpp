@@ -10,6 +10,7 @@
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
 #include "vision/formats/data_format.hpp"
+#include "vision/source/class_names.hpp"
 #include "vision/source/files.hpp"
 
 namespace lockstep::vision {
@@ -59,16 +60,19 @@ void require_data(const fs::path& data) {
   if (!why.empty()) throw Error(ErrorCode::io, shown(data) + ' ' + why + "; give the folder or file of your data");
 }
 
-const DataFormat& named_format(const SourceOptions& options) {
+const DataFormat& format_of_name(std::string_view name) {
   const auto* format =
-      std::find_if(formats.begin(), formats.end(), [&](const DataFormat& row) { return row.name == options.format; });
-  if (format == formats.end())
-    throw Error(ErrorCode::invalid_argument, unknown("data format", options.format, format_names()));
-  const std::string why = format->why_not(options.data);
-  if (!why.empty())
-    throw Error(ErrorCode::invalid_argument, shown(options.data) + " is not of the format " + options.format +
-                                                 ", which needs " + std::string(format->looks_for) + ": " + why);
+      std::find_if(formats.begin(), formats.end(), [&](const DataFormat& row) { return row.name == name; });
+  if (format == formats.end()) throw Error(ErrorCode::invalid_argument, unknown("data format", name, format_names()));
   return *format;
+}
+
+const DataFormat& named_format(const SourceOptions& options) {
+  const DataFormat& format = format_of_name(options.format);
+  const std::string why = format.why_not(options.data);
+  if (why.empty()) return format;
+  throw Error(ErrorCode::invalid_argument, shown(options.data) + " is not of the format " + options.format +
+                                               ", which needs " + std::string(format.looks_for) + ": " + why);
 }
 
 const DataFormat& recognized_format(const SourceOptions& options) {
@@ -107,12 +111,20 @@ Sources open_sources(const SourceOptions& options) {
   require_data(options.data);
   const DataFormat& format = options.format.empty() ? recognized_format(options) : named_format(options);
   Parts parts = format.open(options);
+  if (!options.class_names.empty())
+    for (Part* part : {&parts.train, &parts.val})
+      if (part->source) part->source = with_class_names(std::move(part->source), options.class_names);
   const Source& main = parts.train.source ? *parts.train.source : *parts.val.source;
   Survey survey{.format = main.format(), .place = options.data.string(), .class_names = main.class_names()};
   if (parts.train.source) survey.train = survey_of(*parts.train.source, std::move(parts.train.notes));
   if (parts.val.source) survey.val = survey_of(*parts.val.source, std::move(parts.val.notes));
   if (parts.train.source && parts.val.source) survey.in_both = find_in_both(*parts.train.source, *parts.val.source);
-  return {std::move(parts.train.source), std::move(parts.val.source), std::move(survey)};
+  return {{std::move(parts.train.source), std::move(parts.val.source)}, std::move(survey)};
+}
+
+SourcePair open_format(std::string_view format, const std::filesystem::path& data) {
+  Parts parts = format_of_name(format).open({.data = data, .counts_classes = true});
+  return {std::move(parts.train.source), std::move(parts.val.source)};
 }
 
 std::vector<std::string_view> format_names() {

@@ -127,7 +127,6 @@ Listing list_samples(List list, const SourceOptions& options, const std::vector<
 }
 
 std::vector<std::string> list_class_names(const SourceOptions& options, const List& named_by) {
-  if (!options.class_names.empty()) return options.class_names;
   for (const fs::path& folder : {named_by.file.parent_path(), options.data})
     if (const fs::path file = first_of(folder, list_label_files); !file.empty())
       return parse_class_names(read_lines_of(file), file.string());

@@ -83,6 +83,18 @@ void require_samples(const char* part, const Listing& listing) {
 
 }  // namespace
 
+Part memory_part(data::Images images, const std::vector<std::string>& class_names, std::vector<PixelFile> files) {
+  if (images.size() == 0) return {};
+  return {std::make_shared<MemorySource>(std::move(images), class_names, std::vector<Annotation>(), std::move(files)),
+          {}};
+}
+
+void require_own_parts(const SourceOptions& options, std::string_view format) {
+  if (!options.val.empty() || options.val_split > 0)
+    throw Error(ErrorCode::invalid_argument, "the format " + std::string(format) + " of " + shown(options.data) +
+                                                 " has a validation part of its own; name no other one");
+}
+
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
                  std::optional<Listing> val, const SourceOptions& options) {
   divide(train, val, options);

@@ -162,7 +162,6 @@ std::vector<std::string> names_of_objects(const VocPart& part) {
 }
 
 std::vector<std::string> voc_class_names(const SourceOptions& options, const VocPart& named_by) {
-  if (!options.class_names.empty()) return options.class_names;
   const fs::path file = first_of(options.data, voc_label_files);
   return file.empty() ? names_of_objects(named_by) : parse_class_names(read_lines_of(file), file.string());
 }

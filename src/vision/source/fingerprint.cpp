@@ -32,6 +32,9 @@ std::uint64_t hash_of_annotation(const Annotation& annotation) {
     for (const float edge : {box.left, box.top, box.right, box.bottom})
       hash.add(std::int64_t{std::bit_cast<std::uint32_t>(edge)});
   }
+  if (!annotation.mask.empty())
+    hash.add(std::string_view(reinterpret_cast<const char*>(annotation.mask.data()), annotation.mask.size()));
+  if (!annotation.text.empty()) hash.add(annotation.text);
   return hash.value();
 }
 

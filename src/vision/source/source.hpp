@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 
 /// Everybody's own data: which samples there are, where their bytes lie, and what is known about them.
 namespace lockstep::vision {
@@ -27,6 +27,8 @@ struct Box {
 struct Annotation {
   std::int32_t label = -1;  ///< class of the whole picture; −1: none is known
   std::vector<Box> boxes;
+  std::vector<std::uint8_t> mask;  ///< class of each pixel, height × width; empty: not known
+  std::string text;                ///< what is written in the picture, in UTF-8
 };
 
 /// Samples of pictures with annotations, as they lie on disk. It knows no model and no tensor. All functions may be
@@ -57,6 +59,12 @@ class Source {
   ///         the library that reads them, which says nothing about the sample
   virtual void decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
                       Image& picture) const;
+};
+
+/// The samples to train on and to evaluate on, with the same class names. A part that there is not is null.
+struct SourcePair {
+  std::shared_ptr<const Source> train;
+  std::shared_ptr<const Source> val;
 };
 
 }  // namespace lockstep::vision

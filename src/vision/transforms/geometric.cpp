@@ -6,7 +6,7 @@
 
 #include "data/sample_random.hpp"
 #include "lockstep/base/error.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/image/flip.hpp"
 #include "vision/image/resize.hpp"
 #include "vision/transforms/geometry.hpp"

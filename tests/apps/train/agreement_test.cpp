@@ -94,5 +94,16 @@ TEST(Agreement, WithAFullFingerprintASingleSampleOfDrawnDataIsCompared) {
   EXPECT_EQ(occurrences(result.output, " has training signal with hash of 600 samples "), 2) << result.output;
 }
 
+TEST(Agreement, AModelOfAWorkloadThatIsNotThereIsAMistake) {
+  const std::string command = odd_ranks("--model stray");
+  const auto result = run_pair(command, command);
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_NE(in_one_line(result.output)
+                .find("--model stray: there is no workload 'classing'; there are classification, detection, "
+                      "segmentation, text, other"),
+            std::string::npos)
+      << result.output;
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -110,7 +110,7 @@ class Faulty final : public Dataset {
 
 lockstep::data::DatasetPair load(const lockstep::data::DatasetOptions& options) {
   fail_in("start");
-  const auto pair = lockstep::data::Datasets().load("synthetic-digits", options);
+  const auto pair = lockstep::Registry().datasets.load("synthetic-digits", options);
   // Evaluations come soon, if they are what fails.
   const std::int64_t size = variable("FAULT").find(":evaluation:") == std::string::npos ? pair.train->size() : 64;
   return {std::make_shared<Faulty>(pair.train, "training", size),

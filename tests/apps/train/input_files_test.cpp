@@ -131,8 +131,8 @@ TEST(InputFiles, WithOtherLabelsOnOneRankAreNamed) {
   data::write_plain(other.file("train-labels-idx1-ubyte"), bytes);
   const auto result = train_with(one, other);
   expect_refused(result, 1, {"mismatch: rank 0 on ", "rank 1 on ", "give all ranks the same files (--data-dir)"});
-  EXPECT_EQ(occurrences(result.output, " has training labels with hash "), 2) << result.output;
-  EXPECT_EQ(occurrences(result.output, " images with hash "), 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, " has training annotations with hash "), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, " stored bytes of "), 0) << result.output;
 }
 
 TEST(InputFiles, WithAnotherPixelOnOneRankAreNamed) {
@@ -143,8 +143,8 @@ TEST(InputFiles, WithAnotherPixelOnOneRankAreNamed) {
   data::write_plain(other.file("t10k-images-idx3-ubyte"), bytes);
   const auto result = train_with(one, other);
   expect_refused(result, 1, {"mismatch: rank 0 on ", "rank 1 on "});
-  EXPECT_EQ(occurrences(result.output, " has test images with hash "), 2) << result.output;
-  EXPECT_EQ(occurrences(result.output, " labels with hash "), 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, " has test stored bytes of "), 2) << result.output;
+  EXPECT_EQ(occurrences(result.output, " annotations with hash "), 0) << result.output;
 }
 
 TEST(InputFiles, CifarIsTrainedOn) {

@@ -172,6 +172,9 @@ int main(int argc, char** argv) {
                          return make_model(spec, std::chrono::milliseconds(0));
                        }});
   registry.models.add({.name = "uneven", .make = make_uneven});
+  registry.models.add({.name = "stray",
+                       .make = [](const nn::DataSpec& spec) { return make_model(spec, std::chrono::milliseconds(0)); },
+                       .workload = "classing"});
   registry.datasets.add({.name = "stalls", .load = load_stalls});
   registry.datasets.add({.name = "files", .load = load_files});
   registry.datasets.add({.name = "drawn", .load = load_drawn, .directory = data::Directory::none});

@@ -9,7 +9,7 @@
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
-#include "vision/image/codec.hpp"
+#include "vision/codec/codec.hpp"
 #include "vision/user_files.hpp"
 
 namespace lockstep::train {
@@ -181,6 +181,41 @@ TEST(OwnPictures, ArePredictedByACheckpointAlone) {
     EXPECT_EQ(occurrences(lines, part), part[1] == 's' ? 22 : 11) << lines;
   EXPECT_EQ(occurrences(lines, "none.jpg\",\"error\":"), 1) << lines;
   EXPECT_EQ(predictions_of(3, folder, paths), lines);
+}
+
+TEST(OwnPictures, AreEvaluatedByTheClassNamesOfTheCheckpoint) {
+  const PictureFolder folder;
+  ASSERT_NE(folder.digest(2, "--save-dir " + folder.path("run")), "none");
+  UserFiles other;
+  std::string list;
+  for (int i = 0; i < 5; ++i) {
+    other.put(std::to_string(i) + ".png", png(2 * i + 1));
+    list += std::to_string(i) + ".png 0\n";
+  }
+  other.put("val_list.txt", list);
+  other.put("label_list.txt", "dog\ncat\n");
+  const std::string options = "--eval-only --resume " + folder.path("run") + " --per-class --data ";
+  const auto result = run_train(2, options + other.path().string());
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const char* line : {"\ncat                     0  ", "\ndog                     5  "})
+    EXPECT_EQ(occurrences(result.output, line), 1) << result.output;
+  other.put("label_list.txt", "horse\ncat\n");
+  expect_refused(run_train(2, options + other.path().string()), 1,
+                 {"0.png is of the class 'horse', which is none of the 2 classes of the model, cat, dog"});
+}
+
+/// Training pictures that are all small and equal are not transformed, but those of the validation part have to be.
+TEST(OwnPictures, OfTheValidationPartMayHaveAnotherSize) {
+  const PictureFolder folder;
+  folder.files().put("val/cat/large.png", png(5, 40, 30));
+  const auto result = run_train(2, folder.options());
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(testing_support::in_one_line(result.output),
+                        "pictures of 12×10 pixels; training transforms random-resized-crop:10x12,flip; evaluation "
+                        "transforms resize:"),
+            1)
+      << result.output;
+  EXPECT_EQ(occurrences(result.output, "11 test samples"), 1) << result.output;
 }
 
 TEST(OwnPictures, NeedThePartsThatARunUses) {

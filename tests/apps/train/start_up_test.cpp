@@ -23,7 +23,7 @@ Registry counting(std::int64_t& before) {
                              [&before](const data::DatasetOptions& options) {
                                before = pmpi::counters().collectives;
                                pmpi::reset();
-                               return data::Datasets().load("synthetic-words", options);
+                               return Registry().datasets.load("synthetic-words", options);
                              },
                          .directory = data::Directory::none});
   return registry;

@@ -537,6 +537,11 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const auto result = run_train(2, "--help");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
+  const std::string text = testing_support::in_one_line(result.output);
+  for (const char* workload :
+       {"Workloads, with their models: classification (a class for each image): lenet, ",
+        "; detection (the box and class of each object): detector; ", "(the text in each image): crnn."})
+    EXPECT_EQ(occurrences(text, workload), 1) << workload << result.output;
   const Registry registry;
   Options options;
   const Program program = describe_train("train", registry, options);

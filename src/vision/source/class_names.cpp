@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vision/source/class_names.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "base/nearest.hpp"
+#include "lockstep/base/error.hpp"
+#include "vision/source/files.hpp"
+
+namespace lockstep::vision {
+namespace {
+
+/// A source with other labels.
+class RenamedSource final : public Source {
+ public:
+  RenamedSource(std::shared_ptr<const Source> source, std::vector<std::string> class_names,
+                std::vector<Annotation> annotations)
+      : source_(std::move(source)), class_names_(std::move(class_names)), annotations_(std::move(annotations)) {}
+
+  [[nodiscard]] std::string format() const override { return source_->format(); }
+  [[nodiscard]] std::int64_t size() const override { return source_->size(); }
+  [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] const Annotation& annotation(std::int64_t sample) const override {
+    return annotations_[static_cast<std::size_t>(sample)];
+  }
+  [[nodiscard]] std::string place(std::int64_t sample) const override { return source_->place(sample); }
+  [[nodiscard]] std::string relative_place(std::int64_t sample) const override {
+    return source_->relative_place(sample);
+  }
+  [[nodiscard]] std::int64_t stored_bytes(std::int64_t sample) const override { return source_->stored_bytes(sample); }
+  void read(std::int64_t sample, std::vector<std::byte>& bytes) const override { source_->read(sample, bytes); }
+  void decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
+              Image& picture) const override {
+    source_->decode(sample, bytes, options, picture);
+  }
+
+ private:
+  std::shared_ptr<const Source> source_;
+  std::vector<std::string> class_names_;
+  std::vector<Annotation> annotations_;
+};
+
+bool are_numbers(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] != std::to_string(i)) return false;
+  return true;
+}
+
+/// Returns the model's label of each class of a source; −1 for a class that the model does not have.
+std::vector<std::int32_t> labels_in(const std::vector<std::string>& class_names, const std::vector<std::string>& own) {
+  std::vector<std::int32_t> labels;
+  for (const std::string& name : own) {
+    const auto found = std::find(class_names.begin(), class_names.end(), name);
+    labels.push_back(found == class_names.end() ? -1 : static_cast<std::int32_t>(found - class_names.begin()));
+  }
+  const bool all_are_known = std::find(labels.begin(), labels.end(), -1) == labels.end();
+  if (all_are_known || !are_numbers(own)) return labels;
+  for (std::size_t i = 0; i < own.size(); ++i) labels[i] = i < class_names.size() ? static_cast<std::int32_t>(i) : -1;
+  return labels;
+}
+
+/// Returns "the 12 classes of the model, cat, dog, …".
+std::string list_text(const std::vector<std::string>& class_names) {
+  constexpr std::size_t most_named = 10;
+  std::string text = "the " + std::to_string(class_names.size()) + " classes of the model";
+  for (std::size_t i = 0; i < std::min(class_names.size(), most_named); ++i) text += ", " + echo(class_names[i], 40);
+  return text + (class_names.size() > most_named ? ", …" : "");
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> with_class_names(std::shared_ptr<const Source> source,
+                                               const std::vector<std::string>& class_names) {
+  const std::vector<std::string>& own = source->class_names();
+  if (own == class_names) return source;
+  const std::vector<std::int32_t> labels = labels_in(class_names, own);
+  std::vector<Annotation> annotations;
+  for (std::int64_t sample = 0; sample < source->size(); ++sample) {
+    Annotation annotation = source->annotation(sample);
+    const auto label_of = [&](std::int32_t label) {
+      const std::int32_t of_model = labels[static_cast<std::size_t>(label)];
+      if (of_model < 0)
+        throw Error(ErrorCode::invalid_argument, shown(source->place(sample)) + " is of the class '" +
+                                                     echo(own[static_cast<std::size_t>(label)], 40) +
+                                                     "', which is none of " + list_text(class_names) +
+                                                     "; leave it out, or give its class the name that the model knows");
+      return of_model;
+    };
+    if (annotation.label >= 0) annotation.label = label_of(annotation.label);
+    for (Box& box : annotation.boxes) box.label = label_of(box.label);
+    annotations.push_back(std::move(annotation));
+  }
+  return std::make_shared<RenamedSource>(std::move(source), class_names, std::move(annotations));
+}
+
+}  // namespace lockstep::vision
