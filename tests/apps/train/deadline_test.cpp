@@ -52,7 +52,7 @@ TEST(Deadline, ARankThatBlocksWhileItLoadsDataIsNamed) {
   const std::size_t odd = result.output.find(" is here:");
   EXPECT_EQ(result.output.substr(result.output.rfind('\n', odd) + 1, 14), "  | rank 1 on ") << result.output;
   const std::string stack = result.output.substr(odd, result.output.find(" here:", odd + 9) - odd);
-  EXPECT_NE(stack.find("lockstep::data::read_idx"), std::string::npos) << result.output;
+  EXPECT_NE(stack.find("lockstep::vision::read_idx"), std::string::npos) << result.output;
   EXPECT_GE(occurrences(result.output, "2 of 3 ranks (ranks 0 on "), 1) << result.output;
 }
 
@@ -66,7 +66,7 @@ TEST(Deadline, RanksThatAllBlockInAFileEndTheRun) {
                                         blocked.arguments() + " --batch 16 --comm-timeout 2");
   EXPECT_EQ(result.exit_code, exit_timeout) << result.output;
   for (const char* part : {"no thread has computed, read or written for ", " while loading the data set 'mnist'",
-                           "3 of 3 ranks (ranks 0 on ", "lockstep::data::read_idx"})
+                           "3 of 3 ranks (ranks 0 on ", "lockstep::vision::read_idx"})
     EXPECT_GE(occurrences(result.output, part), 1) << part << '\n' << result.output;
 }
 
