@@ -163,7 +163,7 @@ std::string header_text(const RunContext& run, const Computation& computation, s
 std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
   const nn::Model& model = trainer.replica().model();
   const auto memory = model.device().memory();
-  const std::string plans = plans_text(trainer.replica(), columns);
+  std::string plans = plans_text(trainer.replica(), columns);
   if (!memory) return plans;
   const nn::Model::MemoryUse use = model.memory_use();
   const nn::Model::Memory tensors = trainer.replica().store().memory();

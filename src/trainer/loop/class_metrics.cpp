@@ -149,10 +149,10 @@ Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& 
     const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
     const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
     const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
-    const Classifier classifier{.loss = *loss,
-                                .logits = graph.shape(node.inputs[0]),
-                                .output = static_cast<std::size_t>(output - graph.outputs().begin()),
-                                .labels = static_cast<std::size_t>(tensor - tensors.begin())};
+    Classifier classifier{.loss = *loss,
+                          .logits = graph.shape(node.inputs[0]),
+                          .output = static_cast<std::size_t>(output - graph.outputs().begin()),
+                          .labels = static_cast<std::size_t>(tensor - tensors.begin())};
     if (output != graph.outputs().end() && tensor != tensors.end() && (!of_sample || classifier.positions() == 1))
       return classifier;
   }
