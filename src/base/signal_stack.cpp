@@ -16,15 +16,15 @@ namespace {
 /// Much more than a handler needs for a backtrace: the registers of AVX-512 and AMX alone take 11 KiB.
 constexpr std::size_t stack_bytes = std::size_t{64} << 10;
 
-/// The threads that have a stack for signals, which lives until the process ends.
+/// The threads that have a stack for signals.
 struct ThreadsWithStack {
   std::mutex mutex;
   std::set<int> ids;
 };
 
 ThreadsWithStack& threads_with_stack() {
-  static ThreadsWithStack all;
-  return all;
+  static auto* const all = new ThreadsWithStack;  // never destroyed, because threads may end while the process does
+  return *all;
 }
 
 /// The stack of one thread. That of somebody else, such as a sanitizer, is left as it is, and serves as well.

@@ -112,8 +112,7 @@ OptionGroup picture_options(Options& o) {
            into(data.size, size_of)),
        row("multi-scale", Text{"LOW,HIGH", "0.5,1.5"}, one_scale,
            "train each step with pictures of another size, from LOW to HIGH times --img: a multiple of 32 pixels, or "
-           "of "
-           "8 if --img is below 64; evaluations have --img",
+           "of 8 if --img is below 64; evaluations have --img",
            into(data.scales, scales_of)),
        row("on-bad-sample", one_of(bad_sample_words), "stop",
            "what to do about a picture that cannot be decoded: stop, or skip it, which trains on the next good one in "

@@ -25,8 +25,8 @@ struct SourceOptions {
   /// place of ten.
   bool counts_classes = false;
   bool evaluates_only = false;  ///< data without parts are the part to evaluate; else they are the training part
-  /// Of a model, by label. The labels of the data then become those of classes of the same name; data whose classes
-  /// have only numbers keep them. Empty: the classes are those of the data.
+  /// The names of a model's classes, by label. The labels of the data then become those of the classes of the same
+  /// name; data whose classes have only numbers keep them. Empty: the classes are those of the data.
   std::vector<std::string> class_names;
 };
 

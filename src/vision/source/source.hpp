@@ -54,9 +54,8 @@ class Source {
   virtual void read(std::int64_t sample, std::vector<std::byte>& bytes) const = 0;
   /// Decodes what `read` has read. Files are JPEG or PNG unless the format has pixels of its own.
   /// @throws Error{corrupt} that names the place and what is wrong, if the contents are at fault: they are damaged, or
-  /// a
-  ///         kind of file that no lockstep reads, such as WebP; Error{unsupported} if this lockstep was built without
-  ///         the library that reads them, which says nothing about the sample
+  ///         of a kind that no lockstep reads, such as WebP; Error{unsupported} if this lockstep was built without the
+  ///         library that reads them, which says nothing about the sample
   virtual void decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
                       Image& picture) const;
 };
