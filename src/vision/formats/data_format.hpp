@@ -62,10 +62,12 @@ struct Listing {
 
 /// Makes the parts of what a format of files has listed: divides the training samples where the options ask for that,
 /// class by class, and notes samples that are listed twice. Which part a sample gets into follows from the seed and its
-/// relative path, so that the order of the lists does not matter.
+/// relative path, so that the order of the lists does not matter. Boxes of crowds are left out of the training part.
+/// @param category_ids  as Source::category_ids
 /// @throws Error{invalid_argument} if the options do not fit
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
-                 std::optional<Listing> val, const SourceOptions& options);
+                 std::optional<Listing> val, const SourceOptions& options,
+                 const std::vector<std::int64_t>& category_ids = {});
 
 /// Whether data that have no parts are to be evaluated as a whole.
 inline bool evaluates_whole(const SourceOptions& options) {
