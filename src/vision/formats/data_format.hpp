@@ -39,11 +39,15 @@ struct DataFormat {
 std::string why_not_mnist(const std::filesystem::path& data);
 std::string why_not_cifar10(const std::filesystem::path& data);
 std::string why_not_voc(const std::filesystem::path& data);
+std::string why_not_yolo(const std::filesystem::path& data);
+std::string why_not_coco(const std::filesystem::path& data);
 std::string why_not_list(const std::filesystem::path& data);
 std::string why_not_folder(const std::filesystem::path& data);
 Parts open_mnist(const SourceOptions& options);
 Parts open_cifar10(const SourceOptions& options);
 Parts open_voc(const SourceOptions& options);
+Parts open_yolo(const SourceOptions& options);
+Parts open_coco(const SourceOptions& options);
 Parts open_list(const SourceOptions& options);
 Parts open_folder(const SourceOptions& options);
 
