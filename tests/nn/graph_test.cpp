@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 
@@ -161,6 +164,47 @@ TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
   add_loss(graph);
   const Graph fused = fuse_activations(graph);
   ASSERT_EQ(fused.nodes().size(), 4U);
+/// An operator that predictions alone can run.
+class Reading final : public ops::CustomOperator {
+ public:
+  [[nodiscard]] ops::Signature signature(std::span<const ops::Shape> inputs) const override {
+    return {.output = inputs[0], .has_backward = false};
+  }
+  [[nodiscard]] std::string text() const override { return "reading"; }
+  [[nodiscard]] ops::KernelPtr make(ops::Formats /*inputs*/) const override { return nullptr; }
+};
+
+TEST(Graph, TellsWhichNodesContributeToALoss) {
+  Graph graph = graph_of(1, 4, 4);
+  const int features = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1});
+  const int logits = graph.add("fc", Linear{.out_features = 3});
+  const int relu = graph.add("relu", Relu{}, {features});
+  const int read = graph.add("read", Custom{std::make_shared<Reading>()}, {relu});
+  graph.loss("loss", CrossEntropy{}, {logits, add_labels(graph)});
+  EXPECT_EQ(refusal_of([&] { graph.check(); }),
+            "layer 'read' has an output that no other layer reads, and is not a loss");
+  graph.output("read", read);
+  EXPECT_NO_THROW(graph.check());
+  EXPECT_EQ(graph.contributes_to_loss(), (std::vector<bool>{true, true, false, false, true}));
+}
+
+TEST(Graph, RefusesParametersAndOperatorsThatCannotBeTrained) {
+  Graph untrained = graph_of(1, 4, 4);
+  untrained.output("map", untrained.add("conv", Convolution{.out_channels = 2, .kernel = 1}));
+  untrained.add("fc", Linear{.out_features = 3}, {0});
+  add_loss(untrained);
+  EXPECT_EQ(
+      refusal_of([&] { untrained.check(); }),
+      "layer 'conv' has the parameter 'conv.weight', which no loss depends on: only outputs read the layer, so it "
+      "would not be trained");
+  Graph one_way = graph_of(1, 4, 4);
+  one_way.add("read", Custom{std::make_shared<Reading>()});
+  one_way.add("fc", Linear{.out_features = 3});
+  add_loss(one_way);
+  EXPECT_EQ(refusal_of([&] { one_way.check(); }),
+            "layer 'read' has no backward pass, so no loss can depend on it, only outputs");
+}
+
   EXPECT_EQ(std::get<Convolution>(fused.nodes()[0].op).activation, Activation::relu);
   EXPECT_EQ(fused.nodes()[1].name, "pool");
   EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});

@@ -14,6 +14,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "nn/decorated.hpp"
 #include "nn/plan/choose.hpp"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/hosted_ops.hpp"
@@ -288,6 +289,10 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
 
 /// There are more tensors than a launch takes, and some have no values.
 TEST(CudaOps, FindsTheTensorsWhoseValuesAreNotFinite) {
+TEST(CudaOps, RunsNodesThatNoLossNeedsInPredictionsOnly) {
+  nn::expect_that_outputs_cost_steps_nothing<float>([] { return make_hosted_ops(make_cuda_ops(0)); }, {}, 1e-6);
+}
+
   std::vector<std::int64_t> ends;
   for (std::int64_t k = 0; k < 600; ++k) ends.push_back((ends.empty() ? 0 : ends.back()) + k % 7);
   std::vector<float> values(static_cast<std::size_t>(ends.back()), 1);

@@ -47,7 +47,8 @@ struct LossTerm {
   Normalizer normalizer = Normalizer::samples;
 };
 
-/// A value that a prediction gives, for metrics and for users.
+/// A value that a prediction gives, for metrics and for users. Nodes that only outputs depend on, such as the decoding
+/// of boxes, run in predictions only.
 struct Output {
   std::string name;
   int value = -1;
@@ -86,7 +87,8 @@ class Graph {
   /// @throws Error{invalid_argument} if the name is taken, or no node computes the value
   void output(std::string name, int value);
 
-  /// @throws Error{invalid_argument} unless there is a loss and every value and parameter contributes to one
+  /// @throws Error{invalid_argument} unless there is a loss, every value contributes to a loss or an output, every
+  /// parameter contributes to a loss, and all operators on the way to a loss have a backward pass
   void check() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -118,6 +120,8 @@ class Graph {
   friend Graph sum_in_convolutions(const Graph& graph);
   friend Graph smooth_labels(const Graph& graph, double fraction);
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
+  /// For each node whether a loss depends on it. Training steps run these nodes only; predictions run the others, too.
+  [[nodiscard]] std::vector<bool> contributes_to_loss() const;
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
   int append_value(Value value, int input);
 

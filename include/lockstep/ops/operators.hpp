@@ -48,6 +48,9 @@ struct Signature {
   std::vector<Content> inputs;   ///< required contents of the inputs; empty: all real
   /// Whether the result is `LossSums`, which is in float64 for inputs of any precision.
   bool is_loss = false;
+  /// Whether the operator has a backward pass. Without one it can only compute outputs of predictions, which no loss
+  /// depends on, and runs in `Pass::infer` only.
+  bool has_backward = true;
 };
 
 /// The result of a loss for a batch: sums over its samples. Gradients are those of `loss`, multiplied by the

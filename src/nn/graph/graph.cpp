@@ -149,9 +149,10 @@ void Graph::output(std::string name, int value) {
 
 void Graph::check() const {
   if (losses_.empty()) throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has no loss");
-  const std::vector<int> count = readers();
+  std::vector<int> uses = readers();
+  for (const Output& output : outputs_) ++uses[static_cast<std::size_t>(output.value)];
   for (const Node& node : nodes_) {
-    if (node.output < 0 || count[static_cast<std::size_t>(node.output)] > 0) continue;
+    if (node.output < 0 || uses[static_cast<std::size_t>(node.output)] > 0) continue;
     refuse(node.name, "has an output that no other layer reads, and is not a loss");
   }
 }
@@ -159,6 +160,31 @@ void Graph::check() const {
 std::vector<int> Graph::readers() const {
   std::vector<int> count(values_.size());
   for (const Node& node : nodes_) {
+  const std::vector<bool> is_trained = contributes_to_loss();
+  std::vector<bool> has_gradient(parameters_.tensors().size());
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (!is_trained[n]) continue;
+    if (!signature_of(nodes_[n].name, nodes_[n].op, nodes_[n].inputs).has_backward)
+      refuse(nodes_[n].name, "has no backward pass, so no loss can depend on it, only outputs");
+    for (const int parameter : nodes_[n].parameters) has_gradient[static_cast<std::size_t>(parameter)] = true;
+  }
+  for (const Node& node : nodes_)
+    for (const int parameter : node.parameters)
+      if (!has_gradient[static_cast<std::size_t>(parameter)])
+        refuse(node.name, "has the parameter '" + parameters_.at(parameter).name +
+                              "', which no loss depends on: only outputs read the layer, so it would not be trained");
+}
+
+std::vector<bool> Graph::contributes_to_loss() const {
+  std::vector<bool> is_read(values_.size());  // by a node on the way to a loss
+  std::vector<bool> contributes(nodes_.size());
+  for (std::size_t n = nodes_.size(); n-- > 0;) {
+    const Node& node = nodes_[n];
+    contributes[n] = node.output < 0 || is_read[static_cast<std::size_t>(node.output)];
+    if (!contributes[n]) continue;
+    for (const int value : node.inputs) is_read[static_cast<std::size_t>(value)] = true;
+  }
+  return contributes;
     for (const int value : node.inputs) ++count[static_cast<std::size_t>(value)];
   }
   return count;

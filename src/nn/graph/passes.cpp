@@ -66,9 +66,11 @@ Graph synchronize_batch_norms(const Graph& graph) {
 
 Graph sum_in_convolutions(const Graph& graph) {
   Graph summed = graph;
-  for (const Node& node : graph.nodes_) {
+  const std::vector<bool> is_trained = graph.contributes_to_loss();
+  for (std::size_t n = 0; n < graph.nodes_.size(); ++n) {
+    const Node& node = graph.nodes_[n];
     const int producer = graph.values_[static_cast<std::size_t>(node.inputs[0])].producer;
-    if (!std::holds_alternative<BatchNorm>(node.op) || producer < 0) continue;
+    if (!std::holds_alternative<BatchNorm>(node.op) || !is_trained[n] || producer < 0) continue;
     Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
     auto* convolution = std::get_if<Convolution>(&before.op);
     if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) continue;
