@@ -62,6 +62,10 @@ TEST(Graph, HasOutputsThatPassesKeep) {
   for (const auto& [name, value] : {std::pair("features", graph.last()), {"images", 0}, {"none", 99}, {"none", -1}})
     EXPECT_NE(refusal_of([&, n = name, v = value] { graph.output(n, v); }).find("cannot have the output"),
               std::string::npos);
+  EXPECT_NE(refusal_of([&] {
+              graph.output("rows", conv, {.channels_last = true});
+            }).find("cannot export the output 'rows' of height 4"),
+            std::string::npos);
   ASSERT_EQ(graph.outputs().size(), 1U);
   EXPECT_EQ(graph.outputs()[0].value, conv);
 }
@@ -160,10 +164,6 @@ TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
   graph.add("relu1", Relu{});
   graph.add("pool", MaxPool{});
   graph.add("relu2", Relu{});
-  graph.add("fc", Linear{.out_features = 2});
-  add_loss(graph);
-  const Graph fused = fuse_activations(graph);
-  ASSERT_EQ(fused.nodes().size(), 4U);
 /// An operator that predictions alone can run.
 class Reading final : public ops::CustomOperator {
  public:
@@ -205,6 +205,10 @@ TEST(Graph, RefusesParametersAndOperatorsThatCannotBeTrained) {
             "layer 'read' has no backward pass, so no loss can depend on it, only outputs");
 }
 
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph fused = fuse_activations(graph);
+  ASSERT_EQ(fused.nodes().size(), 4U);
   EXPECT_EQ(std::get<Convolution>(fused.nodes()[0].op).activation, Activation::relu);
   EXPECT_EQ(fused.nodes()[1].name, "pool");
   EXPECT_EQ(fused.nodes()[1].inputs, std::vector<int>{fused.nodes()[0].output});

@@ -74,6 +74,8 @@ class CudaRows : public testing::TestWithParam<std::tuple<Row, Arithmetic>> {};
 
 TEST_P(CudaRows, AreNearTheReference) {
   const auto& [row, how] = GetParam();
+  // What only predictions need stays in float32.
+  const double tolerance = signature_of(row.op, row.inputs).has_backward ? how.tolerance : 1e-5;
   // Its bias is added to a rounded sum, so that other elements than in float64 are below zero and get no gradient.
   const bool has_other_gradients = row.name == "transposed-3x3-relu" && how.name == "bf16";
   const auto cuda = make_hosted_ops(make_cuda_ops(0, how.arithmetic));
@@ -89,12 +91,12 @@ TEST_P(CudaRows, AreNearTheReference) {
     const auto results = fast.results();
     const auto expected = exact.results();
     for (std::size_t i = 0; i < expected.size() && !has_other_gradients; ++i)
-      expect_near(results[i], expected[i], how.tolerance);
-    expect_near({"output", fast.output()}, {"output", exact.output()}, how.tolerance);
+      expect_near(results[i], expected[i], tolerance);
+    expect_near({"output", fast.output()}, {"output", exact.output()}, tolerance);
   }
   exact.forward(Pass::infer);
   fast.forward(Pass::infer);
-  expect_near({"output of an evaluation", fast.output()}, {"output", exact.output()}, how.tolerance);
+  expect_near({"output of an evaluation", fast.output()}, {"output", exact.output()}, tolerance);
 }
 
 /// The operators without kernels for GPUs.
@@ -287,12 +289,12 @@ TEST(CudaOps, MeasuresConvolutionsWithTheirStatistics) {
   }
 }
 
-/// There are more tensors than a launch takes, and some have no values.
-TEST(CudaOps, FindsTheTensorsWhoseValuesAreNotFinite) {
 TEST(CudaOps, RunsNodesThatNoLossNeedsInPredictionsOnly) {
   nn::expect_that_outputs_cost_steps_nothing<float>([] { return make_hosted_ops(make_cuda_ops(0)); }, {}, 1e-6);
 }
 
+/// There are more tensors than a launch takes, and some have no values.
+TEST(CudaOps, FindsTheTensorsWhoseValuesAreNotFinite) {
   std::vector<std::int64_t> ends;
   for (std::int64_t k = 0; k < 600; ++k) ends.push_back((ends.empty() ? 0 : ends.back()) + k % 7);
   std::vector<float> values(static_cast<std::size_t>(ends.back()), 1);

@@ -138,13 +138,18 @@ void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, do
   losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normalizer});
 }
 
-void Graph::output(std::string name, int value) {
+void Graph::output(std::string name, int value, Output::Exported exported) {
   if (value < 0 || value > last() || input_of(value) >= 0 || find(outputs_, name) != nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "model '" + name_ + "' cannot have the output '" + name + "' of value " + std::to_string(value) +
                     ": give each output a name of its own, and the value that a layer has returned");
   }
-  outputs_.push_back({std::move(name), value});
+  if (exported.channels_last && shape(value).height != 1) {
+    throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' cannot export the output '" + name +
+                                                 "' of height " + std::to_string(shape(value).height) +
+                                                 " with the channels last; it must be 1");
+  }
+  outputs_.push_back({std::move(name), value, std::move(exported)});
 }
 
 void Graph::check() const {
@@ -155,11 +160,6 @@ void Graph::check() const {
     if (node.output < 0 || uses[static_cast<std::size_t>(node.output)] > 0) continue;
     refuse(node.name, "has an output that no other layer reads, and is not a loss");
   }
-}
-
-std::vector<int> Graph::readers() const {
-  std::vector<int> count(values_.size());
-  for (const Node& node : nodes_) {
   const std::vector<bool> is_trained = contributes_to_loss();
   std::vector<bool> has_gradient(parameters_.tensors().size());
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
@@ -185,6 +185,11 @@ std::vector<bool> Graph::contributes_to_loss() const {
     for (const int value : node.inputs) is_read[static_cast<std::size_t>(value)] = true;
   }
   return contributes;
+}
+
+std::vector<int> Graph::readers() const {
+  std::vector<int> count(values_.size());
+  for (const Node& node : nodes_) {
     for (const int value : node.inputs) ++count[static_cast<std::size_t>(value)];
   }
   return count;

@@ -90,6 +90,10 @@ Graph smooth_labels(const Graph& graph, double fraction) {
     has_classes |= std::holds_alternative<CrossEntropy>(node.op) || std::holds_alternative<SoftCrossEntropy>(node.op);
   }
   if (!has_classes) {
+    auto* detected = std::get_if<AnchorLoss>(&node.op);
+    if (detected == nullptr || detected->part != AnchorLoss::Part::classes) continue;
+    detected->label_smoothing = fraction;
+    has_classes = true;
     throw Error(ErrorCode::invalid_argument,
                 "the model '" + graph.name() + "' has no cross-entropy, so there are no labels to smooth");
   }
