@@ -253,6 +253,8 @@ OPERATORS = {
     "batch-norm-relu": batch_norm(after=F.relu),
     "batch-norm-relu-odd": batch_norm(after=F.relu),
     "batch-norm-relu6": batch_norm(after=F.relu6),
+    "batch-norm-silu": batch_norm(after=F.silu),
+    "batch-norm-silu-odd": batch_norm(after=F.silu),
     "batch-norm-add": batch_norm(),
     "batch-norm-add-relu": batch_norm(after=F.relu),
     "batch-norm-add-relu-odd": batch_norm(after=F.relu),
@@ -381,8 +383,6 @@ OPERATORS = {
     "giou-weighted": giou(1e-3),
     "dice": dice(1),
     "dice-one": dice(1e-3),
-    "ctc": ctc(),
-    "ctc-tight": ctc(blank=2),
     "anchor-box": anchor_loss("box", SMALL_ANCHORS, 8),
     "anchor-box-rectangle": anchor_loss("box", TWO_ANCHORS, 4),
     "anchor-objectness": anchor_loss("objectness", SMALL_ANCHORS, 8),
@@ -391,6 +391,8 @@ OPERATORS = {
     "anchor-classes-smoothed": anchor_loss("classes", SMALL_ANCHORS, 16, 0.1),
     "anchor-decode": anchor_decode(SMALL_ANCHORS, 8),
     "anchor-decode-rectangle": anchor_decode(TWO_ANCHORS, 32),
+    "ctc": ctc(),
+    "ctc-tight": ctc(blank=2),
     "ctc-too-long": ctc(zero_infinity=True),
 }
 
@@ -403,10 +405,10 @@ def digest(row):
     state = [make_owned(first + k, each, 0.5, 1) for k, each in enumerate(row["state"])]
     output = OPERATORS[row["name"]](inputs, parameters, state)
     flat = output.reshape(-1)
-    (output if row["loss"] else (flat * weights(flat.numel())).sum()).backward()
-    results = [dot(each) for each in state]
     if not row["backward"]:
         return [dot(output)]
+    (output if row["loss"] else (flat * weights(flat.numel())).sum()).backward()
+    results = [dot(each) for each in state]
     for each in inputs + parameters:
         if each.dtype == torch.float64:
             results.append(dot(each.grad if each.grad is not None else torch.zeros_like(each)))

@@ -68,6 +68,26 @@ TEST(Graph, HasOutputsThatPassesKeep) {
             std::string::npos);
   ASSERT_EQ(graph.outputs().size(), 1U);
   EXPECT_EQ(graph.outputs()[0].value, conv);
+  EXPECT_EQ(graph.outputs()[0].exported_name(), "features");
+}
+
+TEST(Graph, FusesASiluIntoTheBatchNormBeforeItUnlessItHasAResidual) {
+  const Pointwise silu{.kind = Pointwise::Kind::silu};
+  Graph graph = graph_of(3, 4, 4);
+  const int first = graph.add("conv", Convolution{.out_channels = 3, .kernel = 1, .bias = false});
+  graph.add("bn", BatchNorm{});
+  const int fused = graph.add("silu", silu);
+  graph.add("again.bn", BatchNorm{});
+  graph.add("sum", Add{}, {graph.last(), first});
+  const int apart = graph.add("again.silu", silu);
+  graph.add("fc", Linear{.out_features = 5}, {graph.add("both", Add{}, {fused, apart})});
+  graph.add("last.silu", silu);
+  const Graph passed = fuse_activations(fuse_additions(graph));
+  std::string names;
+  for (const Node& node : passed.nodes()) names += node.name + ' ';
+  EXPECT_EQ(names, "conv bn again.bn again.silu both fc last.silu ");
+  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[1].op).activation, Activation::silu);
+  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[2].op).activation, Activation::none);
 }
 
 TEST(Graph, InfersShapes) {
@@ -144,26 +164,6 @@ TEST(Graph, RefusesWhatIsIncomplete) {
             "layer 'unread' has an output that no other layer reads, and is not a loss");
 }
 
-TEST(Graph, SharesParameters) {
-  Graph graph = graph_of(2, 4, 4);
-  const int a = graph.add("a", Convolution{.out_channels = 2, .kernel = 3, .padding = 1});
-  const int b = graph.add_shared("b", "a", {a});
-  EXPECT_EQ(graph.nodes()[0].parameters, graph.nodes()[1].parameters);
-  EXPECT_EQ(graph.parameters().tensors().size(), 2U);
-  EXPECT_EQ(graph.shape(b), graph.shape(a));
-  const int narrow = graph.add("narrow", Convolution{.out_channels = 1, .kernel = 1});
-  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "a", {narrow}); }),
-            "layer 'c' has inputs for which the parameters of 'a' have other shapes");
-  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "d", {a}); }),
-            "layer 'c' cannot share parameters with 'd': no such node");
-}
-
-TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
-  Graph graph = graph_of(1, 4, 4);
-  graph.add("conv", Convolution{.out_channels = 2, .kernel = 3});
-  graph.add("relu1", Relu{});
-  graph.add("pool", MaxPool{});
-  graph.add("relu2", Relu{});
 /// An operator that predictions alone can run.
 class Reading final : public ops::CustomOperator {
  public:
@@ -205,6 +205,26 @@ TEST(Graph, RefusesParametersAndOperatorsThatCannotBeTrained) {
             "layer 'read' has no backward pass, so no loss can depend on it, only outputs");
 }
 
+TEST(Graph, SharesParameters) {
+  Graph graph = graph_of(2, 4, 4);
+  const int a = graph.add("a", Convolution{.out_channels = 2, .kernel = 3, .padding = 1});
+  const int b = graph.add_shared("b", "a", {a});
+  EXPECT_EQ(graph.nodes()[0].parameters, graph.nodes()[1].parameters);
+  EXPECT_EQ(graph.parameters().tensors().size(), 2U);
+  EXPECT_EQ(graph.shape(b), graph.shape(a));
+  const int narrow = graph.add("narrow", Convolution{.out_channels = 1, .kernel = 1});
+  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "a", {narrow}); }),
+            "layer 'c' has inputs for which the parameters of 'a' have other shapes");
+  EXPECT_EQ(refusal_of([&] { graph.add_shared("c", "d", {a}); }),
+            "layer 'c' cannot share parameters with 'd': no such node");
+}
+
+TEST(FuseActivations, ReluBecomesPartOfItsOnlyProducer) {
+  Graph graph = graph_of(1, 4, 4);
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 3});
+  graph.add("relu1", Relu{});
+  graph.add("pool", MaxPool{});
+  graph.add("relu2", Relu{});
   graph.add("fc", Linear{.out_features = 2});
   add_loss(graph);
   const Graph fused = fuse_activations(graph);

@@ -131,6 +131,8 @@ std::vector<Row> norms() {
       {"batch-norm-relu", BatchNorm{.activation = Activation::relu}, {{4, 16, 8, 8}}},
       {"batch-norm-relu-odd", BatchNorm{.activation = Activation::relu}, {{3, 37, 5, 3}}},
       {"batch-norm-relu6", BatchNorm{.activation = Activation::relu6}, {{3, 37, 5, 3}}},
+      {"batch-norm-silu", BatchNorm{.activation = Activation::silu}, {{4, 16, 8, 8}}},
+      {"batch-norm-silu-odd", BatchNorm{.activation = Activation::silu}, {{3, 37, 5, 3}}},
       {"batch-norm-add", BatchNorm{.residual = true}, {{3, 20, 4, 3}, {3, 20, 4, 3}}},
       {"batch-norm-add-relu",
        BatchNorm{.activation = Activation::relu, .residual = true},
@@ -300,8 +302,6 @@ std::vector<Row> losses() {
   };
 }
 
-}  // namespace
-
 /// Maps of a detector with 3 and with 80 classes, and some that are not square and have two anchors. Several
 /// boxes match the same cells.
 std::vector<Row> anchors() {
@@ -326,6 +326,8 @@ std::vector<Row> anchors() {
       {"anchor-decode-rectangle", AnchorDecode{.anchors = two, .stride = 32}, {{2, 12, 3, 5}}},
   };
 }
+
+}  // namespace
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {

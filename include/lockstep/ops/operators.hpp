@@ -77,6 +77,7 @@ enum class Activation {
   none,
   relu,
   relu6,  ///< for batch norm only
+  silu,   ///< x·sigmoid(x), for batch norm without a residual only
 };
 
 // Each operator consists of its options, the function `signature`, which derives everything else from the options and
@@ -508,7 +509,6 @@ struct Ctc {
   [[nodiscard]] std::string text() const;
 };
 
-/// An operator that a program defines: its signature, and a kernel over plain formats.
 /// Width and height of an anchor, in pixels of the network's input.
 using AnchorSize = std::array<double, 2>;
 
@@ -565,6 +565,7 @@ struct AnchorDecode {
   [[nodiscard]] std::string text() const;
 };
 
+/// An operator that a program defines: its signature, and a kernel over plain formats.
 class CustomOperator {
  public:
   virtual ~CustomOperator() = default;
