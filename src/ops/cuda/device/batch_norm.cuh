@@ -69,7 +69,7 @@ struct Normalize {
 };
 
 /// The gradient before the activation. With a residual the sign of the activation's input is found from the result;
-/// otherwise that input is computed again from x.
+/// otherwise that input is computed again from x. A SiLU has no residual.
 template <typename E, int size>
 struct Gradient {
   const void* dy;
@@ -86,8 +86,10 @@ struct Gradient {
     if (activation == Activation::none) return gradient;
     Pack<size> result = values;
     if (y != nullptr) result = load_pack<E, size>(y, i);
-    for (int k = 0; k < size; ++k)
-      if (!passes(activation, y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
+    for (int k = 0; k < size; ++k) {
+      const float at = y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]);
+      gradient.at[k] = before_activation(activation, gradient.at[k], at);
+    }
     return gradient;
   }
 };
