@@ -51,9 +51,17 @@ void check_arguments(const Dataset* dataset, DType real, const DistributedSample
            "\" has only " + std::to_string(dataset->size()));
 }
 
-/// Returns the tensors of a batch, by extents. @param bytes  names of those that are uint8
-std::vector<std::vector<TensorSpec>> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes) {
+/// Returns the tensors of a batch, by extents.
+/// @param bytes       names of those that are uint8
+/// @param has_groups  whether batches are those of evaluation groups
+std::vector<std::vector<TensorSpec>> specs_of(const Dataset& dataset, const std::vector<std::string>& bytes,
+                                              bool has_groups) {
   std::vector<std::vector<TensorSpec>> all = extents_with_bytes(dataset);
+  for (EvaluationGroup& group : has_groups ? dataset.evaluation_groups() : std::vector<EvaluationGroup>()) {
+    all.push_back(std::move(group.tensors));
+    for (std::size_t i = 0; i < all.back().size() && i < all.front().size(); ++i)
+      all.back()[i].bytes = all.front()[i].bytes;
+  }
   std::size_t left = bytes.size();
   for (const TensorSpec& spec : all.front())
     if (spec.bytes && std::ranges::find(bytes, spec.name) != bytes.end()) --left;
@@ -73,8 +81,9 @@ BatchRing::BatchRing(std::shared_ptr<const Dataset> dataset, DType real, Distrib
                      PrefetchOptions options)
     : dataset_(std::move(dataset)), real_(real), sampler_(std::move(sampler)), options_(std::move(options)) {
   check_arguments(dataset_.get(), real, sampler_, options_);
-  specs_ = specs_of(*dataset_, options_.bytes);
-  if (!options_.draws_extents) specs_.resize(1);
+  const bool has_groups = !sampler_.options().groups.empty();
+  specs_ = specs_of(*dataset_, options_.bytes, has_groups);
+  if (!options_.draws_extents && !has_groups) specs_.resize(1);
   for (const std::vector<TensorSpec>& specs : specs_) {
     std::int64_t bytes = 0;
     for (const TensorSpec& spec : specs) bytes += spec.elements() * size_of(spec.dtype(real_));
@@ -86,6 +95,10 @@ BatchRing::BatchRing(std::shared_ptr<const Dataset> dataset, DType real, Distrib
 
 /// Asks the data set for the extents of all steps of the epoch, where it may fail.
 void BatchRing::draw_extents() {
+  const std::vector<std::vector<std::int64_t>>& groups = sampler_.options().groups;
+  for (std::size_t step = 0; step < extents_.size() && !groups.empty(); ++step)
+    extents_[step] = specs_.size() - groups.size() + sampler_.group(static_cast<std::int64_t>(step));
+  if (!groups.empty()) return;
   for (std::size_t step = 0; step < extents_.size(); ++step) {
     const StepKey key{
         .seed = sampler_.options().seed, .epoch = sampler_.epoch(), .step = static_cast<std::int64_t>(step)};

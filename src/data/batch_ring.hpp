@@ -110,7 +110,7 @@ class BatchRing {
   std::shared_ptr<const Dataset> dataset_;
   std::vector<std::vector<TensorSpec>> specs_;  ///< by extents
   std::vector<std::int64_t> sample_bytes_;      ///< by extents
-  std::vector<std::size_t> extents_;            ///< of the steps of this epoch; empty if they are not drawn
+  std::vector<std::size_t> extents_;            ///< of the steps of this epoch; empty if all have the first ones
   DType real_;
   DistributedSampler sampler_;
   PrefetchOptions options_;

@@ -42,6 +42,38 @@ void check_bytes(std::string_view dataset, const Dataset& part) {
   }
 }
 
+/// Gives tensors of other extents the bytes that the usual ones have.
+/// @throws Error{invalid_argument} if they differ in more than height and width
+void add_bytes(const Dataset& dataset, const std::vector<TensorSpec>& usual, std::vector<TensorSpec>& tensors) {
+  check_tensors(dataset.name(), tensors);
+  bool are_alike = tensors.size() == usual.size();
+  for (std::size_t i = 0; are_alike && i < tensors.size(); ++i) {
+    tensors[i].bytes = usual[i].bytes;
+    TensorSpec other = tensors[i];
+    other.extent = {other.extent[0], usual[i].extent[1], usual[i].extent[2]};
+    are_alike = other == usual[i];
+  }
+  if (!are_alike)
+    refuse_dataset(dataset.name(), "has (" + list_text(tensors) + ") among its extents, beside (" + list_text(usual) +
+                                       "); only height and width may differ");
+}
+
+/// Checks that each sample is in one group.
+void check_groups(const Dataset& dataset, const std::vector<EvaluationGroup>& groups) {
+  if (groups.empty()) return;
+  std::vector<std::int64_t> samples;
+  for (const EvaluationGroup& group : groups) samples.insert(samples.end(), group.samples.begin(), group.samples.end());
+  std::ranges::sort(samples);
+  for (std::int64_t i = 0; i < dataset.size(); ++i)
+    if (i >= std::ssize(samples) || samples[static_cast<std::size_t>(i)] != i)
+      refuse_dataset(dataset.name(), "does not have its sample " + std::to_string(i) +
+                                         " once in its evaluation groups; put each sample into one of them");
+  if (std::ssize(samples) > dataset.size())
+    refuse_dataset(dataset.name(), "has a sample " + std::to_string(samples.back()) +
+                                       " in its evaluation groups, and only " + std::to_string(dataset.size()) +
+                                       " samples");
+}
+
 void check_part(std::string_view dataset, const Dataset* part, const std::string& which) {
   if (part == nullptr) refuse_dataset(dataset, "was loaded without its " + which + " part; it needs both");
   if (part->size() < 1)
@@ -82,20 +114,25 @@ std::vector<std::vector<TensorSpec>> extents_with_bytes(const Dataset& dataset) 
   if (all.empty() || all.front() != dataset.tensors())
     refuse_dataset(dataset.name(), "does not have its tensors (" + list_text(dataset.tensors()) +
                                        ") as the first of its extents; let extents() begin with tensors()");
-  for (std::vector<TensorSpec>& tensors : all) {
-    check_tensors(dataset.name(), tensors);
-    bool are_alike = tensors.size() == usual.size();
-    for (std::size_t i = 0; are_alike && i < tensors.size(); ++i) {
-      tensors[i].bytes = usual[i].bytes;
-      TensorSpec other = tensors[i];
-      other.extent = {other.extent[0], usual[i].extent[1], usual[i].extent[2]};
-      are_alike = other == usual[i];
-    }
-    if (!are_alike)
-      refuse_dataset(dataset.name(), "has (" + list_text(tensors) + ") among its extents, beside (" + list_text(usual) +
-                                         "); only height and width may differ");
-  }
+  for (std::vector<TensorSpec>& tensors : all) add_bytes(dataset, usual, tensors);
   return all;
+}
+
+PairExtents extents_of(const DatasetPair& pair) {
+  PairExtents extents{.all = extents_with_bytes(*pair.train)};
+  extents.training = extents.all.size();
+  extents.evaluation.assign(pair.test->extents().size(), 0);
+  const std::vector<EvaluationGroup> groups = pair.test->evaluation_groups();
+  check_groups(*pair.test, groups);
+  const std::vector<TensorSpec> usual = tensors_with_bytes(*pair.test);
+  for (const EvaluationGroup& group : groups) {
+    std::vector<TensorSpec> tensors = group.tensors;
+    add_bytes(*pair.test, usual, tensors);
+    const auto known = std::ranges::find(extents.all, tensors);
+    extents.evaluation.push_back(static_cast<std::size_t>(known - extents.all.begin()));
+    if (known == extents.all.end()) extents.all.push_back(std::move(tensors));
+  }
+  return extents;
 }
 
 void check_pair(std::string_view dataset, const DatasetPair& pair) {

@@ -23,7 +23,10 @@ enum class RandomStream : std::uint64_t {
   imagenet_test,
   resized_crop,
   color_jitter,
-  step_extents
+  step_extents,
+  mosaic,
+  affine,
+  hsv
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

@@ -55,4 +55,34 @@ class DatasetOfSizes final : public Dataset {
   std::vector<Size> sizes_;
 };
 
+/// The same images, of which those with the index i modulo 3 are evaluated in the group with that number, which has the
+/// size with that number. Training steps have the first size.
+class DatasetOfGroups final : public Dataset {
+ public:
+  explicit DatasetOfGroups(std::int64_t samples) : images_(samples, {{8, 8}, {4, 4}, {12, 8}}) {}
+
+  [[nodiscard]] std::string name() const override { return "groups"; }
+  [[nodiscard]] std::vector<TensorSpec> tensors() const override { return images_.tensors(); }
+  [[nodiscard]] std::vector<EvaluationGroup> evaluation_groups() const override {
+    std::vector<EvaluationGroup> groups;
+    for (std::int64_t number = 0; number < 3; ++number) {
+      EvaluationGroup& group = groups.emplace_back();
+      group.tensors = images_.extents()[static_cast<std::size_t>(number)];
+      for (std::int64_t sample = size() - 1; sample >= 0; --sample)
+        if (sample % 3 == number) group.samples.push_back(sample);
+    }
+    return groups;
+  }
+  [[nodiscard]] std::int64_t size() const override { return images_.size(); }
+  [[nodiscard]] std::int64_t classes() const override { return images_.classes(); }
+  void read(const SampleKey& key, std::span<const Buffer> tensors) const override {
+    SampleKey of_size = key;
+    of_size.extents = key.extents == 0 ? 0 : key.extents - 1;
+    images_.read(of_size, tensors);
+  }
+
+ private:
+  DatasetOfSizes images_;
+};
+
 }  // namespace lockstep::data

@@ -124,5 +124,64 @@ TEST(Extents, ThatADataSetDoesNotHaveAreRefused) {
   }
 }
 
+TEST(EvaluationGroups, HaveTheirExtentsInBatches) {
+  const auto dataset = std::make_shared<DatasetOfGroups>(20);
+  const PairExtents extents = extents_of({dataset, dataset});
+  EXPECT_EQ(extents.training, 1U);
+  ASSERT_EQ(extents.all.size(), 3U);
+  EXPECT_EQ(extents.evaluation, (std::vector<std::size_t>{0, 0, 1, 2})) << "the first group has the usual extents";
+  std::vector<std::vector<std::int64_t>> groups;
+  for (const EvaluationGroup& group : dataset->evaluation_groups()) groups.push_back(group.samples);
+  for (const int ranks : {1, 2}) {
+    for (const int workers : {0, 2}) {
+      std::vector<std::size_t> seen(20);
+      for (int rank = 0; rank < ranks; ++rank) {
+        Prefetcher prefetcher(dataset, DType::float32,
+                              DistributedSampler({.samples = {20},
+                                                  .batch = {4 * ranks},
+                                                  .rank = {rank},
+                                                  .ranks = ranks,
+                                                  .shuffle = false,
+                                                  .together = {4},
+                                                  .groups = groups}),
+                              {.workers = workers});
+        prefetcher.start_epoch(1);
+        while (const Batch* got = prefetcher.next()) {
+          for (const std::int64_t id : got->ids) {
+            EXPECT_EQ(got->extents, static_cast<std::size_t>(1 + id % 3));
+            seen[static_cast<std::size_t>(id)] += 1;
+          }
+          const std::int64_t pixels[] = {64, 16, 96};
+          EXPECT_TRUE(got->ids.empty() || got->tensors[0].count.value == got->samples.value * pixels[got->extents - 1]);
+        }
+      }
+      EXPECT_EQ(seen, std::vector<std::size_t>(20, 1));
+    }
+  }
+}
+
+TEST(EvaluationGroups, MustHaveEachSampleOnceAndTheTensorsOfTheDataSet) {
+  class Wrong final : public Dataset {
+   public:
+    [[nodiscard]] std::string name() const override { return "wrong"; }
+    [[nodiscard]] std::vector<TensorSpec> tensors() const override { return {{"images", {1, 2, 2}}}; }
+    [[nodiscard]] std::vector<EvaluationGroup> evaluation_groups() const override { return groups; }
+    [[nodiscard]] std::int64_t size() const override { return 3; }
+    [[nodiscard]] std::int64_t classes() const override { return 0; }
+    void read(const SampleKey& /*key*/, std::span<const Buffer> /*tensors*/) const override {}
+    std::vector<EvaluationGroup> groups;
+  };
+  const auto refuse = [](const std::vector<EvaluationGroup>& groups, const std::string& part) {
+    const auto wrong = std::make_shared<Wrong>();
+    wrong->groups = groups;
+    expect_error([&] { (void)extents_of({wrong, wrong}); }, ErrorCode::invalid_argument, {"\"wrong\"", part});
+  };
+  const std::vector<TensorSpec> tensors = {{"images", {1, 4, 2}}};
+  refuse({{tensors, {0, 1}}}, "does not have its sample 2 once");
+  refuse({{tensors, {0, 1}}, {tensors, {1, 2}}}, "does not have its sample 2 once");
+  refuse({{tensors, {0, 1, 2, 3}}}, "has a sample 3");
+  refuse({{{{"images", {2, 2, 2}}}, {0, 1, 2}}}, "only height and width may differ");
+}
+
 }  // namespace
 }  // namespace lockstep::data

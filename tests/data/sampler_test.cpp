@@ -236,5 +236,78 @@ TEST(DistributedSampler, RefusesWhatCannotBe) {
             ErrorCode::invalid_argument);
 }
 
+const std::vector<Indices> groups_of_13 = {{12, 3, 5, 1, 0}, {}, {2}, {4, 6, 7, 8, 9, 10, 11}};
+
+DistributedSampler sampler_of_groups(int rank, int ranks, int shards = 0) {
+  return DistributedSampler({.samples = {13},
+                             .batch = {shards > 0 ? 4 : 3 * ranks},
+                             .rank = {rank},
+                             .ranks = ranks,
+                             .shuffle = false,
+                             .shards = shards,
+                             .together = {shards > 0 ? 1 : 3},
+                             .groups = groups_of_13});
+}
+
+/// The parts in which groups are evaluated must not depend on the number of ranks.
+TEST(SamplerOfGroups, GivesEachRankPartsOfOneGroup) {
+  const std::vector<std::pair<Indices, std::size_t>> parts = {{{12, 3, 5}, 0}, {{1, 0}, 0},     {{2}, 2},
+                                                              {{4, 6, 7}, 3},  {{8, 9, 10}, 3}, {{11}, 3}};
+  for (const int ranks : {1, 2, 3, 4, 8}) {
+    std::size_t part = 0;
+    const std::int64_t steps = sampler_of_groups(0, ranks).steps();
+    EXPECT_EQ(steps, (6 + ranks - 1) / ranks);
+    for (std::int64_t step = 0; step < steps; ++step) {
+      std::int64_t position = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const DistributedSampler sampler = sampler_of_groups(rank, ranks);
+        ASSERT_EQ(sampler.steps(), steps);
+        const auto indices = sampler.indices(step);
+        if (!indices.empty()) {
+          ASSERT_LT(part, parts.size());
+          EXPECT_EQ(Indices(indices.begin(), indices.end()), parts[part].first);
+          EXPECT_EQ(sampler.group(step), parts[part].second);
+          EXPECT_EQ(sampler.first(step), position);
+          EXPECT_LE(std::ssize(indices), sampler.largest_share().value);
+          ++part;
+        }
+        position += std::ssize(indices);
+      }
+      EXPECT_EQ(sampler_of_groups(0, ranks).step_samples(step).value, position);
+    }
+    EXPECT_EQ(part, parts.size());
+  }
+}
+
+TEST(SamplerOfGroups, GivesShardsPartsOfAStepThatIsOfOneGroup) {
+  const std::vector<std::pair<Indices, std::size_t>> steps = {
+      {{12, 3, 5, 1}, 0}, {{0}, 0}, {{2}, 2}, {{4, 6, 7, 8}, 3}, {{9, 10, 11}, 3}};
+  for (const int ranks : {1, 2, 3}) {
+    std::vector<DistributedSampler> samplers;
+    for (int rank = 0; rank < ranks; ++rank) samplers.push_back(sampler_of_groups(rank, ranks, 4));
+    ASSERT_EQ(samplers[0].steps(), std::ssize(steps));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto step = static_cast<std::int64_t>(i);
+      EXPECT_EQ(step_of_all_ranks(samplers, step), steps[i].first);
+      EXPECT_EQ(samplers[0].step_samples(step).value, std::ssize(steps[i].first));
+      for (const DistributedSampler& sampler : samplers) EXPECT_EQ(sampler.group(step), steps[i].second);
+    }
+  }
+}
+
+TEST(SamplerOfGroups, RefusesWhatDoesNotFit) {
+  SamplerOptions options{.samples = {13}, .batch = {3}, .shuffle = false, .together = {3}, .groups = groups_of_13};
+  const auto refuse = [](const SamplerOptions& of, const std::string& part) {
+    expect_error([&] { (void)DistributedSampler(of); }, ErrorCode::invalid_argument, {part});
+  };
+  options.shuffle = true;
+  refuse(options, "do not shuffle them");
+  options.shuffle = false;
+  options.batch = {4};
+  refuse(options, "a batch of 4 is not 3 samples for each of 1 ranks");
+  options.groups.pop_back();
+  refuse(options, "groups have 6 samples of 13");
+}
+
 }  // namespace
 }  // namespace lockstep::data

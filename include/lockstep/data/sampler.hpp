@@ -24,6 +24,10 @@ struct SamplerOptions {
   /// Shards begin at multiples of this number of samples in a step. So samples can stay together on any number of
   /// ranks.
   Count together{1};
+  /// Groups of samples, by index in the data set, which are taken one after the other in place of its order. All
+  /// samples of a step are of one group if there are `shards`. Otherwise those of each rank are: it takes `together`
+  /// samples, or the last ones of a group, and a batch is that for each rank. Empty: there are no groups.
+  std::vector<std::vector<std::int64_t>> groups = {};
 };
 
 /// Determines which samples a rank takes in each step, such that an epoch takes every sample exactly once, or with
@@ -37,7 +41,8 @@ class DistributedSampler {
  public:
   /// Starts in epoch 1.
   /// @throws Error{invalid_argument} if there are no samples, the batch is not positive, or with `drop_last` larger
-  ///         than the data set, no sample stays together, or the rank is not in 0 … ranks − 1
+  ///         than the data set, no sample stays together, the rank is not in 0 … ranks − 1, or groups are to be
+  ///         shuffled, do not have all samples, or have another batch than they need
   explicit DistributedSampler(const SamplerOptions& options);
 
   /// Makes the permutation of an epoch; views of the previous one become invalid. It does not allocate.
@@ -55,6 +60,8 @@ class DistributedSampler {
   [[nodiscard]] Count step_samples(std::int64_t step) const;
   /// This rank's samples of a step, in order. @pre 0 ≤ step < steps()
   [[nodiscard]] std::span<const std::int64_t> indices(std::int64_t step) const;
+  /// The group of this rank's samples of a step; 0 without groups or samples. @pre 0 ≤ step < steps()
+  [[nodiscard]] std::size_t group(std::int64_t step) const;
   /// Position of this rank's first sample in the global batch. @pre 0 ≤ step < steps()
   [[nodiscard]] std::int64_t first(std::int64_t step) const;
   /// The largest number of samples that this rank takes in any step.
@@ -62,12 +69,25 @@ class DistributedSampler {
   [[nodiscard]] const SamplerOptions& options() const { return options_; }
 
  private:
+  /// Samples of one group that follow each other in the order.
+  struct Run {
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::size_t group = 0;
+  };
+  void divide_groups();
+  [[nodiscard]] std::span<const Run> runs_of(std::int64_t step) const;
+  [[nodiscard]] std::span<const Run> own_runs(std::int64_t step) const;
+  [[nodiscard]] std::int64_t begin_of(std::int64_t step) const;
   [[nodiscard]] Share taken(std::int64_t step) const;
+  [[nodiscard]] Share shared(std::int64_t samples) const;
 
   SamplerOptions options_;
   LeafShares shards_;  // of each rank
   std::int64_t epoch_ = 0;
   std::vector<std::int64_t> order_;
+  std::vector<Run> runs_;  // with groups
+  std::int64_t runs_of_step_ = 1;
 };
 
 }  // namespace lockstep::data

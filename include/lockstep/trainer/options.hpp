@@ -69,8 +69,8 @@ struct TrainerOptions {
   std::int64_t log_every = 50;       ///< steps from one step event to the next
   /// Epochs from one evaluation to the next; the end of the run is evaluated as well. 0: nothing is evaluated.
   std::int64_t eval_interval = 1;
-  /// Makes the graphs for the training set's other extents (`data::Dataset::extents`), which must be the same model: it
-  /// has the same parameters for all of them. Empty: all steps have the extents of the trainer's graph.
+  /// Makes the graphs for other extents of training steps and evaluations (`data::extents_of`), which must be the same
+  /// model: it has the same parameters for all of them. Empty: all have the extents of the trainer's graph.
   GraphFactory graphs = {};
   MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `loss_metrics`
   /// The metric whose best evaluation is the best checkpoint; empty: the usual one.

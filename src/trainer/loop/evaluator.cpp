@@ -2,6 +2,8 @@
 #include "trainer/loop/evaluator.hpp"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/nearest.hpp"
 
@@ -35,11 +37,24 @@ Evaluator::Evaluator(TrainingRun& run)
   const MetricFactory make = run.options.metrics ? run.options.metrics : loss_metrics;
   for (std::unique_ptr<Metric>& metric : make(run.replica.model().graph(), run.data.train->tensors()))
     add_metric(std::move(metric));
+  prepare();
+}
+
+/// Prepares the replica for the batches of this rank.
+void Evaluator::prepare() {
   const data::DistributedSampler& sampler = batches_.sampler();
-  for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1}) {
+  const std::vector<std::vector<std::int64_t>>& groups = sampler.options().groups;
+  const std::size_t first_of_groups = run_->data.test->extents().size();
+  std::set<std::pair<std::size_t, std::int64_t>> prepared;  // extents and samples
+  for (std::int64_t step = 0; step < sampler.steps(); ++step) {
+    const bool is_like_the_first = groups.empty() && step > 0 && step + 1 < sampler.steps();
+    if (is_like_the_first) continue;
+    const std::size_t extents =
+        run_->replica.evaluation_extents(groups.empty() ? 0 : first_of_groups + sampler.group(step));
     const Share own{sampler.first(step), static_cast<std::int64_t>(sampler.indices(step).size())};
-    for (const Share& part : predicted_parts(sampler.step_samples(step).value, own, run.group, run.replica.shards()))
-      run.replica.prepare({part.count}, false);
+    for (const Share& part :
+         predicted_parts(sampler.step_samples(step).value, own, run_->group, run_->replica.shards()))
+      if (prepared.emplace(extents, part.count).second) run_->replica.prepare({part.count}, false, extents);
   }
 }
 

@@ -46,6 +46,7 @@ class Evaluator {
   [[nodiscard]] bool stops_early() const;
 
  private:
+  void prepare();
   void predict(const data::Batch& batch);
   [[nodiscard]] std::size_t best_metric() const;
 

@@ -35,8 +35,8 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
   return options;
 }
 
-std::vector<std::vector<TensorSpec>> extents_of_steps(const ProcessGroup& group, const data::Dataset& train) {
-  return on_every_rank(group, [&] { return data::extents_with_bytes(train); });
+data::PairExtents extents_of(const ProcessGroup& group, const data::DatasetPair& data) {
+  return on_every_rank(group, [&] { return data::extents_of(data); });
 }
 
 /// Ignores all events.
@@ -58,15 +58,19 @@ data::Prefetcher make_batches(const std::shared_ptr<const data::Dataset>& datase
   const bool in_parts = !training && options.step.shards == 0;
   const std::int64_t part = in_parts ? samples_of_part(options) : 1;
   const std::int64_t batch = in_parts ? part * group.size() : options.batch.value;
+  std::vector<std::vector<std::int64_t>> groups;
+  if (!training)
+    for (data::EvaluationGroup& of : dataset->evaluation_groups()) groups.push_back(std::move(of.samples));
   data::DistributedSampler sampler({.samples = {dataset->size()},
-                                    .batch = {std::min(batch, dataset->size())},
+                                    .batch = {groups.empty() ? std::min(batch, dataset->size()) : batch},
                                     .drop_last = training && options.drop_last,
                                     .rank = group.rank(),
                                     .ranks = group.size(),
                                     .seed = options.seed,
                                     .shuffle = training,
                                     .shards = options.step.shards,
-                                    .together = {part}});
+                                    .together = {part},
+                                    .groups = std::move(groups)});
   std::vector<std::string> bytes;
   for (const TensorSpec& input : model.graph().inputs())
     if (input.bytes) bytes.push_back(input.name);
@@ -88,7 +92,7 @@ TrainingRun::TrainingRun(ProcessGroup& group_in, ops::Ops& ops, const nn::Graph&
       data(data_in),
       options(checked(options_in, group_in, data_in)),
       listener(listener_in != nullptr ? *listener_in : no_listener),
-      replica(group_in, ops, graph, extents_of_steps(group_in, *data.train), options, observer),
+      replica(group_in, ops, graph, extents_of(group_in, data), options, observer),
       batches(make_batches(data.train, group, options, replica.model(), true, observer)) {
   state.loss_scale = options.step.loss_scale.initial;
   replica.start_from(state);

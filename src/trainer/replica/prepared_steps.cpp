@@ -2,6 +2,7 @@
 // What a replica prepares for steps of several extents, and how much of it is kept.
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "base/hash.hpp"
 #include "ddp/rank_zero.hpp"
@@ -15,7 +16,7 @@ constexpr std::size_t fewest_extents = 2;
 
 /// Returns indices of the extents, those with the most elements first. So the arena grows once, and a batch that is too
 /// large for a device is refused at once.
-std::vector<std::size_t> largest_first(const std::vector<std::vector<TensorSpec>>& extents) {
+std::vector<std::size_t> largest_first(std::span<const std::vector<TensorSpec>> extents) {
   const auto elements = [&](std::size_t index) {
     std::int64_t sum = 0;
     for (const TensorSpec& tensor : extents[index]) sum += tensor.elements();
@@ -47,13 +48,13 @@ int ranks_on_this_host(ProcessGroup& group) {
 std::size_t Replica::extents_that_fit(Bytes each) {
   const std::int64_t left = available_memory().value / 8 / ranks_on_this_host(*group_);
   const std::int64_t fits = left / std::max<std::int64_t>(each.value, 1);
-  const auto all = static_cast<std::int64_t>(extents_.size());
+  const auto all = static_cast<std::int64_t>(extents().size());
   return static_cast<std::size_t>(
       group_->min(std::clamp(fits, std::min(all, static_cast<std::int64_t>(fewest_extents)), all)));
 }
 
 void Replica::prepare_steps(const std::vector<Count>& samples) {
-  const std::vector<std::size_t> order = largest_first(extents_);
+  const std::vector<std::size_t> order = largest_first(extents());
   const bool is_first = prepared_.plans == 0;
   const Bytes before = order.size() > 1 ? memory_beside_activations(model_) : Bytes{0};
   for (std::size_t i = 0; i < order.size() && (i == 0 || i < prepared_.kept); ++i) {

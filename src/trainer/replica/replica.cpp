@@ -134,13 +134,13 @@ nn::Feed BatchInputs::feed(const data::Batch& batch) {
   return {.samples = batch.samples.value, .inputs = inputs_, .extents = batch.extents, .stays = stays};
 }
 
-Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
-                 std::vector<std::vector<TensorSpec>> extents, const TrainerOptions& options, Observer* observer)
+Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, data::PairExtents extents,
+                 const TrainerOptions& options, Observer* observer)
     : group_(&group),
       shards_(on_every_rank(group, [&] { return checked_shards(group, options); })),
       extents_(std::move(extents)),
-      inputs_(on_every_rank(group, [&] { return BatchInputs(graph, extents_.front()); })),
-      model_(on_every_rank(group, [&] { return inputs_.with_bytes(graph, ops, extents_.front()); }), ops,
+      inputs_(on_every_rank(group, [&] { return BatchInputs(graph, extents_.all.front()); })),
+      model_(on_every_rank(group, [&] { return inputs_.with_bytes(graph, ops, extents_.all.front()); }), ops,
              on_every_rank(group, [&] { return model_options(group, graph, options, observer); })),
       data_parallel_(group, model_.parameters(), options.precision,
                      {.bucket = options.bucket,
@@ -167,16 +167,23 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
   store_.start_averages();
 }
 
+Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
+                 std::vector<std::vector<TensorSpec>> extents, const TrainerOptions& options, Observer* observer)
+    : Replica(group, ops, graph, data::PairExtents{.all = extents, .training = extents.size()}, options, observer) {}
+
 /// Makes the graphs for all extents but the first.
 void Replica::add_extents(const ops::Ops& ops, const TrainerOptions& options) {
-  if (extents_.size() > 1 && !options.graphs)
-    throw Error(ErrorCode::invalid_argument, "training steps have " + std::to_string(extents_.size()) +
-                                                 " different extents, and there is a graph for the first ones only: "
-                                                 "let TrainerOptions::graphs make the others");
-  for (std::size_t i = 1; i < extents_.size(); ++i) {
-    nn::Graph graph = options.graphs(extents_[i]);
-    const BatchInputs inputs(graph, extents_[i]);
-    model_.add_extents(inputs.with_bytes(std::move(graph), ops, extents_[i]));
+  const std::vector<std::vector<TensorSpec>>& all = extents_.all;
+  if (all.size() > 1 && !options.graphs)
+    throw Error(ErrorCode::invalid_argument,
+                "training steps" + std::string(extents_.training < all.size() ? " and evaluations" : "") + " have " +
+                    std::to_string(all.size()) +
+                    " different extents, and there is a graph for the first ones only: let TrainerOptions::graphs make "
+                    "the others");
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    nn::Graph graph = options.graphs(all[i]);
+    const BatchInputs inputs(graph, all[i]);
+    model_.add_extents(inputs.with_bytes(std::move(graph), ops, all[i]));
   }
 }
 

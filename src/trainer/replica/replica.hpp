@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "lockstep/data/batch.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "trainer/replica/step_exchange.hpp"
 #include "trainer/replica/store.hpp"
 
@@ -31,11 +34,14 @@ class Replica {
  public:
   /// Initializes the weights from the seed, then broadcasts rank 0's or compares them. Collective.
   /// @param ops  outlives the replica, as do `group` and `observer`
-  /// @param extents  the tensors of a batch with all extents that steps may have, the first ones for `graph`; tensors
-  ///         with bytes are uint8 in batches if the model's inputs have bytes
+  /// @param extents  the tensors of a batch with all extents that steps and evaluations may have, the first ones for
+  ///         `graph`; tensors with bytes are uint8 in batches if the model's inputs have bytes
   /// @throws Error{invalid_argument} on every rank if the graph has an input that is not among them, or the graphs for
   ///         other extents are none or another model; Error{mismatch} on every rank if the ranks' models or buckets
   ///         differ, or their initial values if these are compared
+  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, data::PairExtents extents,
+          const TrainerOptions& options, Observer* observer);
+  /// Makes a replica whose evaluations have the first ones of these extents.
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, std::vector<std::vector<TensorSpec>> extents,
           const TrainerOptions& options, Observer* observer);
   Replica(const Replica&) = delete;
@@ -58,7 +64,10 @@ class Replica {
     Bytes plans;           ///< growth of this process, beside activations; not measured for a single one
   };
   [[nodiscard]] const PreparedExtents& prepared_extents() const { return prepared_; }
-  [[nodiscard]] const std::vector<std::vector<TensorSpec>>& extents() const { return extents_; }
+  /// The tensors of a batch with all extents that steps may have.
+  [[nodiscard]] std::span<const std::vector<TensorSpec>> extents() const {
+    return std::span(extents_.all).first(extents_.training);
+  }
 
   /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
   void start_from(const RunState& run);
@@ -86,7 +95,14 @@ class Replica {
 
   /// Runs forward with the running statistics, and with the EMA weights if there are any. Not collective.
   /// @pre Store::gather_averages() was called after the last step
-  nn::Prediction predict(const data::Batch& batch) { return model_.predict(inputs_.feed(batch)); }
+  /// @param batch  its extents are those of the test set
+  nn::Prediction predict(const data::Batch& batch) {
+    nn::Feed feed = inputs_.feed(batch);
+    feed.extents = evaluation_extents(batch.extents);
+    return model_.predict(feed);
+  }
+  /// The model's extents for those of a batch of the test set.
+  [[nodiscard]] std::size_t evaluation_extents(std::size_t of_batch) const { return extents_.evaluation.at(of_batch); }
 
   /// The shards of each rank; none if a step has no shards.
   [[nodiscard]] const LeafShares& shards() const { return shards_; }
@@ -122,7 +138,7 @@ class Replica {
 
   ProcessGroup* group_;
   LeafShares shards_;  // of a step, over all ranks; none: each rank computes its samples as one part
-  std::vector<std::vector<TensorSpec>> extents_;  // of the tensors of a batch
+  data::PairExtents extents_;
   BatchInputs inputs_;
   nn::Model model_;
   DataParallel data_parallel_;
