@@ -31,6 +31,7 @@ void check_options(const Source& source, const PictureOptions& options) {
            std::to_string(options.normalization.deviation.size()) + " deviations; give one of each for a channel");
   std::vector<Size> sizes = {options.input};
   for (const StepSize& step : options.steps) sizes.push_back(step.size);
+  for (const PictureGroup& group : options.groups) sizes.push_back(group.size.size);
   for (const auto& [width, height] : sizes)
     if (width < 1 || height < 1) refuse("cannot have pictures of " + extents_text(width, height) + " pixels");
   if (options.cache != nullptr && options.first_in_cache + source.size() > options.cache->samples())
@@ -68,6 +69,31 @@ struct PictureDataset::Scratch {
   DecodedPicture picture;
   Image other;
   Annotation annotation;
+  DecodedPicture partner;  // of a transform that makes one picture of several
+  Annotation partner_annotation;
+};
+
+/// The samples that a transform composes a picture of, in the memory of a thread.
+class PictureDataset::Partners final : public Samples {
+ public:
+  Partners(const PictureDataset& dataset, Scratch& scratch) : dataset_(dataset), scratch_(scratch) {}
+
+  [[nodiscard]] std::int64_t size() const override { return dataset_.size(); }
+  LoadedSample load(std::int64_t sample) override {
+    const auto load_one = [&](std::int64_t number) {
+      dataset_.load(number, scratch_.partner, scratch_.partner_annotation, scratch_.bytes);
+    };
+    if (dataset_.options_.on_bad_sample == OnBadSample::stop) {
+      load_one(sample);
+    } else {
+      load_next_good(*dataset_.source_, sample, *dataset_.options_.bad_samples, std::ref(load_one));
+    }
+    return {&scratch_.partner.image, &scratch_.partner_annotation};
+  }
+
+ private:
+  const PictureDataset& dataset_;
+  Scratch& scratch_;
 };
 
 PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOptions options)
@@ -82,18 +108,27 @@ PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOpti
     if (!is_usual) sizes_.push_back(step);
     drawn_.push_back(is_usual ? 0 : sizes_.size() - 1);
   }
+  for (const PictureGroup& group : options_.groups) sizes_.push_back(group.size);
   table_ = options_.normalization.table();
   single_table_.assign(table_.begin(), table_.end());
 }
 
+std::vector<TensorSpec> PictureDataset::tensors_of(const Size& size) const {
+  std::vector<TensorSpec> specs = {{"images", {options_.channels, size.height, size.width}, Content::real}};
+  for (TensorSpec& target : options_.collate->tensors(size, classes())) specs.push_back(std::move(target));
+  return specs;
+}
+
 std::vector<std::vector<TensorSpec>> PictureDataset::extents() const {
   std::vector<std::vector<TensorSpec>> all;
-  for (const auto& [size, transforms] : sizes_) {
-    std::vector<TensorSpec>& specs = all.emplace_back();
-    specs.push_back({"images", {options_.channels, size.height, size.width}, Content::real});
-    for (TensorSpec& target : options_.collate->tensors(size, classes())) specs.push_back(std::move(target));
-  }
+  for (std::size_t i = 0; i < sizes_.size() - options_.groups.size(); ++i) all.push_back(tensors_of(sizes_[i].size));
   return all;
+}
+
+std::vector<data::EvaluationGroup> PictureDataset::evaluation_groups() const {
+  std::vector<data::EvaluationGroup> groups;
+  for (const auto& [size, samples] : options_.groups) groups.push_back({tensors_of(size.size), samples});
+  return groups;
 }
 
 std::size_t PictureDataset::extents_of(const data::StepKey& step) const {
@@ -158,34 +193,38 @@ bool PictureDataset::prepare(const data::SampleKey& key, Scratch& scratch) const
 
 /// @param key  its index decides what transforms draw, whichever sample takes its place
 void PictureDataset::load_and_transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const {
-  load(sample, scratch);
-  scratch.annotation = source_->annotation(sample);
-  const DecodedPicture& picture = scratch.picture;
-  const Image& image = picture.image;
-  if (!fits(picture, scratch.annotation))
-    throw Error(ErrorCode::corrupt, shown(source_->place(sample)) + " has " +
-                                        extents_text(picture.original_width, picture.original_height) +
-                                        " pixels, but its boxes belong to a picture of " +
-                                        extents_text(scratch.annotation.width, scratch.annotation.height));
-  if (!scratch.annotation.boxes.empty() && picture.original_width != image.width)
-    scale_boxes(static_cast<double>(image.width) / picture.original_width,
-                static_cast<double>(image.height) / picture.original_height, scratch.annotation);
+  load(sample, scratch.picture, scratch.annotation, scratch.bytes);
   transform(key, sample, scratch);
 }
 
+/// Loads a picture and its annotation, in the pixels that it has.
+void PictureDataset::load(std::int64_t sample, DecodedPicture& picture, Annotation& annotation,
+                          std::vector<std::byte>& bytes) const {
+  decode(sample, picture, bytes);
+  annotation = source_->annotation(sample);
+  if (!fits(picture, annotation))
+    throw Error(ErrorCode::corrupt, shown(source_->place(sample)) + " has " +
+                                        extents_text(picture.original_width, picture.original_height) +
+                                        " pixels, but its boxes belong to a picture of " +
+                                        extents_text(annotation.width, annotation.height));
+  annotation.frame = {.width = picture.original_width, .height = picture.original_height};
+  const Image& image = picture.image;
+  if (picture.original_width != image.width)
+    scale_annotation(static_cast<double>(image.width) / picture.original_width,
+                     static_cast<double>(image.height) / picture.original_height, annotation);
+}
+
 /// Takes a decoded picture from the cache, or decodes it and keeps it there.
-void PictureDataset::load(std::int64_t sample, Scratch& scratch) const {
+void PictureDataset::decode(std::int64_t sample, DecodedPicture& picture, std::vector<std::byte>& bytes) const {
   PictureCache* cache = options_.cache.get();
-  DecodedPicture& picture = scratch.picture;
   if (cache != nullptr && cache->find(options_.first_in_cache + sample, picture)) return;
-  source_->read(sample, scratch.bytes);
-  source_->decode(sample, scratch.bytes, decode_, picture.image);
+  source_->read(sample, bytes);
+  source_->decode(sample, bytes, decode_, picture.image);
   picture.original_width = picture.image.width;
   picture.original_height = picture.image.height;
-  // Only a JPEG is scaled, and only its boxes need the size of the original.
-  if (decode_.least_side > 0 && format_of(scratch.bytes) == PictureFormat::jpeg &&
-      !source_->annotation(sample).boxes.empty()) {
-    const PictureInfo original = inspect(scratch.bytes, decode_.limits);
+  const bool is_file = source_->stored_bytes(sample) >= 0;
+  if (decode_.least_side > 0 && is_file && format_of(bytes) == PictureFormat::jpeg) {  // no other kind is scaled
+    const PictureInfo original = inspect(bytes, decode_.limits);
     picture.original_width = original.width;
     picture.original_height = original.height;
   }
@@ -195,8 +234,15 @@ void PictureDataset::load(std::int64_t sample, Scratch& scratch) const {
 void PictureDataset::transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const {
   Image& image = scratch.picture.image;
   const auto& [size, transforms] = sizes_[key.extents];
+  std::span<const Transform> rest = transforms;
+  if (!rest.empty() && rest.front().compose) {  // its errors name the sample that they are about
+    Partners partners(*this, scratch);
+    const Transform* next = rest.size() > 1 ? &rest[1] : nullptr;
+    rest.front().compose(key, partners, next, image, scratch.annotation, scratch.other);
+    rest = rest.subspan(1);
+  }
   try {
-    for (const Transform& transform : transforms) transform.apply(key, image, scratch.annotation, scratch.other);
+    for (const Transform& transform : rest) transform.apply(key, image, scratch.annotation, scratch.other);
   } catch (const Error& error) {
     throw Error(error.code(), shown(source_->place(sample)) + ": " + error.message());
   }

@@ -16,6 +16,12 @@
 
 namespace lockstep::vision {
 
+/// Pictures that are evaluated with the same size of the network's input.
+struct PictureGroup {
+  StepSize size;
+  std::vector<std::int64_t> samples;  ///< by number in the source
+};
+
 /// How a data set of pictures is made from a source.
 struct PictureOptions {
   std::string name;  ///< of the data set, for messages
@@ -24,6 +30,8 @@ struct PictureOptions {
   std::vector<Transform> transforms = {};
   /// The sizes that training steps have, each equally often; empty: all have the size of the input.
   std::vector<StepSize> steps = {};
+  /// How evaluations group the pictures; empty: all have the size of the input.
+  std::vector<PictureGroup> groups = {};
   Normalization normalization = {};  ///< one mean and deviation for each channel
   std::shared_ptr<const Collate> collate = std::make_shared<LabelCollate>();  ///< what becomes of annotations
   OnBadSample on_bad_sample = OnBadSample::stop;
@@ -52,6 +60,7 @@ class PictureDataset final : public data::Dataset {
   [[nodiscard]] std::vector<TensorSpec> tensors() const override { return extents().front(); }
   [[nodiscard]] std::vector<std::vector<TensorSpec>> extents() const override;
   [[nodiscard]] std::size_t extents_of(const data::StepKey& step) const override;
+  [[nodiscard]] std::vector<data::EvaluationGroup> evaluation_groups() const override;
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
   [[nodiscard]] std::int64_t classes() const override {
     return static_cast<std::int64_t>(source_->class_names().size());
@@ -78,15 +87,18 @@ class PictureDataset final : public data::Dataset {
 
  private:
   struct Scratch;
+  class Partners;
 
+  [[nodiscard]] std::vector<TensorSpec> tensors_of(const Size& size) const;
   bool prepare(const data::SampleKey& key, Scratch& scratch) const;
-  void load(std::int64_t sample, Scratch& scratch) const;
+  void load(std::int64_t sample, DecodedPicture& picture, Annotation& annotation, std::vector<std::byte>& bytes) const;
+  void decode(std::int64_t sample, DecodedPicture& picture, std::vector<std::byte>& bytes) const;
   void transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const;
   void load_and_transform(const data::SampleKey& key, std::int64_t sample, Scratch& scratch) const;
 
   std::shared_ptr<const Source> source_;
   PictureOptions options_;
-  std::vector<StepSize> sizes_;     ///< by extents: the input's, and those of steps that differ from it
+  std::vector<StepSize> sizes_;     ///< by extents: the input's, those of steps that differ from it, those of groups
   std::vector<std::size_t> drawn_;  ///< the extents of `PictureOptions::steps`
   DecodeOptions decode_;
   std::vector<double> table_;        ///< channels × 256

@@ -17,19 +17,6 @@ namespace {
 constexpr int small_side = 64;
 constexpr Size usual_size{.width = 224, .height = 224};
 
-/// Returns the size of a picture in a file; nothing for a bad one.
-std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, std::vector<std::byte>& bytes) {
-  source.read(sample, bytes);
-  try {
-    const PictureInfo info = inspect(bytes);
-    return Size{info.width, info.height};
-  } catch (const Error& error) {
-    const bool is_foreign = error.code() == ErrorCode::unsupported && !is_supported(format_of(bytes));
-    if (error.code() != ErrorCode::corrupt && !is_foreign) throw;
-    return {};
-  }
-}
-
 /// Returns the size that all good pictures have; nothing if they differ or one is not accepted.
 template <typename Accepts>
 std::optional<Size> common_size(const Source& source, const Accepts& accepts) {
@@ -55,6 +42,18 @@ bool is_in_memory(const Source& source) {
   for (std::int64_t sample = 0; sample < source.size(); ++sample)
     if (source.stored_bytes(sample) > 0) return false;  // usually the first; it may be an empty file
   return true;
+}
+
+std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, std::vector<std::byte>& bytes) {
+  source.read(sample, bytes);
+  try {
+    const PictureInfo info = inspect(bytes);
+    return Size{info.width, info.height};
+  } catch (const Error& error) {
+    const bool is_foreign = error.code() == ErrorCode::unsupported && !is_supported(format_of(bytes));
+    if (error.code() != ErrorCode::corrupt && !is_foreign) throw;
+    return {};
+  }
 }
 
 InputSize default_input(const Source& source) {

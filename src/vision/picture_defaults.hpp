@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lockstep/base/tensor_spec.hpp"
@@ -37,6 +40,11 @@ Image first_picture(const Source& source);
 /// order.
 /// @throws Error{invalid_argument} unless there are two at least
 std::vector<Size> sizes_between(const Size& input, double least, double most);
+
+/// Returns the size of a stored picture, upright, by its header; nothing for a bad one.
+/// @param bytes  memory that is used again
+/// @throws as default_input
+std::optional<Size> size_of_sample(const Source& source, std::int64_t sample, std::vector<std::byte>& bytes);
 
 /// Returns the channels of pictures that the source holds in memory, such as 1 of MNIST, and 3 for files.
 int default_channels(const Source& source);

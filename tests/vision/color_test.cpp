@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <array>
+
 #include "vision/pictures.hpp"
 
 namespace lockstep::vision {
@@ -34,6 +36,38 @@ TEST(Color, HasItsHueTurnedToTorchvisionsBytes) {
       {-0.5, 0x168D19E4}, {-0.1, 0x2BB4BCD6}, {0.1, 0xB76090D8}, {0.5, 0xCD9A8D8E}};
   for (const auto& [turn, expected] : turns) EXPECT_EQ(checksum_after(adjust_hue, turn), expected) << turn;
   EXPECT_EQ(checksum_after(adjust_hue, 0.3, 1), checksum_after(adjust_brightness, 1.0F, 1)) << "gray has no hue";
+}
+
+/// The color after its hue, saturation and value are multiplied, by colorsys of Python.
+TEST(Color, HasHueSaturationAndValueMultiplied) {
+  struct Row {
+    std::array<int, 3> color;
+    std::array<float, 3> factors;
+    std::array<int, 3> expected;
+  };
+  for (const auto& [color, factors, expected] :
+       {Row{{200, 120, 40}, {1, 1, 1}, {200, 120, 40}}, Row{{200, 120, 40}, {1.015F, 1, 1}, {200, 121, 40}},
+        Row{{30, 60, 200}, {0.9F, 0.5F, 1.2F}, {138, 195, 240}}, Row{{200, 10, 90}, {1.1F, 1.7F, 0.5F}, {100, 14, 0}},
+        Row{{255, 0, 10}, {1.01F, 1, 1}, {255, 5, 0}}, Row{{90, 90, 90}, {1.5F, 1.7F, 1.4F}, {126, 126, 126}},
+        Row{{0, 0, 0}, {0.5F, 1.7F, 1.4F}, {0, 0, 0}}, Row{{250, 255, 240}, {1, 0, 1.4F}, {255, 255, 255}}}) {
+    Image picture;
+    picture.resize(70, 1, 3);  // more than a block
+    for (std::size_t i = 0; i < picture.pixels.size(); ++i) picture.pixels[i] = static_cast<std::uint8_t>(color[i % 3]);
+    scale_hsv(picture, factors[0], factors[1], factors[2]);
+    for (std::size_t i = 0; i < picture.pixels.size(); ++i) ASSERT_EQ(picture.pixels[i], expected[i % 3]) << i;
+  }
+  Image gray = patterned(9, 4, 1);
+  Image brighter = gray;
+  scale_hsv(gray, 1.2F, 0.5F, 1.3F);
+  adjust_brightness(brighter, 1.3F);
+  EXPECT_EQ(gray.pixels, brighter.pixels);
+}
+
+/// The bytes must be the same on every machine.
+TEST(Color, MultipliedByFactorsHasTheBytesOfOtherMachines) {
+  const auto scale = [](Image& picture, float factor) { scale_hsv(picture, factor, 1.5F, 0.8F); };
+  EXPECT_EQ(checksum_after(scale, 0.985F), 1585351153U);
+  EXPECT_EQ(checksum_after(scale, 1.2F), 2377623169U);
 }
 
 TEST(Color, BecomesPillowsGray) {

@@ -122,32 +122,66 @@ TEST(PictureDataset, DecodesForTheLargestSizeOfSteps) {
 }
 
 TEST(PictureDataset, HasTheSameBytesOnAnyRanksAndWorkersInAResumedEpochAndWithACache) {
-  const auto source = std::make_shared<PatternSource>(samples);
-  std::map<std::int64_t, ReadSample> expected;
-  for (std::int64_t index = 0; index < samples; ++index)
-    expected[index] = read(PictureDataset(source, options()), {.seed = 5, .epoch = 3, .index = index});
-  const auto whole = cache_of(1 << 20);
-  const auto some = cache_of(60'000);
-  for (const auto& cache : {std::shared_ptr<PictureCache>(), whole, some}) {
-    PictureOptions cached = options();
-    cached.cache = cache;
-    const auto dataset = std::make_shared<PictureDataset>(source, cached);
-    for (const int ranks : {1, 2, 3}) {
-      for (const int workers : {0, 1, 3}) {
-        std::map<std::int64_t, ReadSample> found;
-        std::map<std::int64_t, ReadSample> rest;
-        for (int rank = 0; rank < ranks; ++rank) {
-          add_samples(dataset, rank, ranks, workers, 3, 0, found);
-          add_samples(dataset, rank, ranks, workers, 3, 4, rest);
+  for (const std::string_view transforms : {"random-resized-crop,flip,color-jitter", "mosaic,affine,hsv,flip"}) {
+    const auto source = std::make_shared<PatternSource>(samples);
+    std::map<std::int64_t, ReadSample> expected;
+    for (std::int64_t index = 0; index < samples; ++index)
+      expected[index] = read(PictureDataset(source, options(transforms)), {.seed = 5, .epoch = 3, .index = index});
+    const auto whole = cache_of(1 << 20);
+    const auto some = cache_of(60'000);
+    for (const auto& cache : {std::shared_ptr<PictureCache>(), whole, some}) {
+      PictureOptions cached = options(transforms);
+      cached.cache = cache;
+      const auto dataset = std::make_shared<PictureDataset>(source, cached);
+      for (const int ranks : {1, 2, 3}) {
+        for (const int workers : {0, 1, 3}) {
+          std::map<std::int64_t, ReadSample> found;
+          std::map<std::int64_t, ReadSample> rest;
+          for (int rank = 0; rank < ranks; ++rank) {
+            add_samples(dataset, rank, ranks, workers, 3, 0, found);
+            add_samples(dataset, rank, ranks, workers, 3, 4, rest);
+          }
+          EXPECT_EQ(found, expected) << ranks << " ranks, " << workers << " workers";
+          EXPECT_EQ(rest.size(), static_cast<std::size_t>(samples - 4 * batch));
+          for (const auto& [index, sample] : rest) EXPECT_EQ(sample, expected.at(index));
         }
-        EXPECT_EQ(found, expected) << ranks << " ranks, " << workers << " workers";
-        EXPECT_EQ(rest.size(), static_cast<std::size_t>(samples - 4 * batch));
-        for (const auto& [index, sample] : rest) EXPECT_EQ(sample, expected.at(index));
       }
     }
+    EXPECT_FALSE(whole->is_full());
+    EXPECT_TRUE(some->is_full());
   }
-  EXPECT_FALSE(whole->is_full());
-  EXPECT_TRUE(some->is_full());
+}
+
+/// The next good sample takes the place of a bad one in a mosaic, too, whichever thread meets it first.
+TEST(PictureDataset, ComposesMosaicsOfGoodSamples) {
+  PictureOptions of = options("mosaic,affine");
+  const std::set<std::int64_t> bad = {3, 4, 17};
+  const PictureDataset strict(std::make_shared<PatternSource>(samples, bad), of);
+  of.on_bad_sample = OnBadSample::skip;
+  int refused = 0;
+  std::map<std::int64_t, ReadSample> expected;
+  for (const bool is_reversed : {false, true}) {
+    of.bad_samples = std::make_shared<BadSamples>("training");
+    const PictureDataset dataset(std::make_shared<PatternSource>(samples, bad), of);
+    for (std::int64_t i = 0; i < samples; ++i) {
+      const std::int64_t index = is_reversed ? samples - 1 - i : i;
+      const ReadSample sample = read(dataset, {.index = index});
+      if (!is_reversed) expected[index] = sample;
+      EXPECT_EQ(sample, expected[index]);
+      if (is_reversed || bad.contains(index)) continue;
+      try {
+        EXPECT_EQ(read(strict, {.index = index}), sample);
+      } catch (const Error& error) {
+        ++refused;
+        EXPECT_EQ(error.code(), ErrorCode::corrupt);
+        EXPECT_TRUE(error.message().starts_with("picture ")) << error.message();
+        EXPECT_NE(error.message().find("is damaged; replace the file"), std::string::npos) << error.message();
+      }
+    }
+    EXPECT_EQ(of.bad_samples->count(), 3);
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, 20);
 }
 
 TEST(PictureDataset, DecodesEachPictureOnceWithACache) {

@@ -26,6 +26,8 @@ TEST(ParseTransforms, ReadsNamesAndValues) {
   EXPECT_EQ(parsed("flip,color-jitter:0,0,0,0.5,crop:8"), "color-jitter:0,0,0,0.5,crop:8,flip")
       << "as data::Augmentation, which mirrors what it has cut out";
   EXPECT_EQ(parsed("flip,center-crop"), "flip,center-crop:64x96");
+  EXPECT_EQ(parsed("mosaic,affine,hsv"), "mosaic,affine:0.5,0.1,0,0,hsv:0.015,0.7,0.4");
+  EXPECT_EQ(parsed("mosaic:0.5,affine:0.9,0,10,hsv:0"), "mosaic:0.5,affine:0.9,0,10,0,hsv:0,0.7,0.4");
 }
 
 TEST(ParseTransforms, RefusesWhatItDoesNotKnow) {
@@ -48,13 +50,18 @@ TEST(ParseTransforms, RefusesWhatItDoesNotKnow) {
   refuse("color-jitter:0.1,0.1,0.1,0.6", {"hue (0 to 0.5)"});
   refuse("color-jitter:0.1,0.1,0.1,0.1,0.1", {"color-jitter"});
   refuse("color-jitter:nan", {"'nan'"});
+  refuse("flip,mosaic", {"mosaic makes one picture of several; name it first"});
+  refuse("mosaic:2", {"the transform mosaic has '2'", "mosaic:0.5"});
+  refuse("affine:1", {"the transform affine has '1'", "0 to 0.9"});
+  refuse("affine:0.5,0.1,0,45", {"0 to 40 degrees"});
+  refuse("hsv:0.015,0.7,1.4", {"gains of hue, saturation and value"});
   refuse("4", {"there is no transform '4'"});
 }
 
 TEST(ParseTransforms, ListsThemForHelp) {
   EXPECT_EQ(transform_names(),
             "crop[:PIXELS], flip, random-resized-crop[:SIZE], resize:SIZE, letterbox[:SIZE], center-crop[:SIZE], "
-            "color-jitter[:B,C,S,H]");
+            "color-jitter[:B,C,S,H], hsv[:H,S,V], affine[:SCALE,TRANSLATE,DEGREES,SHEAR], mosaic[:PROBABILITY]");
 }
 
 TEST(ClassificationPipelines, BringPicturesToTheInputsSize) {

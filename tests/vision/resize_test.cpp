@@ -70,6 +70,35 @@ TEST(Resize, OfOneColorKeepsIt) {
   }
 }
 
+TEST(Resize, OfAWindowIsThatPartOfTheWhole) {
+  for (const int channels : {1, 3}) {
+    for (const auto& [width, height] : {std::pair{40, 30}, {83, 61}, {83, 30}, {40, 61}, {150, 20}, {9, 7}}) {
+      const Image picture = patterned(83, 61, channels);
+      Image whole;
+      resize(picture, width, height, whole);
+      for (const Region& window :
+           {Region{0, 0, width, height}, {3, 2, width - 4, height - 5}, {width - 1, 0, 1, 1}, {0, height - 3, 5, 3}}) {
+        Image to = patterned(170, 70, channels);
+        const Image before = to;
+        resize_into(picture, width, height, window, to, 11, 4);
+        for (int y = 0; y < 70; ++y) {
+          for (int i = 0; i < 170 * channels; ++i) {
+            const int x = i / channels;
+            const bool is_in = x >= 11 && x < 11 + window.width && y >= 4 && y < 4 + window.height;
+            const int expected =
+                is_in ? whole.row(y - 4 + window.top)[i + (window.left - 11) * channels] : before.row(y)[i];
+            ASSERT_EQ(to.row(y)[i], expected) << width << "×" << height << " at " << x << "," << y;
+          }
+        }
+      }
+    }
+  }
+  Image to = patterned(20, 20, 3);
+  const Image picture = patterned(8, 6, 3);
+  for (const Region& window : {Region{-1, 0, 4, 4}, {0, 0, 17, 4}, {0, 0, 0, 4}, {0, 0, 8, 4}})
+    EXPECT_EQ(code_of([&] { resize_into(picture, 16, 12, window, to, 14, 0); }), ErrorCode::invalid_argument);
+}
+
 TEST(Resize, RefusesRegionsOutsideOfThePicture) {
   const Image picture = patterned(8, 6, 3);
   Image to;

@@ -89,6 +89,64 @@ void to_rgb(const Hsv& color, std::uint8_t* pixel) {
   std::copy_n(sectors[sector % 6].begin(), 3, pixel);
 }
 
+constexpr std::size_t block_pixels = 64;  // pixels whose channels lie apart, for vectors
+
+/// The colors of some pixels by channel, 0 … 255.
+struct Colors {
+  std::array<float, block_pixels> red, green, blue;
+};
+
+/// Scales hue (0 … 6), saturation (0 … 1) and value (0 … 255). A channel of a color is
+/// value·(1 − saturation·max(0, min(k, 4 − k, 1))) with k = hue + 5, 3 and 1 for red, green and blue, modulo 6.
+LOCKSTEP_INLINE void scale_block(Colors& colors, float hue_factor, float saturation_factor, float value_factor) {
+  auto& [red, green, blue] = colors;
+  for (std::size_t i = 0; i < block_pixels; ++i) {
+    const float r = red[i];
+    const float g = green[i];
+    const float b = blue[i];
+    const float most = std::max(r, std::max(g, b));
+    const float range = most - std::min(r, std::min(g, b));
+    const float divisor = std::max(range, 1.0F);  // whole numbers: a range is 0 or at least 1
+    const float near_red = (g - b) / divisor;
+    const float near_green = 2.0F + (b - r) / divisor;
+    const float near_blue = 4.0F + (r - g) / divisor;
+    float hue = most == r ? near_red : most == g ? near_green : near_blue;
+    hue = hue < 0.0F ? hue + 6.0F : hue;
+    hue = hue * hue_factor;
+    hue = hue >= 6.0F ? hue - 6.0F : hue;
+    const float saturation = std::min(range / std::max(most, 1.0F) * saturation_factor, 1.0F);
+    const float value = std::min(most * value_factor, 255.0F);
+    const auto channel = [&](float turn) {
+      const float turned = hue + turn;
+      const float k = turned >= 6.0F ? turned - 6.0F : turned;
+      const float part = std::max(std::min(std::min(k, 4.0F - k), 1.0F), 0.0F);
+      return value - value * saturation * part;
+    };
+    red[i] = channel(5.0F);
+    green[i] = channel(3.0F);
+    blue[i] = channel(1.0F);
+  }
+}
+
+LOCKSTEP_VECTORISED void scale_all(std::uint8_t* pixels, std::size_t count, float hue, float saturation, float value) {
+  Colors colors{};
+  for (std::size_t begin = 0; begin < count; begin += block_pixels) {
+    const std::size_t some = std::min(block_pixels, count - begin);
+    std::uint8_t* pixel = pixels + 3 * begin;
+    for (std::size_t i = 0; i < some; ++i) {
+      colors.red[i] = pixel[3 * i];
+      colors.green[i] = pixel[3 * i + 1];
+      colors.blue[i] = pixel[3 * i + 2];
+    }
+    scale_block(colors, hue, saturation, value);
+    for (std::size_t i = 0; i < some; ++i) {
+      pixel[3 * i] = static_cast<std::uint8_t>(colors.red[i] + 0.5F);
+      pixel[3 * i + 1] = static_cast<std::uint8_t>(colors.green[i] + 0.5F);
+      pixel[3 * i + 2] = static_cast<std::uint8_t>(colors.blue[i] + 0.5F);
+    }
+  }
+}
+
 }  // namespace
 
 void to_gray(Image& picture) {
@@ -116,6 +174,11 @@ void adjust_hue(Image& picture, double turn) {
     color.hue = static_cast<std::uint8_t>(color.hue + shift);
     to_rgb(color, pixel);
   }
+}
+
+void scale_hsv(Image& picture, float hue, float saturation, float value) {
+  if (picture.channels == 1) return blend_all(picture, 0, value);
+  scale_all(picture.pixels.data(), picture.pixels.size() / 3, hue, saturation, value);
 }
 
 }  // namespace lockstep::vision

@@ -27,4 +27,9 @@ void adjust_saturation(Image& picture, float factor);
 /// Turns the hue by this part of a circle, −0.5 … 0.5. A gray picture does not change.
 void adjust_hue(Image& picture, double turn);
 
+/// Multiplies hue, saturation and value of each color. The hue goes around its circle, which begins and ends with red;
+/// saturation and value stop at their largest. A gray picture of one channel changes its value only.
+/// @param hue  of these factors: 0 … 2; the others are not negative
+void scale_hsv(Image& picture, float hue, float saturation, float value);
+
 }  // namespace lockstep::vision

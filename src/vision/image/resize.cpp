@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/vectorized.hpp"
@@ -37,17 +38,29 @@ int rounded(double value) {
   return static_cast<int>(value + half);
 }
 
+/// One axis: `from` pixels become `to`, of which those from `begin` to `end` − 1 are made.
+struct Axis {
+  int from = 0;
+  int to = 0;
+  int begin = 0;
+  int end = 0;
+
+  [[nodiscard]] int count() const { return end - begin; }
+  [[nodiscard]] bool changes() const { return from != to; }
+};
+
 /// @param exact  memory that is used again
-void make_filter(int from, int to, Filter& filter, std::vector<double>& exact) {
+void make_filter(const Axis& axis, Filter& filter, std::vector<double>& exact) {
+  const auto [from, to, first_place, last_place] = axis;
   const double scale = static_cast<double>(from) / to;
   const double width = std::max(scale, 1.0);  // half of the triangle's base
   const double inverse_width = 1.0 / width;
   filter.most = static_cast<int>(std::ceil(width)) * 2 + 1;
-  filter.first.resize(to);
-  filter.count.resize(to);
-  filter.weights.assign(static_cast<std::size_t>(to) * filter.most, 0);
+  filter.first.resize(axis.count());
+  filter.count.resize(axis.count());
+  filter.weights.assign(static_cast<std::size_t>(axis.count()) * filter.most, 0);
   exact.resize(filter.most);
-  for (int place = 0; place < to; ++place) {
+  for (int place = first_place; place < last_place; ++place) {
     const double center = (place + 0.5) * scale;
     const int begin = std::max(rounded(center - width), 0);
     const int end = std::min(rounded(center + width), from);
@@ -56,11 +69,23 @@ void make_filter(int from, int to, Filter& filter, std::vector<double>& exact) {
       exact[i - begin] = std::max(1.0 - std::abs((i - center + 0.5) * inverse_width), 0.0);
       sum += exact[i - begin];
     }
-    std::int32_t* weights = filter.weights.data() + static_cast<std::size_t>(place) * filter.most;
+    const int made = place - first_place;
+    std::int32_t* weights = filter.weights.data() + static_cast<std::size_t>(made) * filter.most;
     for (int i = 0; i < end - begin; ++i) weights[i] = rounded(exact[i] / sum * (1 << weight_bits));
-    filter.first[place] = begin;
-    filter.count[place] = end - begin;
+    filter.first[made] = begin;
+    filter.count[made] = end - begin;
   }
+}
+
+/// Makes the filter of an axis, counted from the first pixel that it needs. An axis that does not change needs none.
+/// @return the pixels that it needs, as the first one and their number
+std::pair<int, int> needed_pixels(const Axis& axis, Filter& filter, std::vector<double>& exact) {
+  if (!axis.changes()) return {axis.begin, axis.count()};
+  make_filter(axis, filter, exact);
+  const int first = filter.first.front();
+  const int count = filter.first.back() + filter.count.back() - first;
+  for (int& place : filter.first) place -= first;
+  return {first, count};
 }
 
 /// Adds `rows` rows of `count` bytes, which are `stride` apart, times their weights to sums.
@@ -213,40 +238,67 @@ void check_region(const Image& from, const Region& region, int width, int height
                   std::to_string(width) + "×" + std::to_string(height));
 }
 
-/// The first pass. @return the rows for the second one
-Input resize_all_rows(Input from, const Region& region, int channels, int width, Workspace& workspace, Output to) {
-  make_filter(region.width, width, workspace.horizontal, workspace.exact);
-  if (region.height < lanes || std::min(region.width, width) * channels < lanes) {
-    resize_few_rows(from, region.height, channels, workspace.horizontal, to);
+/// The first pass, over a part of the rows and columns. @return the rows for the second one
+Input resize_all_rows(Input from, int height, int width, int channels, Workspace& workspace, Output to) {
+  const Filter& filter = workspace.horizontal;
+  if (height < lanes || std::min<std::ptrdiff_t>(width, std::ssize(filter.first)) * channels < lanes) {
+    resize_few_rows(from, height, channels, filter, to);
   } else if (channels == 1) {
-    resize_rows_1(from, region.height, region.width, workspace.horizontal, workspace, to);
+    resize_rows_1(from, height, width, filter, workspace, to);
   } else {
-    resize_rows_3(from, region.height, region.width, workspace.horizontal, workspace, to);
+    resize_rows_3(from, height, width, filter, workspace, to);
   }
   return {to.begin, to.stride};
+}
+
+/// Makes a part of the result. @param from  where the region that is resized begins
+void resize_axes(Input from, int channels, const Axis& across, const Axis& down, Output out) {
+  thread_local Workspace workspace;
+  const std::ptrdiff_t row_bytes = std::ptrdiff_t{across.count()} * channels;
+  const auto [column, columns] = needed_pixels(across, workspace.horizontal, workspace.exact);
+  const auto [row, rows] = needed_pixels(down, workspace.vertical, workspace.exact);
+  Input in{from[row] + std::ptrdiff_t{column} * channels, from.stride};
+  if (across.changes()) {
+    if (down.changes()) workspace.resized.resize(rows * row_bytes);
+    in = resize_all_rows(in, rows, columns, channels, workspace,
+                         down.changes() ? Output{workspace.resized.data(), row_bytes} : out);
+  } else if (!down.changes()) {
+    for (int y = 0; y < rows; ++y) std::memcpy(out[y], in[y], row_bytes);
+  }
+  if (down.changes()) resize_columns(in, static_cast<int>(row_bytes), workspace.vertical, out);
+}
+
+Input rows_of(const Image& picture) {
+  return {picture.pixels.data(), static_cast<std::ptrdiff_t>(picture.row_bytes())};
 }
 
 }  // namespace
 
 void resize(const Image& from, const Region& region, int width, int height, Image& to) {
   check_region(from, region, width, height);
-  thread_local Workspace workspace;
   to.resize(width, height, from.channels);
-  const auto row_bytes = static_cast<std::ptrdiff_t>(to.row_bytes());
-  const Output out{to.pixels.data(), row_bytes};
-  Input in{from.row(region.top).data() + static_cast<std::ptrdiff_t>(region.left) * from.channels,
-           static_cast<std::ptrdiff_t>(from.row_bytes())};
-  const bool changes_height = height != region.height;
-  if (width != region.width) {
-    if (changes_height) workspace.resized.resize(region.height * row_bytes);
-    in = resize_all_rows(in, region, from.channels, width, workspace,
-                         changes_height ? Output{workspace.resized.data(), row_bytes} : out);
-  } else if (!changes_height) {
-    for (int y = 0; y < height; ++y) std::memcpy(out[y], in[y], row_bytes);
-  }
-  if (!changes_height) return;
-  make_filter(region.height, height, workspace.vertical, workspace.exact);
-  resize_columns(in, static_cast<int>(row_bytes), workspace.vertical, out);
+  const Input in = rows_of(from);
+  resize_axes({in[region.top] + std::ptrdiff_t{region.left} * from.channels, in.stride}, from.channels,
+              {region.width, width, 0, width}, {region.height, height, 0, height},
+              {to.pixels.data(), static_cast<std::ptrdiff_t>(to.row_bytes())});
+}
+
+void resize_into(const Image& from, int width, int height, const Region& window, Image& to, int left, int top) {
+  const auto lies_in = [&](int begin, int extent, int size) {
+    return begin >= 0 && extent >= 1 && extent <= size - begin;
+  };
+  if (!lies_in(window.left, window.width, width) || !lies_in(window.top, window.height, height) ||
+      !lies_in(left, window.width, to.width) || !lies_in(top, window.height, to.height))
+    throw Error(ErrorCode::invalid_argument,
+                "a window of " + std::to_string(window.width) + "×" + std::to_string(window.height) + " at " +
+                    std::to_string(window.left) + "," + std::to_string(window.top) + " of " + std::to_string(width) +
+                    "×" + std::to_string(height) + " pixels does not fit at " + std::to_string(left) + "," +
+                    std::to_string(top) + " of a picture of " + std::to_string(to.width) + "×" +
+                    std::to_string(to.height));
+  const auto stride = static_cast<std::ptrdiff_t>(to.row_bytes());
+  resize_axes(rows_of(from), from.channels, {from.width, width, window.left, window.left + window.width},
+              {from.height, height, window.top, window.top + window.height},
+              {to.pixels.data() + top * stride + std::ptrdiff_t{left} * to.channels, stride});
 }
 
 }  // namespace lockstep::vision

@@ -24,6 +24,14 @@ struct Region {
 ///       memory for 16 columns and one picture of W×h
 void resize(const Image& from, const Region& region, int width, int height, Image& to);
 
+/// Resizes a whole picture to width×height, and writes a part of the result over a part of another picture. The bytes
+/// are those of resize(); only what is seen is computed.
+/// @param window  the part of the result that is written
+/// @param to      has as many channels as `from`
+/// @param left, top  where the corner of the window comes to lie in `to`, which has room for the window there
+/// @throws Error{invalid_argument} if the window is empty or does not lie in the result and in `to`
+void resize_into(const Image& from, int width, int height, const Region& window, Image& to, int left, int top);
+
 /// Resizes a whole picture.
 inline void resize(const Image& from, int width, int height, Image& to) {
   resize(from, {0, 0, from.width, from.height}, width, height, to);

@@ -26,6 +26,17 @@ struct Box {
   double area = -1;           ///< of the object in the original picture (COCO: of its mask); −1: that of the box
 };
 
+/// Where the stored picture lies in a picture that was made of it: a point (x, y) of the stored one is at
+/// (scale_x·x + left, scale_y·y + top). A scale is negative where the picture is mirrored.
+struct Frame {
+  double scale_x = 1;
+  double scale_y = 1;
+  double left = 0;
+  double top = 0;
+  int width = 0;  ///< of the stored picture, upright; 0: several pictures, or one that is turned
+  int height = 0;
+};
+
 /// The area by which evaluations call an object small, medium or large, in pixels of the original picture. Transforms
 /// change a box and leave `area` as it is.
 inline double area_of(const Box& box) {
@@ -38,6 +49,7 @@ struct Annotation {
   std::vector<Box> boxes;
   std::vector<std::uint8_t> mask;  ///< class of each pixel, height × width; empty: not known
   std::string text;                ///< what is written in the picture, in UTF-8
+  Frame frame;                     ///< kept by transforms; sources leave it as it is
   int width = 0;   ///< of the upright picture that boxes belong to, by its header or annotation; 0: not known
   int height = 0;  ///< as `width`
   std::optional<std::int64_t> image_id;  ///< the number of the picture in COCO's files

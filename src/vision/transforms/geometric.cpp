@@ -100,6 +100,8 @@ Transform random_flip() {
               box.left = width - box.right;
               box.right = width - left;
             }
+            annotation.frame.scale_x = -annotation.frame.scale_x;
+            annotation.frame.left = picture.width - annotation.frame.left;
           }};
 }
 
@@ -129,20 +131,19 @@ Transform resize_to(Size size) {
           .sets_size = true};
 }
 
-Transform letterbox(Size size) {
-  constexpr std::uint8_t gray = 114;
+Transform letterbox(Size size) { return letterbox(size, size); }
+
+Transform letterbox(Size size, Size fit) {
   return {.text = "letterbox:" + size_text(size),
           .apply =
-              [size](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation, Image& scratch) {
-                const double scale = std::min(static_cast<double>(size.width) / picture.width,
-                                              static_cast<double>(size.height) / picture.height);
-                const int width = std::max(round_to_even(picture.width * scale), 1);
-                const int height = std::max(round_to_even(picture.height * scale), 1);
-                resize_part(whole(picture), {.width = width, .height = height}, picture, annotation, scratch);
-                cut_out({-((size.width - width) / 2), -((size.height - height) / 2), size.width, size.height}, gray,
-                        picture, annotation, scratch);
+              [size, fit](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation, Image& scratch) {
+                const Size fitting = letterboxed(fit, picture.width, picture.height);
+                resize_part(whole(picture), fitting, picture, annotation, scratch);
+                cut_out({-((size.width - fitting.width) / 2), -((size.height - fitting.height) / 2), size.width,
+                         size.height},
+                        letterbox_gray, picture, annotation, scratch);
               },
-          .needed_side = std::max(size.width, size.height),
+          .needed_side = std::max(fit.width, fit.height),
           .sets_size = true};
 }
 

@@ -2,6 +2,7 @@
 #include "vision/transforms/geometry.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -14,6 +15,12 @@ constexpr float least_part = 0.1F;  // of a box's area
 constexpr float least_side = 2;     // of a box, in pixels
 
 }  // namespace
+
+Size letterboxed(const Size& fit, int width, int height) {
+  const double scale = std::min(static_cast<double>(fit.width) / width, static_cast<double>(fit.height) / height);
+  const auto side = [scale](int extent) { return std::max(static_cast<int>(std::lrint(extent * scale)), 1); };
+  return {.width = side(width), .height = side(height)};
+}
 
 void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch) {
   const auto [left, top, width, height] = window;
@@ -43,10 +50,10 @@ void resize_part(const Region& part, const Size& size, Image& picture, Annotatio
   }
   if (!is_whole)
     move_boxes_into(static_cast<float>(part.left), static_cast<float>(part.top), part.width, part.height, annotation);
-  scale_boxes(static_cast<double>(width) / part.width, static_cast<double>(height) / part.height, annotation);
+  scale_annotation(static_cast<double>(width) / part.width, static_cast<double>(height) / part.height, annotation);
 }
 
-void scale_boxes(double horizontally, double vertically, Annotation& annotation) {
+void scale_annotation(double horizontally, double vertically, Annotation& annotation) {
   const auto scale = [](float& edge, double factor) { edge = static_cast<float>(edge * factor); };
   for (Box& box : annotation.boxes) {
     scale(box.left, horizontally);
@@ -54,6 +61,11 @@ void scale_boxes(double horizontally, double vertically, Annotation& annotation)
     scale(box.top, vertically);
     scale(box.bottom, vertically);
   }
+  Frame& frame = annotation.frame;
+  frame.scale_x *= horizontally;
+  frame.left *= horizontally;
+  frame.scale_y *= vertically;
+  frame.top *= vertically;
 }
 
 void move_boxes_into(float left, float top, int width, int height, Annotation& annotation) {
@@ -67,6 +79,15 @@ void move_boxes_into(float left, float top, int width, int height, Annotation& a
     return box.right - box.left < least_side || box.bottom - box.top < least_side || area(box) < least_part * before;
   };
   std::erase_if(annotation.boxes, is_lost);
+  annotation.frame.left -= left;
+  annotation.frame.top -= top;
+}
+
+std::string short_text(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
 }
 
 }  // namespace lockstep::vision

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "vision/image/resize.hpp"
 #include "vision/source/source.hpp"
@@ -9,6 +10,12 @@
 
 /// What transforms do to pictures and boxes alike.
 namespace lockstep::vision {
+
+/// What surrounds a picture that is letterboxed.
+inline constexpr std::uint8_t letterbox_gray = 114;
+
+/// Returns the size of a picture that is resized with its ratio so that it just fits.
+Size letterboxed(const Size& fit, int width, int height);
 
 /// Replaces a picture by a window on it, of which parts beyond its edges get the value `fill` in all channels. Boxes
 /// move with the pixels.
@@ -19,12 +26,15 @@ void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation
 /// @pre the part lies inside the picture
 void resize_part(const Region& part, const Size& size, Image& picture, Annotation& annotation, Image& scratch);
 
-/// Multiplies the edges of boxes.
-void scale_boxes(double horizontally, double vertically, Annotation& annotation);
+/// Multiplies the edges of boxes, and the frame.
+void scale_annotation(double horizontally, double vertically, Annotation& annotation);
 
 /// Moves boxes into a window of a picture and clips them at its edges. Those of which less than a tenth of the area is
-/// left, or a side of less than two pixels, are dropped.
+/// left, or a side of less than two pixels, are dropped. The frame moves with them.
 /// @param width, height  extents of the window
 void move_boxes_into(float left, float top, int width, int height, Annotation& annotation);
+
+/// Writes a number without zeros at its end: "0.4".
+std::string short_text(double value);
 
 }  // namespace lockstep::vision

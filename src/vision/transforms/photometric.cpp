@@ -7,18 +7,11 @@
 
 #include "data/sample_random.hpp"
 #include "vision/image/color.hpp"
+#include "vision/transforms/geometry.hpp"
 #include "vision/transforms/transforms.hpp"
 
 namespace lockstep::vision {
 namespace {
-
-/// Writes a number without zeros at its end: "0.4".
-std::string short_text(double value) {
-  std::string text = std::to_string(value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
 
 /// Everything is drawn for every sample, so that what is drawn for one property does not depend on the others.
 void jitter(const ColorJitter& most, const data::SampleKey& key, Image& picture) {
@@ -41,6 +34,19 @@ void jitter(const ColorJitter& most, const data::SampleKey& key, Image& picture)
 }
 
 }  // namespace
+
+Transform random_hsv(const HsvGains& gains) {
+  return {.text = "hsv:" + short_text(gains.hue) + "," + short_text(gains.saturation) + "," + short_text(gains.value),
+          .apply = [gains](const data::SampleKey& key, Image& picture, Annotation& /*annotation*/, Image& /*scratch*/) {
+            data::Random random = data::random_of(key, data::RandomStream::hsv);
+            const auto factor = [&random](double gain) {
+              return static_cast<float>(random.uniform(1 - gain, 1 + gain));
+            };
+            const float hue = factor(gains.hue);
+            const float saturation = factor(gains.saturation);
+            scale_hsv(picture, hue, saturation, factor(gains.value));
+          }};
+}
 
 Transform color_jitter(const ColorJitter& most) {
   return {.text = "color-jitter:" + short_text(most.brightness) + "," + short_text(most.contrast) + "," +

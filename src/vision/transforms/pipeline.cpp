@@ -71,23 +71,57 @@ Transform make_resize(const Item& item, const Size& /*input*/) {
   refuse_item(item, "the shorter side or HEIGHTxWIDTH in pixels, such as resize:256");
 }
 
+/// A number of a value, and its range from 0.
+struct Part {
+  double* number;
+  double most;
+};
+
+/// Reads "NUMBER[,NUMBER…]" over the first numbers. @return whether that is what the text says
+bool read_numbers(std::string_view text, std::span<const Part> parts) {
+  for (const auto& [into, most] : parts) {
+    const std::size_t comma = text.find(',');
+    const auto number = number_in(text.substr(0, comma), 0.0, most);
+    if (!number) return false;
+    *into = *number;
+    if (comma == std::string_view::npos) return true;
+    text.remove_prefix(comma + 1);
+  }
+  return false;
+}
+
 Transform make_color_jitter(const Item& item, const Size& /*input*/) {
   ColorJitter most;
-  if (!item.value) return color_jitter(most);
-  const std::array<double*, 4> changes = {&most.brightness, &most.contrast, &most.saturation, &most.hue};
-  std::string_view rest = *item.value;
-  for (double* const one : changes) {
-    const std::size_t comma = rest.find(',');
-    const bool is_hue = one == &most.hue;
-    const auto change = number_in(rest.substr(0, comma), 0.0, is_hue ? 0.5 : 10.0);
-    if (!change) break;
-    *one = *change;
-    if (comma == std::string_view::npos) return color_jitter(most);
-    rest.remove_prefix(comma + 1);
-  }
+  const std::array<Part, 4> parts = {
+      {{&most.brightness, 10}, {&most.contrast, 10}, {&most.saturation, 10}, {&most.hue, 0.5}}};
+  if (!item.value || read_numbers(*item.value, parts)) return color_jitter(most);
   refuse_item(item,
               "the most that brightness, contrast, saturation (0 to 10) and hue (0 to 0.5) change, such as "
               "color-jitter:0.4,0.4,0.4,0.1");
+}
+
+Transform make_hsv(const Item& item, const Size& /*input*/) {
+  HsvGains gains;
+  const std::array<Part, 3> parts = {{{&gains.hue, 1}, {&gains.saturation, 1}, {&gains.value, 1}}};
+  if (!item.value || read_numbers(*item.value, parts)) return random_hsv(gains);
+  refuse_item(item, "the gains of hue, saturation and value (0 to 1), such as hsv:0.015,0.7,0.4");
+}
+
+Transform make_affine(const Item& item, const Size& input) {
+  AffineRange most;
+  const std::array<Part, 4> parts = {
+      {{&most.scale, 0.9}, {&most.translate, 0.9}, {&most.degrees, 180}, {&most.shear, 40}}};
+  if (!item.value || read_numbers(*item.value, parts)) return random_affine(input, most);
+  refuse_item(item,
+              "the most that it scales and moves (0 to 0.9), turns (0 to 180 degrees) and shears (0 to 40 degrees), "
+              "such as affine:0.5,0.1,0,0");
+}
+
+Transform make_mosaic(const Item& item, const Size& input) {
+  double probability = 1;
+  const std::array<Part, 1> parts = {{{&probability, 1}}};
+  if (!item.value || read_numbers(*item.value, parts)) return mosaic(input, probability);
+  refuse_item(item, "its probability, such as mosaic:0.5");
 }
 
 /// A transform that users can name.
@@ -97,7 +131,7 @@ struct Entry {
   Transform (*make)(const Item& item, const Size& input);
 };
 
-constexpr std::array<Entry, 7> entries = {{
+constexpr std::array<Entry, 10> entries = {{
     {"crop", "[:PIXELS]", make_crop},
     {"flip", "", make_flip},
     {"random-resized-crop", "[:SIZE]",
@@ -107,6 +141,9 @@ constexpr std::array<Entry, 7> entries = {{
     {"center-crop", "[:SIZE]",
      [](const Item& item, const Size& input) { return center_crop(chosen_size(item, input)); }},
     {"color-jitter", "[:B,C,S,H]", make_color_jitter},
+    {"hsv", "[:H,S,V]", make_hsv},
+    {"affine", "[:SCALE,TRANSLATE,DEGREES,SHEAR]", make_affine},
+    {"mosaic", "[:PROBABILITY]", make_mosaic},
 }};
 
 const Entry& entry_of(const Item& item) {
@@ -138,16 +175,16 @@ std::vector<Item> items_in(std::string_view text) {
   }
 }
 
-bool set_size(const std::vector<Transform>& transforms) {
-  return std::any_of(transforms.begin(), transforms.end(), [](const Transform& t) { return t.sets_size; });
-}
-
 }  // namespace
 
 int needed_side(std::span<const Transform> transforms) {
   for (const Transform& transform : transforms)
     if (transform.needed_side) return *transform.needed_side;
   return 0;
+}
+
+bool set_size(std::span<const Transform> transforms) {
+  return std::any_of(transforms.begin(), transforms.end(), [](const Transform& t) { return t.sets_size; });
 }
 
 std::vector<Transform> parse_transforms(std::string_view text, const Size& input) {
@@ -163,6 +200,9 @@ std::vector<Transform> parse_transforms(std::string_view text, const Size& input
     if (std::count_if(items.begin(), items.end(), is_named(item.name)) > 1)
       throw Error(ErrorCode::invalid_argument, "the transform " + echo(item.name) + " is named twice; name it once");
     transforms.push_back(entry_of(item).make(item, input));
+    if (transforms.back().compose && transforms.size() > 1)
+      throw Error(ErrorCode::invalid_argument,
+                  "the transform " + echo(item.name) + " makes one picture of several; name it first");
   }
   return transforms;
 }

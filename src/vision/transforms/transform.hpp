@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,9 +10,27 @@
 
 #include "lockstep/data/dataset.hpp"
 #include "vision/image/image.hpp"
+#include "vision/image/resize.hpp"
 #include "vision/source/source.hpp"
 
 namespace lockstep::vision {
+
+/// A picture with its annotation in the pixels that it has. It is a view.
+struct LoadedSample {
+  const Image* picture = nullptr;
+  const Annotation* annotation = nullptr;
+};
+
+/// The samples of a data set, for a transform that makes one picture of several.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// Loads a sample as the data set decodes it, or the one that takes its place if it is bad.
+  /// @return valid until the next call
+  /// @throws Error{io}; Error{corrupt} if the sample is bad and nothing takes its place
+  virtual LoadedSample load(std::int64_t sample) = 0;
+};
 
 /// A change of a picture together with its annotation. What it draws depends on the key only, never on the rank or the
 /// thread.
@@ -24,10 +43,22 @@ struct Transform {
   /// all pixels. Empty for a transform that takes pictures of any size and leaves their size as it is.
   std::optional<int> needed_side = {};
   bool sets_size = false;  ///< whether all pictures have the same size behind it
+  /// In place of `apply`, for a transform that makes one picture of several samples. It is the first one of a list.
+  /// @param samples  where the other samples come from
+  /// @param next     the transform behind it, which may look at a part of the result only; null: there is none
+  std::function<void(const data::SampleKey& key, Samples& samples, const Transform* next, Image& picture,
+                     Annotation& annotation, Image& scratch)>
+      compose = {};
+  /// Returns the part of a picture of this width and height that the transform looks at, which may be empty. The other
+  /// pixels may have any values. Empty: it looks at all of them.
+  std::function<Region(const data::SampleKey& key, int width, int height)> seen = {};
 };
 
 /// The shorter side that pictures need when they are decoded for these transforms; 0: all their pixels. It follows from
 /// the transforms only, so decoded pixels do not depend on what a transform draws.
 int needed_side(std::span<const Transform> transforms);
+
+/// Whether all pictures have the same size behind these transforms.
+bool set_size(std::span<const Transform> transforms);
 
 }  // namespace lockstep::vision

@@ -29,6 +29,8 @@ Transform resize_shorter_side(int side);
 Transform resize_to(Size size);
 /// Resizes the picture so that it fits into this size, and fills the rest with gray (114) at both sides of it.
 Transform letterbox(Size size);
+/// Resizes the picture so that it fits into `fit`, and fills the rest of `size` with gray at both sides of it.
+Transform letterbox(Size size, Size fit);
 /// Cuts out the middle of the picture; a smaller one is surrounded by zeros first.
 Transform center_crop(Size size);
 
@@ -41,5 +43,40 @@ struct ColorJitter {
 };
 /// Changes brightness, contrast, saturation and hue by random amounts, in random order.
 Transform color_jitter(const ColorJitter& most);
+
+/// Gains of hue, saturation and value.
+struct HsvGains {
+  double hue = 0.015;
+  double saturation = 0.7;
+  double value = 0.4;
+};
+/// Multiplies hue, saturation and value of all pixels by factors that are drawn from 1 − gain … 1 + gain.
+/// @source YOLOv5's augmentation
+Transform random_hsv(const HsvGains& gains);
+
+/// Makes one picture of four with this probability: a canvas of twice the size, filled with gray (114), whose quarters
+/// meet at a point that is drawn from its middle half in both directions. In each of them lies a picture with a corner
+/// at that point: the sample's own one in a quarter that is drawn, and three others, which are drawn from all samples.
+/// Each is resized as letterbox() does it, and cut at the edges of the canvas, with its boxes. A picture that is not
+/// part of four is letterboxed. It has no frame (`Frame::width` is 0), and a label, mask or text is that of the sample
+/// itself, or none.
+/// @source Bochkovskiy et al., YOLOv4, 2020; as YOLOv5 draws it
+/// @cost only what the next transform looks at is loaded and resized
+Transform mosaic(Size size, double probability);
+
+/// The most that a picture is changed by affine(): the scale is drawn from 1 − x … 1 + x, moves to both sides are parts
+/// of the size, and angles are in degrees.
+struct AffineRange {
+  double scale = 0.5;
+  double translate = 0.1;
+  double degrees = 0;
+  double shear = 0;
+};
+/// Turns, scales and shears a picture around its middle, which moves to the middle of the result or near it, in one
+/// bilinear interpolation without antialiasing. What lies beyond the picture is gray (114). Boxes get the edges of
+/// their turned corners and are clipped. Those are kept that are wider and higher than 2 pixels, have more than a tenth
+/// of their area before (in pixels of the result), and a ratio of sides below 100.
+/// @source as YOLOv5's random_perspective without perspective
+Transform random_affine(Size size, const AffineRange& most);
 
 }  // namespace lockstep::vision

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "vision/picture_dataset.hpp"
+
+namespace lockstep::vision {
+
+/// Groups pictures by their ratio, so that each group can be evaluated with an input that has little gray around them.
+/// A picture is resized so that it just fits into the usual input, and lies in the middle of the input of its group: a
+/// multiple of the stride that leaves at least a quarter of the stride free at each side. If more than `most` sizes
+/// occur, shorter sides are rounded up to two strides, to three, and so on. Pictures whose size is not known belong to
+/// the first group. Groups are in ascending order of height and width.
+/// @param sizes  of the stored pictures; 0×0: not known
+/// @param input  the usual input
+/// @return no groups if no size is known
+/// @source the rectangular batches of YOLOv5's validation, padded by half of a stride
+std::vector<PictureGroup> groups_by_ratio(std::span<const Size> sizes, const Size& input, int stride,
+                                          std::size_t most = 16);
+
+}  // namespace lockstep::vision
