@@ -8,7 +8,8 @@
 #                             resumed in the middle of the second epoch from a checkpoint of another number of ranks
 #   STEPS   of each run on drawn data (200); BATCH samples of a step (64); SHARDS (8; of pictures 4)
 #   MODELS  ("lenet resnet20"); the net with every norm and dropout is trainer.shards_test's
-#   FRACTION       of CIFAR-10's 50,000 training pictures (0.06; 1: all); EPOCHS (3)
+#   FRACTION       of CIFAR-10's 50,000 training pictures (0.06; 1: all); EPOCHS (3); AUGMENT (crop,flip;
+#                  another list is mosaic,affine,hsv,flip)
 #   LOCKSTEP_DATA  the folder with cifar10-jpeg.tar.gz (../shared/data); without it pictures are left out
 #   PRESET  the build to use (release)
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
@@ -80,7 +81,7 @@ compare_pictures() {
   mpi-scripts/bench/pictures_subset.py "$(cifar10_jpegs)" "${FRACTION:-0.06}" "$data"
   samples=$(find "$data/train" -name '*.jpg' | wc -l)
   middle=$((samples * 3 / 2 / batch + 1))
-  words=(--data "$data" --model resnet20 --augment "crop,flip" --epochs "$epochs" --batch "$batch" --shards "${SHARDS:-4}")
+  words=(--data "$data" --model resnet20 --augment "${AUGMENT:-crop,flip}" --epochs "$epochs" --batch "$batch" --shards "${SHARDS:-4}")
   rm -rf "$out"/run-*
   expected=
   for ranks in 1 2 4; do

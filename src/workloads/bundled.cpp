@@ -6,6 +6,7 @@
 
 #include "lockstep/trainer/metric.hpp"
 #include "workloads/classification/classification.hpp"
+#include "workloads/detection/detection_task.hpp"
 
 namespace lockstep::workloads {
 namespace {
@@ -32,7 +33,8 @@ const std::vector<Row>& rows() {
       {{.name = "detection",
         .about = "the box and class of each object",
         .metrics = without_names(trainer::accuracy_metrics),
-        .best_metric = "fitness"}},
+        .best_metric = "fitness"},
+       detection()},
       {{.name = "segmentation",
         .about = "a class for each pixel",
         .metrics = without_names(trainer::segmentation_metrics)}},

@@ -21,11 +21,11 @@ const std::vector<std::string> six{"a", "b", "c", "d", "e", "f"};
 /// Returns the finding of the second of two samples with six classes.
 std::unique_ptr<Finding> finding_of(std::array<float, 6> logits) {
   const nn::Graph graph = nn::make_model("lenet", nn::DataSpec::of_images(1, 12, 12, 6));
-  const Find find = classification().find(graph, 6);
+  const Find find = classification().find({.graph = graph, .tensors = graph.inputs(), .classes = 6}, {});
   std::vector<float> both(6, 100);
   both.insert(both.end(), logits.begin(), logits.end());
   const std::array<Buffer, 1> outputs{Buffer(std::span(both))};
-  return find({.losses = {}, .outputs = outputs}, 1);
+  return find({.losses = {}, .outputs = outputs}, {}, 1);
 }
 
 TEST(Classification, FindsTheFiveLikeliestClasses) {
@@ -56,7 +56,8 @@ TEST(Classification, ColorsACaptionByWhetherItIsRight) {
 TEST(Classification, FindsNothingWithoutANumberForEachClass) {
   const nn::Models models;
   const nn::Graph graph = models.make("unet", models.example("unet"));
-  EXPECT_FALSE(classification().find(graph, 3)) << "which has one for each pixel";
+  EXPECT_FALSE(classification().find({.graph = graph, .tensors = graph.inputs(), .classes = 3}, {}))
+      << "which has one for each pixel";
 }
 
 TEST(Workloads, OfAllModelsAreThere) {

@@ -21,6 +21,17 @@ TEST(FoundBoxes, AreObjectsWithEdges) {
                            R"({"class":1,"name":"platelet","score":0.333333,"box":[150.13,0.0,160.13,10.0]}]})");
 }
 
+TEST(FoundBoxes, AreWrittenAsAFindingOfAPicture) {
+  const FoundBoxes found(two);
+  const Finding& finding = found;
+  EXPECT_EQ(finding.label_lines(200, 100, true), yolo_lines(two, 200, 100, true));
+  nlohmann::ordered_json entries = nlohmann::ordered_json::array();
+  EXPECT_TRUE(finding.add_coco(7, entries));
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[1].at("image_id"), 7);
+  EXPECT_EQ(entries[1].at("category_id"), 1) << "the number of the class";
+}
+
 TEST(FoundBoxes, AreLinesOfYolo) {
   EXPECT_EQ(yolo_lines(two, 200, 100, false),
             "0 0.350000 0.700000 0.500000 0.600000\n1 0.775630 0.050000 0.050000 0.100000\n");

@@ -147,7 +147,7 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
   const bool predicts = !options.predict.empty();
   if (predicts || !options.user_data.path.empty()) {
-    loaded.pictures = predicts ? open_predicted(options, known.value())
+    loaded.pictures = predicts ? open_predicted(options, task, known.value())
                                : open_pictures(options, task, known ? known->class_names : std::vector<std::string>());
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
@@ -159,6 +159,14 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
   const Phase phase(cluster.world.group(), "hashing the data set", Phase::Kind::work);
   describe(options, datasets.directory(options.dataset), agreement, loaded);
   return loaded;
+}
+
+void group_evaluated(const Cluster& cluster, const Options& options, const workloads::PictureTask& task, Data& loaded) {
+  const bool has_pictures = !options.predict.empty() || !options.user_data.path.empty();
+  if (!has_pictures || !options.user_data.show_batch.empty()) return;
+  const bool is_loaded = loaded.sets.train != nullptr;
+  group_evaluated(is_loaded ? &*loaded.pictures : nullptr, task, cluster.world);
+  if (is_loaded && !loaded.pictures->groups.empty()) loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
 }
 
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded) {

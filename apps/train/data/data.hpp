@@ -33,6 +33,10 @@ Data load_data(const Cluster& cluster, const Options& options, const data::Datas
                const workloads::PictureTask& task, const std::optional<nn::ModelDescription>& known,
                Agreement& agreement);
 
+/// Groups the pictures that are evaluated by their ratio, where the workload wants it, and makes their data set anew.
+/// Collective; also for a rank that could not load its data.
+void group_evaluated(const Cluster& cluster, const Options& options, const workloads::PictureTask& task, Data& loaded);
+
 /// Gives the pictures of --data the cache of this node. Collective.
 void use_cache(const Cluster& cluster, const Options& options, Data& loaded);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 #include <vector>
 
 #include "apps/cli/command_line.hpp"
@@ -10,6 +11,7 @@
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
+#include "vision/picture_groups.hpp"
 #include "vision/show_batch.hpp"
 #include "vision/source/file_source.hpp"
 #include "vision/source/files.hpp"
@@ -36,7 +38,9 @@ std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool i
                              .input = pictures.input.size,
                              .transforms = is_training ? pictures.pipelines.training : pictures.pipelines.evaluation,
                              .steps = is_training ? pictures.steps : std::vector<vision::StepSize>(),
+                             .groups = is_training ? std::vector<vision::PictureGroup>() : pictures.groups,
                              .normalization = pictures.normalization,
+                             .collate = pictures.collate,
                              .on_bad_sample = options.user_data.on_bad_sample,
                              .is_evaluation = !is_training,
                              .bad_samples = part.bad_samples,
@@ -67,6 +71,41 @@ void require_parts(const vision::Sources& sources, const Options& options) {
   if (!sources.train && !only_shows && !options.eval_only)
     throw Error(ErrorCode::invalid_argument,
                 data + " has a part to evaluate but none to train on; evaluate it (--eval-only), or give both parts");
+}
+
+/// Returns the size of a picture that its annotation says, or else its header; 0×0 for a picture that cannot be read,
+/// because whoever decodes it says what is wrong.
+vision::Size size_of_picture(const vision::Source& source, std::int64_t sample, std::vector<std::byte>& bytes) {
+  const vision::Annotation& annotation = source.annotation(sample);
+  if (annotation.width > 0 && annotation.height > 0) return {.width = annotation.width, .height = annotation.height};
+  try {
+    return vision::size_of_sample(source, sample, bytes).value_or(vision::Size{});
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+/// Returns the sizes of every `ranks`th picture, from number `rank` on, as "SAMPLE WIDTH HEIGHT …".
+std::string sizes_text(const vision::Source& source, int rank, int ranks) {
+  std::string text;
+  std::vector<std::byte> bytes;
+  for (std::int64_t sample = rank; sample < source.size(); sample += ranks) {
+    const auto [width, height] = size_of_picture(source, sample, bytes);
+    text += std::to_string(sample) + ' ' + std::to_string(width) + ' ' + std::to_string(height) + ' ';
+  }
+  return text;
+}
+
+/// Returns the sizes that all ranks have read, the same on all ranks; 0×0 for others.
+std::vector<vision::Size> sizes_in(const std::vector<std::string>& texts, std::int64_t samples) {
+  std::vector<vision::Size> sizes(static_cast<std::size_t>(samples));
+  for (const std::string& text : texts) {
+    std::istringstream numbers(text);
+    vision::Size size;
+    for (std::int64_t sample = 0; numbers >> sample >> size.width >> size.height;)
+      if (sample < samples) sizes[static_cast<std::size_t>(sample)] = size;
+  }
+  return sizes;
 }
 
 /// @throws Error{invalid_argument} if --multi-scale leaves no choice
@@ -102,17 +141,21 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
   const vision::Source& main = *pictures.main_part().source;
   pictures.channels = vision::default_channels(main);
-  pictures.input = data.size.width > 0 ? vision::given_input(main, data.size) : task.default_input(main);
+  pictures.input = task.input(main, data.size);
   if (pictures.train && pictures.val && pictures.input.are_equal)  // those that are evaluated have to fit, too
     pictures.input.are_equal = vision::given_input(*pictures.val->source, pictures.input.size).are_equal;
-  pictures.normalization = vision::default_normalization(main, pictures.channels);
+  pictures.normalization = task.normalization(main, pictures.channels);
+  std::vector<const vision::Source*> parts;
+  for (const std::optional<PicturePart>& part : {pictures.train, pictures.val})
+    if (part) parts.push_back(part->source.get());
+  pictures.collate = task.collate(parts);
   pictures.pipelines = task.pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
   if (data.scales.most > 0 && pictures.train && !options.eval_only)
     pictures.steps = steps_of(data, pictures.input, task);
   return pictures;
 }
 
-Pictures open_predicted(const Options& options, const nn::ModelDescription& model) {
+Pictures open_predicted(const Options& options, const workloads::PictureTask& task, const nn::ModelDescription& model) {
   std::vector<vision::FileSample> samples;
   for (const std::string& path : cli::words_of(options.predict)) {
     const vision::FileState state = vision::state_of(path);
@@ -130,6 +173,7 @@ Pictures open_predicted(const Options& options, const nn::ModelDescription& mode
   const auto [channels, height, width] = model.data.tensors.front().extent;
   const vision::Size size{.width = static_cast<int>(width), .height = static_cast<int>(height)};
   Pictures pictures{.channels = static_cast<int>(channels), .input = {.size = size}, .normalization = *model.images};
+  pictures.collate = task.collate_of_model(model.data.tensors);
   std::vector<std::string> names = model.class_names;
   for (auto label = std::ssize(names); label < model.data.classes; ++label) names.push_back(std::to_string(label));
   pictures.val = part_of(
@@ -140,6 +184,17 @@ Pictures open_predicted(const Options& options, const nn::ModelDescription& mode
   if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
   if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));
   return pictures;
+}
+
+void group_evaluated(Pictures* pictures, const workloads::PictureTask& task, const World& world) {
+  const MpiGroup& ranks = world.group();
+  if (task.evaluation_stride == 0) return;
+  const bool is_open = pictures != nullptr && pictures->val;
+  const std::string mine = is_open ? sizes_text(*pictures->val->source, ranks.rank().value, ranks.size()) : "";
+  const std::vector<std::string> all = all_gather_strings(ranks, mine);
+  if (!is_open) return;
+  const std::vector<vision::Size> sizes = sizes_in(all, pictures->val->source->size());
+  pictures->groups = vision::groups_by_ratio(sizes, pictures->input.size, task.evaluation_stride);
 }
 
 void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task) {

@@ -35,7 +35,9 @@ struct Pictures {
   int channels = 3;
   vision::InputSize input;
   Normalization normalization;
+  std::shared_ptr<const vision::Collate> collate;
   vision::Pipelines pipelines;
+  std::vector<vision::PictureGroup> groups;  ///< how evaluations group the pictures; empty: all have the usual input
   std::vector<vision::StepSize> steps;  ///< sizes of training steps (--multi-scale); empty: all have that of the input
 
   [[nodiscard]] const PicturePart& main_part() const { return train ? *train : *val; }
@@ -49,7 +51,12 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
 
 /// Lists the pictures of --predict, which enter the network as those of the run did. Not collective.
 /// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none
-Pictures open_predicted(const Options& options, const nn::ModelDescription& model);
+Pictures open_predicted(const Options& options, const workloads::PictureTask& task, const nn::ModelDescription& model);
+
+/// Groups the pictures that are evaluated by their ratio, where the workload wants it. The ranks share the headers that
+/// have to be read. Collective; a rank that could not open the pictures takes part, too.
+/// @param pictures  null on such a rank; nothing is grouped then, or if the ranks have other pictures
+void group_evaluated(Pictures* pictures, const workloads::PictureTask& task, const World& world);
 
 /// @throws UsageError unless the pictures have the annotations that the run needs
 void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task);

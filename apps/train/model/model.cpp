@@ -35,18 +35,20 @@ nn::Graph made(std::string_view model, const nn::Models& models, const nn::DataS
 
 /// Makes the graphs of a model for all extents of the data. The stem is that of the first ones.
 /// @throws Error that says what the model lacks in the data, or in which parameter it depends on the extents
-std::vector<nn::Graph> made_for_all(std::string_view model, const nn::Models& models, const data::Dataset& data,
+std::vector<nn::Graph> made_for_all(std::string_view model, const nn::Models& models, const data::DatasetPair& data,
                                     nn::Stem stem) {
+  const std::int64_t classes = data.train->classes();
   std::vector<nn::Graph> graphs;
-  for (const std::vector<TensorSpec>& tensors : data.extents()) {
-    graphs.push_back(made(model, models, {tensors, data.classes(), stem}));
+  for (std::vector<TensorSpec>& tensors : data::extents_of(data).all) {
+    for (TensorSpec& tensor : tensors) tensor.bytes.reset();  // the trainer lets the graph read them
+    graphs.push_back(made(model, models, {tensors, classes, stem}));
     nn::require_same_model(graphs.front(), graphs.back());
-    if (graphs.size() == 1) stem = models.stem(model, {tensors, data.classes(), stem}).value_or(nn::Stem::by_extent);
+    if (graphs.size() == 1) stem = models.stem(model, {tensors, classes, stem}).value_or(nn::Stem::by_extent);
   }
   return graphs;
 }
 
-bool can_take(std::string_view model, const nn::Models& models, const data::Dataset& data, nn::Stem stem) {
+bool can_take(std::string_view model, const nn::Models& models, const data::DatasetPair& data, nn::Stem stem) {
   try {
     (void)made_for_all(model, models, data, stem);
     return true;
@@ -66,7 +68,7 @@ std::string alternatives(const std::vector<std::string_view>& words) {
 }
 
 /// Returns the graphs for all extents of the data. @throws UsageError
-std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& models, const data::Dataset& data) {
+std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& models, const data::DatasetPair& data) {
   try {
     return made_for_all(options.model, models, data, options.stem);
   } catch (const Error& error) {
@@ -74,7 +76,7 @@ std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& 
     std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data, options.stem); });
     throw UsageError(
         "--model " + options.model + " cannot be trained on " + data_option(options) +
-        (data.extents().size() > 1 ? " with steps of different sizes (--multi-scale)" : "") +
+        (data.train->extents().size() > 1 ? " with steps of different sizes (--multi-scale)" : "") +
         (others.empty() ? ", and no other model of this program can" : "; use --model " + alternatives(others)) + " (" +
         error.message() + ")");
   }
@@ -130,7 +132,7 @@ void require_metrics(const Options& options, const trainer::Workload& workload, 
 /// @throws UsageError
 std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models& models,
                                        const trainer::Workload& workload, const Data& data) {
-  std::vector<nn::Graph> graphs = model_for_data(options, models, *data.sets.train);
+  std::vector<nn::Graph> graphs = model_for_data(options, models, data.sets);
   for (const GraphEdit& edit : options.graph_edits) {
     try {
       for (nn::Graph& graph : graphs) graph = edit.apply(graph);
@@ -299,6 +301,7 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   Data data;
   agreement.add_check(
       [&] { data = load_data(cluster, options, registry.datasets, picture_task(workload), known, agreement); });
+  group_evaluated(cluster, options, picture_task(workload), data);
   std::vector<nn::Graph> graphs;
   nn::ModelDescription description;
   try {

@@ -21,7 +21,7 @@ namespace lockstep::train {
 struct ModelOnDevice {
   trainer::Workload workload;
   nn::Graph graph;
-  std::vector<nn::Graph> others = {};  ///< for the other extents of training steps (`data::Dataset::extents`)
+  std::vector<nn::Graph> others = {};  ///< for the other extents of steps and evaluations (`data::extents_of`)
   DeviceChoice device;                 ///< CPUs in place of `Cluster::device` if an operator has no kernel for GPUs
   nn::ModelDescription description;
   std::string variant;  ///< " with the stem of cifar" if --stem chose another stem than the usual one; else empty

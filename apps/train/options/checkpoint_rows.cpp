@@ -132,8 +132,9 @@ OptionGroup checkpoint_options(Options& o) {
            "the others",
            into(o.partial_weights)),
        row("predict", Text{"PATH,..."}, no_default,
-           "predict the class of pictures, files or folders, with the model of --resume PATH, and end: one JSON object "
-           "a picture in predictions.jsonl, and the pictures with their labels, in --save-dir (runs/predict)",
+           "predict the class of pictures, or the boxes in them, files or folders, with the model of --resume PATH, "
+           "and end: one JSON object a picture in predictions.jsonl, and the pictures with their labels, in --save-dir "
+           "(runs/predict)",
            into(o.predict)),
        row("eval-only", Switch{}, "no",
            "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. "

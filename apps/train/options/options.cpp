@@ -173,8 +173,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .about = "Trains a model on all ranks of the job.",
       .groups = {data_options(options, registry), picture_options(options), training_options(options),
                  learning_rate_options(options), optimizer_options(options), computation_options(options),
-                 communication_options(options), checkpoint_options(options), report_options(options),
-                 std::move(general)},
+                 communication_options(options), checkpoint_options(options), prediction_options(options),
+                 report_options(options), std::move(general)},
       .notes =
           workloads_text(registry) +
           "\n\nThe metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy; of images "

@@ -17,6 +17,7 @@
 #include "lockstep/train.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "platform/mpi/agreement.hpp"
+#include "workloads/finding.hpp"
 
 namespace lockstep::train {
 
@@ -70,7 +71,10 @@ struct Options {
   std::string weights;        ///< file of initial weights; empty: drawn
   bool partial_weights = false;
   bool eval_only = false;
-  std::string predict;  ///< files and folders of pictures to predict, with commas between; empty: none
+  std::string predict;          ///< files and folders of pictures to predict, with commas between; empty: none
+  workloads::FindOptions find;  ///< of predictions
+  bool save_txt = false;        ///< whether predicted boxes are also written as lines of labels
+  bool save_conf = false;       ///< with their scores
   trainer::CheckpointOptions checkpoints;
   double max_seconds = 0;  ///< ends the run after this time; 0: no limit
   std::string metrics;

@@ -108,7 +108,7 @@ OptionGroup picture_options(Options& o) {
            "take this fraction of the training samples, class by class, for the validation part", into(data.val_split)),
        row("img", Text{"SIZE"}, by_pictures,
            "size of the network's input, SIDE or HEIGHTxWIDTH; auto is the pictures' own size if all are equal and at "
-           "most 64, and otherwise 224",
+           "most 64, and otherwise 224; for detection 640, or a multiple of 32",
            into(data.size, size_of)),
        row("multi-scale", Text{"LOW,HIGH", "0.5,1.5"}, one_scale,
            "train each step with pictures of another size, from LOW to HIGH times --img: a multiple of 32 pixels, or "

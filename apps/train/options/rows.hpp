@@ -17,6 +17,7 @@ cli::OptionGroup optimizer_options(Options& o);
 cli::OptionGroup computation_options(Options& o);
 cli::OptionGroup communication_options(Options& o);
 cli::OptionGroup checkpoint_options(Options& o);
+cli::OptionGroup prediction_options(Options& o);
 cli::OptionGroup report_options(Options& o);
 
 /// Returns the name of a schedule in --lr-schedule.

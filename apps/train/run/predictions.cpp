@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "platform/mpi/bootstrap.hpp"
@@ -29,9 +33,15 @@ constexpr std::string_view default_folder = "runs/predict";
 fs::path output_folder(const Options& options) {
   fs::path folder = options.save_dir == default_save_dir ? fs::path(default_folder) : fs::path(options.save_dir);
   std::error_code error;
-  fs::create_directories(folder, error);
+  fs::create_directories(options.save_txt ? folder / "labels" : folder, error);
   if (error) throw Error(ErrorCode::io, "cannot make the folder " + folder.string() + ": " + error.message());
   return folder;
+}
+
+/// @throws Error{io} that names the file
+void write_text(const std::string& text, const std::string& file) {
+  std::ofstream out(file);
+  if (!(out << text) || !out.flush()) throw Error(ErrorCode::io, "cannot write " + file + ": " + std::strerror(errno));
 }
 
 /// Returns a name for the picture of each sample: its own with the suffix .png, and a number if an earlier one has it.
@@ -46,13 +56,46 @@ std::vector<std::string> names_of(const vision::Source& source) {
   return names;
 }
 
-void draw_sample(const vision::Source& source, const Predictions::Sample& sample, const fs::path& file) {
+/// Draws what was found on a picture, and writes its file of labels if there is one and the user wants it.
+void write_sample(const vision::Source& source, const Predictions::Sample& sample, const fs::path& file,
+                  const Options& options) {
   std::vector<std::byte> bytes;
   vision::Image picture;
   source.read(sample.index, bytes);
   source.decode(sample.index, bytes, {}, picture);
+  if (options.save_txt) {
+    const auto lines = sample.finding->label_lines(picture.width, picture.height, options.save_conf);
+    if (lines) write_text(*lines, (file.parent_path() / "labels" / file.stem()).string() + ".txt");
+  }
   sample.finding->draw(source.class_names(), picture);
   vision::write_png(picture, file);
+}
+
+/// Returns the numbers of pictures in COCO's files: those that their names are, as COCO's, or their positions from 1 if
+/// a name is no number or two are the same.
+std::vector<std::int64_t> image_ids_of(const vision::Source& source) {
+  std::vector<std::int64_t> ids;
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < source.size(); ++i) {
+    const std::string stem = fs::path(source.place(i)).stem().string();
+    std::int64_t id = 0;
+    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), id);
+    if (error != std::errc() || end != stem.data() + stem.size() || id < 0 || !seen.insert(id).second) break;
+    ids.push_back(id);
+  }
+  if (std::ssize(ids) == source.size()) return ids;
+  ids.resize(static_cast<std::size_t>(source.size()));
+  std::iota(ids.begin(), ids.end(), 1);
+  return ids;
+}
+
+/// Returns the entries of a picture for predictions.json with commas between them; nothing where there is no such file.
+std::optional<std::string> coco_entries(const Predictions::Sample& sample, std::int64_t image_id) {
+  Json entries = Json::array();
+  if (!sample.finding->add_coco(image_id, entries)) return {};
+  std::string text;
+  for (const Json& entry : entries) text += (text.empty() ? "" : ", ") + entry.dump();
+  return text;
 }
 
 std::string line_of(const vision::Source& source, const Predictions::Sample& sample, const fs::path& picture) {
@@ -67,8 +110,9 @@ std::string line_of_bad(const vision::Source& source, std::int64_t index) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Sorts the lines of all ranks, which begin with the number of their sample and a space, and leaves these out.
-std::string sorted(const std::vector<std::string>& of_ranks) {
+/// Sorts the lines of all ranks, which begin with the number of their sample and a space, and leaves these out. Empty
+/// lines are left out, too.
+std::string sorted(const std::vector<std::string>& of_ranks, std::string_view between = "\n") {
   std::map<std::int64_t, std::string> lines;
   for (const std::string& text : of_ranks) {
     for (std::size_t begin = 0; begin < text.size();) {
@@ -79,7 +123,8 @@ std::string sorted(const std::vector<std::string>& of_ranks) {
     }
   }
   std::string result;
-  for (const auto& [index, line] : lines) result += line + '\n';
+  for (const auto& [index, line] : lines)
+    if (!line.empty()) result.append(result.empty() ? "" : between).append(line);
   return result;
 }
 
@@ -103,14 +148,15 @@ vision::Image sheet_of(const vision::PictureDataset& pictures, const std::vector
 void Predictions::add(const nn::Prediction& prediction, const data::Batch& batch) {
   for (std::int64_t i = 0; i < batch.samples.value; ++i) {
     const std::int64_t index = batch.ids[static_cast<std::size_t>(i)];
-    if (index % stride_ == 0) samples_.push_back({index, find_(prediction, i)});
+    if (index % stride_ == 0) samples_.push_back({index, find_(prediction, batch, i)});
   }
 }
 
 workloads::Find finder(const RunContext& run) {
   const workloads::PictureTask* task = workloads::picture_task(run.model.workload.name);
-  if (task == nullptr) return {};
-  return task->find(run.model.graph, run.data.sets.test->classes());
+  if (task == nullptr || task->find == nullptr) return {};
+  const data::Dataset& data = *run.data.sets.test;
+  return task->find({.graph = run.model.graph, .tensors = data.tensors(), .classes = data.classes()}, run.options.find);
 }
 
 Predictions& add_predictions(const RunContext& run, trainer::Trainer& trainer, std::int64_t stride) {
@@ -149,30 +195,37 @@ std::string write_predictions(const RunContext& run, const Predictions& predicti
   const MpiGroup& ranks = run.cluster.world.group();
   const Phase phase(ranks, "writing the predictions", Phase::Kind::work);
   const PicturePart& part = *run.data.pictures->val;
+  const vision::Source& source = *part.source;
   fs::path folder;
   std::string mine;
+  std::string of_coco;
   agree(ranks, [&] {
     folder = output_folder(run.options);
-    const std::vector<std::string> names = names_of(*part.source);
+    const std::vector<std::string> names = names_of(source);
+    const std::vector<std::int64_t> ids = image_ids_of(source);
     for (const Predictions::Sample& sample : predictions.samples()) {
+      const auto index = static_cast<std::size_t>(sample.index);
       mine += std::to_string(sample.index) + ' ';
       if (part.bad_samples->contains(sample.index)) {
-        mine += line_of_bad(*part.source, sample.index) + '\n';
+        mine += line_of_bad(source, sample.index) + '\n';
         continue;
       }
-      const fs::path picture = folder / names[static_cast<std::size_t>(sample.index)];
-      draw_sample(*part.source, sample, picture);
-      mine += line_of(*part.source, sample, picture) + '\n';
+      const fs::path picture = folder / names[index];
+      write_sample(source, sample, picture, run.options);
+      mine += line_of(source, sample, picture) + '\n';
+      if (const auto entries = coco_entries(sample, ids[index]))
+        of_coco += std::to_string(sample.index) + ' ' + *entries + '\n';
     }
   });
   const std::vector<std::string> all = gather_strings(ranks, mine, {0});
+  const std::vector<std::string> all_of_coco = gather_strings(ranks, of_coco, {0});
   const std::string file = (folder / "predictions.jsonl").string();
   agree_on_rank_zero(ranks, [&] {
-    std::ofstream out(file);
-    if (!(out << sorted(all)) || !out.flush())
-      throw Error(ErrorCode::io, "cannot write " + file + ": " + std::strerror(errno));
+    write_text(sorted(all) + '\n', file);
+    const bool has_coco = std::ranges::any_of(all_of_coco, [](const std::string& text) { return !text.empty(); });
+    if (has_coco) write_text("[" + sorted(all_of_coco, ",\n") + "]\n", (folder / "predictions.json").string());
   });
-  return std::to_string(part.source->size()) + " pictures predicted: " + file + '\n';
+  return std::to_string(source.size()) + " pictures predicted: " + file + '\n';
 }
 
 }  // namespace lockstep::train

@@ -55,7 +55,8 @@ Predictions& add_predictions(const RunContext& run, trainer::Trainer& trainer, s
 void show_predictions(const RunContext& run, trainer::Trainer& trainer);
 
 /// Writes predictions.jsonl, with an object for each picture in the order of the paths, and each picture with the
-/// finding drawn on it, as PNG. Rank 0 writes the objects, and each rank its own pictures. Collective.
+/// finding drawn on it, as PNG; where findings are boxes, also predictions.json in COCO's form, and with --save-txt
+/// files of labels. Rank 0 writes the objects, and each rank the files of its own pictures. Collective.
 /// @return a line that says where, on rank 0
 /// @throws Error{io} on every rank if a file cannot be written
 std::string write_predictions(const RunContext& run, const Predictions& predictions);

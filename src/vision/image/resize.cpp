@@ -44,7 +44,6 @@ struct Axis {
   int to = 0;
   int begin = 0;
   int end = 0;
-
   [[nodiscard]] int count() const { return end - begin; }
   [[nodiscard]] bool changes() const { return from != to; }
 };
@@ -267,7 +266,6 @@ void resize_axes(Input from, int channels, const Axis& across, const Axis& down,
   }
   if (down.changes()) resize_columns(in, static_cast<int>(row_bytes), workspace.vertical, out);
 }
-
 Input rows_of(const Image& picture) {
   return {picture.pixels.data(), static_cast<std::ptrdiff_t>(picture.row_bytes())};
 }
@@ -284,17 +282,15 @@ void resize(const Image& from, const Region& region, int width, int height, Imag
 }
 
 void resize_into(const Image& from, int width, int height, const Region& window, Image& to, int left, int top) {
-  const auto lies_in = [&](int begin, int extent, int size) {
-    return begin >= 0 && extent >= 1 && extent <= size - begin;
+  const auto lies_in = [](int begin, int extent, int all) {
+    return begin >= 0 && extent >= 1 && extent <= all - begin;
   };
   if (!lies_in(window.left, window.width, width) || !lies_in(window.top, window.height, height) ||
       !lies_in(left, window.width, to.width) || !lies_in(top, window.height, to.height))
-    throw Error(ErrorCode::invalid_argument,
-                "a window of " + std::to_string(window.width) + "×" + std::to_string(window.height) + " at " +
-                    std::to_string(window.left) + "," + std::to_string(window.top) + " of " + std::to_string(width) +
-                    "×" + std::to_string(height) + " pixels does not fit at " + std::to_string(left) + "," +
-                    std::to_string(top) + " of a picture of " + std::to_string(to.width) + "×" +
-                    std::to_string(to.height));
+    throw Error(ErrorCode::invalid_argument, "a window of " + std::to_string(window.width) + "×" +
+                                                 std::to_string(window.height) + " of " + std::to_string(width) + "×" +
+                                                 std::to_string(height) + " pixels does not fit at " +
+                                                 std::to_string(left) + "," + std::to_string(top));
   const auto stride = static_cast<std::ptrdiff_t>(to.row_bytes());
   resize_axes(rows_of(from), from.channels, {from.width, width, window.left, window.left + window.width},
               {from.height, height, window.top, window.top + window.height},

@@ -78,14 +78,16 @@ class Labels final : public Finding {
   std::vector<Score> scores_;
 };
 
-Find find_labels(const nn::Graph& graph, std::int64_t classes) {
+Find find_labels(const FoundModel& model, const FindOptions& /*options*/) {
+  const auto& [graph, tensors, classes] = model;
   const auto logits = std::ranges::find_if(graph.outputs(), [&](const nn::Output& one) {
     const ops::Shape shape = graph.shape(one.value);
     return shape.channels == classes && shape.height * shape.width == 1;
   });
   if (logits == graph.outputs().end()) return {};
   const auto output = static_cast<std::size_t>(logits - graph.outputs().begin());
-  return [output, classes](const nn::Prediction& prediction, std::int64_t sample) {
+  return [output, classes = classes](const nn::Prediction& prediction, const data::Batch& /*batch*/,
+                                     std::int64_t sample) {
     const Buffer& all = prediction.outputs[output];
     return std::make_unique<Labels>(all.dtype == DType::float64
                                         ? scores_of(static_cast<const double*>(all.data) + sample * classes, classes)
@@ -99,13 +101,22 @@ std::string why_no_labels(const vision::Source& source) {
   return "its pictures have boxes, and no class each, which classification needs";
 }
 
+vision::InputSize input_of(const vision::Source& source, const vision::Size& given) {
+  return given.width > 0 ? vision::given_input(source, given) : vision::default_input(source);
+}
+
+std::shared_ptr<const vision::Collate> labels() { return std::make_shared<vision::LabelCollate>(); }
+
 }  // namespace
 
 PictureTask classification() {
   return {.why_not = why_no_labels,
-          .default_input = vision::default_input,
+          .input = input_of,
+          .normalization = vision::default_normalization,
           .pipelines = vision::classification_pipelines,
           .step = vision::classification_step,
+          .collate = [](const std::vector<const vision::Source*>&) { return labels(); },
+          .collate_of_model = [](const std::vector<TensorSpec>&) { return labels(); },
           .find = find_labels};
 }
 

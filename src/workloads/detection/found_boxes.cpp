@@ -101,4 +101,13 @@ void append_coco(std::span<const Detection> detections, std::int64_t image_id,
          {"score", one.score}});
 }
 
+std::optional<std::string> FoundBoxes::label_lines(int width, int height, bool has_scores) const {
+  return yolo_lines(detections_, width, height, has_scores);
+}
+
+bool FoundBoxes::add_coco(std::int64_t image_id, nlohmann::ordered_json& predictions) const {
+  append_coco(detections_, image_id, {}, predictions);
+  return true;
+}
+
 }  // namespace lockstep::workloads

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class FoundBoxes final : public Finding {
   /// that of a right one if all were found and none is false. Without boxes in the annotation, how many were found.
   [[nodiscard]] vision::Caption caption(const std::vector<std::string>& class_names,
                                         const vision::Annotation& annotation) const override;
+  [[nodiscard]] std::optional<std::string> label_lines(int width, int height, bool has_scores) const override;
+  bool add_coco(std::int64_t image_id, nlohmann::ordered_json& predictions) const override;
   [[nodiscard]] const std::vector<Detection>& detections() const { return detections_; }
 
  private:
