@@ -168,8 +168,7 @@ Graph fuse_additions(const Graph& graph);
 /// gradients stay the same to the last bit, and the ReLU has fewer elements.
 Graph pool_before_relu(const Graph& graph);
 /// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
-/// else reads becomes the activation of that operator, and so does a ReLU6 or SiLU after a batch norm. The function
-/// stays the same, with fewer passes over memory.
+/// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
 /// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
 /// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the
