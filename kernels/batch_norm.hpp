@@ -74,8 +74,8 @@ template <typename T>
 struct OutputGradient {
   const T* dy;
   const T* second = nullptr;  ///< null: nothing
-  /// Receives g if there is a second gradient, an output that masks, or a SiLU; otherwise it is not used. It may be
-  /// `dy`. The sum, and the gradient of a SiLU, are rounded to T before they are used, because they are stored so.
+  /// Receives g if there is a second gradient or if an output masks; otherwise it is not used. It may be `dy`. The sum
+  /// is rounded to T before it is used, because it is stored so. With a SiLU it receives the sum alone.
   T* g = nullptr;
   Mask<T> mask = {};
 };
@@ -108,7 +108,7 @@ void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const fl
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const bfloat16* x,
                    const OutputGradient<bfloat16>& gradient, double* sum, double* products);
 
-/// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy). Only a mask by thresholds of x is applied. `dx` may
+/// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy). Only a mask by x is applied. `dx` may
 /// be `dy`.
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask<float>& mask, const float* x, const float* dy, float* dx);

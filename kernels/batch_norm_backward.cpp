@@ -55,7 +55,6 @@ struct SiluSlope {
     Pack::load(shift, mask.shift + channel);
   }
   /// @param deviation  x − mean
-  template <typename T>
   LOCKSTEP_INLINE void apply(const typename Pack::Floats& deviation, typename Pack::Floats& gradient,
                              std::int64_t k) const {
     if (By != MaskedBy::silu) return;
@@ -63,7 +62,6 @@ struct SiluSlope {
     typename Pack::Floats sigmoid;
     set_sigmoid<Pack>(x, sigmoid);
     gradient *= sigmoid * (1.0F + x * (1.0F - sigmoid));
-    Pack::template round_as<T>(gradient);
   }
 };
 
@@ -87,13 +85,14 @@ struct SumGradients {
     Pack::load(a, sum + block.channel);
     Pack::load(b, products + block.channel);
     const InputMask<By, Pack> input_mask(gradients.mask, block.channel);
-    const SiluSlope<By, Pack> slope(gradients.mask, block.channel);
+    const SiluSlope<By, Pack> silu(gradients.mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
       Floats gradient[Pack::count];
       Floats other[Pack::count]{};
       Floats output[Pack::count]{};
+      Floats summed[Pack::count]{};
       prefetch(i);
       Pack::load(in, x + i);
       Pack::load(gradient, gradients.dy + i);
@@ -107,12 +106,17 @@ struct SumGradients {
         input_mask.apply(in, gradient, k);
         if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
         if (By == MaskedBy::output_of_6) gradient[k] = output[k] >= 6 ? Floats{} : gradient[k];
-        slope.template apply<T>(in[k] - mean[k], gradient[k], k);
+        if (By == MaskedBy::silu) summed[k] = gradient[k];
+        silu.apply(in[k] - mean[k], gradient[k], k);
         const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
         a[k] += wide;
         b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
       }
-      if (Second || is_output(By) || By == MaskedBy::silu) Pack::store_exact(gradient, gradients.g + i);
+      if (By == MaskedBy::silu) {
+        if (Second) Pack::store_exact(summed, gradients.g + i);
+      } else if (Second || is_output(By)) {
+        Pack::store_exact(gradient, gradients.g + i);
+      }
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
@@ -148,6 +152,7 @@ struct BackwardInput {
     Pack::load(slope, coefficients.slope + block.channel);
     Pack::load(intercept, coefficients.intercept + block.channel);
     const InputMask<By, Pack> input_mask(mask, block.channel);
+    const SiluSlope<By, Pack> silu(mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
@@ -156,6 +161,7 @@ struct BackwardInput {
       Pack::load(gradient, dy + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
         input_mask.apply(in, gradient, k);
+        silu.apply(in[k] - mean[k], gradient[k], k);
         gradient[k] = scale[k] * gradient[k] - slope[k] * (in[k] - mean[k]) - intercept[k];
       }
       Pack::store(gradient, dx + i);
@@ -195,6 +201,8 @@ LOCKSTEP_INLINE void backward_each_input(const ChannelLayout& layout, const Tens
     for_each_block(layout, part, BackwardInput<MaskedBy::input, T>{coefficients, mask, x, dy, dx});
   } else if (by == MaskedBy::input_of_6) {
     for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6, T>{coefficients, mask, x, dy, dx});
+  } else if (by == MaskedBy::silu) {
+    for_each_block(layout, part, BackwardInput<MaskedBy::silu, T>{coefficients, mask, x, dy, dx});
   } else {
     for_each_block(layout, part, BackwardInput<MaskedBy::nothing, T>{coefficients, mask, x, dy, dx});
   }

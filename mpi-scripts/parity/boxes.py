@@ -222,12 +222,13 @@ def make_yolo(folder, root):
                 else:
                     os.symlink((root / "JPEGImages" / name).resolve(), folder / f"images/{part}/{name}")
             lines = []
+            has_polygons = draw.random() < 0.2  # of a file with both, YOLOv5 takes boxes for polygons of two points
             for of, *corners in objects:
                 left, top, right, bottom = as_box(*corners)
                 left, right = (min(x / width, 1) for x in (left, right))
                 top, bottom = (min(y / height, 1) for y in (top, bottom))
                 numbers = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
-                if draw.random() < 0.2:
+                if has_polygons:
                     numbers = [left, top, right, top, right, bottom, (left + right) / 2, bottom]
                 lines.append(" ".join([str(NAMES.index(of))] + [f"{number:.6f}" for number in numbers]))
                 if draw.random() < 0.05:
@@ -256,12 +257,44 @@ def read_labels(file):
     return numpy.unique(numpy.array(rows).reshape(-1, 5), axis=0)
 
 
+def loader_of_yolov5():
+    """Returns the class that YOLOv5 reads labels with; None if the package yolov5 is not installed."""
+    for name, successor in (("trapz", "trapezoid"), ("in1d", "isin")):  # names that the package knows NumPy by
+        if not hasattr(numpy, name):
+            setattr(numpy, name, getattr(numpy, successor))
+    try:
+        from yolov5.utils.dataloaders import LoadImagesAndLabels
+    except ImportError:
+        return None
+    return LoadImagesAndLabels
+
+
+def compare_yolov5(ours, folder):
+    loader = loader_of_yolov5()
+    if loader is None:
+        print("The package yolov5 is not installed: its own loader is not compared")
+        return 0
+    comparison = Comparison("YOLO beside YOLOv5's loader")
+    for part in ("train", "val"):
+        samples = ours[part][2]
+        with contextlib.redirect_stderr(io.StringIO()):
+            theirs = loader(str(folder / "images" / part), img_size=320, batch_size=1, augment=False, rect=False)
+        comparison.equal("pictures", [sample["path"] for sample in samples], list(theirs.im_files))
+        for sample, labels, (width, height) in zip(samples, theirs.labels, theirs.shapes):
+            comparison.equal(f"size of {sample['path']}", sample["size"], [int(width), int(height)])
+            expected = [(int(label), (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height)
+                        for label, x, y, w, h in labels.astype(float) if w > 0 and h > 0]
+            comparison.boxes_of(sample["path"], edges_of(sample), expected, 1e-3)
+    return comparison.report()
+
+
 def compare_yolo(program, root):
     comparison = Comparison("YOLO beside NumPy")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         make_yolo(folder, root)
         ours = of_lockstep(program, folder)
+        differences = compare_yolov5(ours, folder)
         names = yaml.safe_load((folder / "cells.yaml").read_text())["names"]
         for part in ("train", "val"):
             classes, _, samples = ours[part]
@@ -280,7 +313,7 @@ def compare_yolo(program, root):
                         expected.append((int(label), (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width,
                                          (y + h / 2) * height))
                 comparison.boxes_of(file.name, edges_of(sample), expected, 1e-3)
-    return comparison.report()
+    return comparison.report() + differences
 
 
 def main():

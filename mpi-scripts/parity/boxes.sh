@@ -5,7 +5,7 @@
 # crowds, gaps in ids, polygons, repeated lines, pictures without boxes.
 #   boxes.sh [COCO_JSON...]   also compares these annotations, beside which their pictures lie
 #   PYTHON         an interpreter with numpy, Pillow, PyYAML and pycocotools; without it a virtual environment with the newest
-#                  ones from PyPI is made in build/boxes-venv, once
+#                  ones from PyPI is made in build/boxes-venv, once. If it has the package yolov5, YOLOv5's loader is compared, too
 #   PRESET         the build to use, with tests (dev)
 #   LOCKSTEP_DATA  the folder with bccd.tar (../shared/data)
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"

@@ -173,7 +173,12 @@ TEST(Onnx, GivesDetectionsAsRowsOfTheNameThatTheModelSays) {
   EXPECT_EQ(fields_of(outputs[0]).text(1), "output0");
   EXPECT_EQ(extents_of(fields_of(outputs[0])), "batch×16×7");
   std::string operators;
-  for (const std::string& node : onnx.all(1)) operators += fields_of(node).text(4) + ' ';
+  std::set<std::string> names;
+  for (const std::string& tensor : onnx.all(5)) EXPECT_TRUE(names.insert(fields_of(tensor).text(8)).second);
+  for (const std::string& node : onnx.all(1)) {
+    operators += fields_of(node).text(4) + ' ';
+    EXPECT_TRUE(names.insert(fields_of(node).text(2)).second) << fields_of(node).text(2);
+  }
   EXPECT_EQ(operators,
             "Conv Sigmoid Reshape Slice Mul Add Slice Mul Mul Slice Concat Transpose Reshape Reshape Transpose ");
 }

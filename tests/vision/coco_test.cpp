@@ -3,6 +3,7 @@
 #include "support/errors.hpp"
 #include "vision/detection_files.hpp"
 #include "vision/source/class_names.hpp"
+#include "vision/source/fingerprint.hpp"
 
 namespace lockstep::vision {
 namespace {
@@ -171,6 +172,21 @@ TEST(CocoFormat, FoldersOfPicturesAreNoClasses) {
   labelme.put("annotations/train.json", R"({"shapes": []})");
   expect_error([&] { (void)open_sources({.data = labelme.path(), .format = "coco"}); }, ErrorCode::invalid_argument,
                {"its file train.json is no JSON with images, annotations and categories"});
+}
+
+TEST(CocoFormat, RanksCompareAnnotations) {
+  const UserFiles user;
+  put_coco(user);
+  const auto terms_of = [&](const std::string& objects) {
+    user.put("annotations/instances_val2017.json", coco(image(0, "c.png"), objects));
+    return fingerprint(*open_sources({.data = user.path()}).val, true).terms;
+  };
+  const auto usual_terms = terms_of(object(0, 2, "0, 0, 9, 9"));
+  for (const auto& other : {terms_of(object(0, 90, "0, 0, 9, 9")), terms_of(object(0, 2, "0, 0, 9, 9.001")),
+                            terms_of(object(0, 2, "0, 0, 9, 9", R"(, "iscrowd": 1)")),
+                            terms_of(object(0, 2, "0, 0, 9, 9", R"(, "area": 80.5)"))})
+    for (std::size_t i = 0; i < other.size(); ++i)
+      EXPECT_EQ(usual_terms[i] == other[i], other[i].first != "annotations") << other[i].first;
 }
 
 TEST(CocoFormat, AModelsClassesKeepTheirNumbers) {

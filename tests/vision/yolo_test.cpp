@@ -6,6 +6,7 @@
 #include "support/errors.hpp"
 #include "support/verdict.hpp"
 #include "vision/detection_files.hpp"
+#include "vision/source/fingerprint.hpp"
 
 namespace lockstep::vision {
 namespace {
@@ -189,6 +190,24 @@ TEST(YoloFormat, ErrorsNameFileAndLine) {
   user.put("data.yaml", usual_yaml);
   user.put("other.yaml", usual_yaml);
   expect_refused(ErrorCode::invalid_argument, {"it has 2 files of this kind, such as data.yaml and other.yaml"});
+}
+
+TEST(YoloFormat, RanksCompareLabelsAndNoFolders) {
+  const UserFiles one;
+  const UserFiles other;
+  for (const UserFiles* user : {&one, &other}) {
+    put_yolo(*user, "cells/");
+    user->put("cells.yaml", "path: cells\n" + usual_yaml);
+  }
+  const auto terms_of = [](const UserFiles& user) {
+    return fingerprint(*open_sources({.data = user.path("cells.yaml")}).train, true).terms;
+  };
+  EXPECT_EQ(terms_of(one), terms_of(other)) << "copies may lie in different folders";
+  other.put("cells/labels/train/a.txt", "1 0.5 0.5 0.5 0.5\n0 0.25 0.5 0.25 0.9\n");
+  const auto here = terms_of(one);
+  const auto there = terms_of(other);
+  for (std::size_t i = 0; i < here.size(); ++i)
+    EXPECT_EQ(here[i] == there[i], here[i].first != "annotations") << here[i].first;
 }
 
 TEST(YoloFormat, AnotherDataYamlMayBeTheValidationPart) {

@@ -53,7 +53,7 @@ std::string OnnxNodes::decoded_extents(const AnchorDecode& op, const std::string
   const std::string scale = onnx_.constant(name + ".anchors", {1, std::ssize(op.anchors), 2, 1}, sizes);
   const std::string extents = slice(sigmoids, name + ".extent_sigmoids", 2, 2, 4);
   const std::string squares = onnx_.node("Mul", {extents, extents}, name + ".squares");
-  return onnx_.node("Mul", {squares, scale}, name + ".extents");
+  return onnx_.node("Mul", {squares, scale}, name + ".sizes");
 }
 
 std::string OnnxNodes::slice(const std::string& input, const std::string& name, std::int64_t axis, std::int64_t begin,

@@ -145,7 +145,7 @@ class BatchNormKernel final : public Kernel {
     const auto* x = static_cast<const T*>(call.inputs[0]);
     const auto* dy = static_cast<const T*>(call.output_gradient);
     auto* dx = static_cast<T*>(call.input_gradients[0]);
-    const bool done = shape_.residual || call.second_output_gradient != nullptr || channels_.is_silu();
+    const bool done = shape_.residual || (call.second_output_gradient != nullptr && !channels_.is_silu());
     const kernels::Mask<T> left = done ? kernels::Mask<T>{} : channels_.template mask<T>(call);
     for_each_part(groups, [&](const kernels::TensorPart& part, int /*member*/) {
       kernels::backward_input(layout_, part, channels_.backward_coefficients(call), left, x, dy, dx);
