@@ -158,6 +158,8 @@ void MetricsFile::write(const ClassesEvent& event) {
                        {"recall", number(counts.recall(i))},
                        {"precision", number(counts.precision(i))},
                        {"f1", number(counts.f1(i))}});
+    if (!counts.images.empty()) classes.back()["images"] = counts.images[i];
+    for (const ClassValues& values : counts.values) classes.back()[values.name] = number(values.values[i]);
     if (counts.confusion.empty()) continue;
     const auto row = counts.confusion.begin() + static_cast<std::ptrdiff_t>(i * counts.labels.size());
     confusion.push_back(std::vector(row, row + std::ssize(counts.labels)));

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/nn/graph.hpp"
+#include "lockstep/trainer/workload.hpp"
 #include "vision/picture_defaults.hpp"
 #include "vision/transforms/pipeline.hpp"
 #include "workloads/finding.hpp"
@@ -26,6 +29,10 @@ struct PictureTask {
   vision::StepSize (*step)(std::string_view augment, const vision::Size& size, bool are_equal);
   /// Returns what reads the findings of a model; empty if the model has no output for them.
   Find (*find)(const nn::Graph& graph, std::int64_t classes);
+  /// Makes the metrics of evaluations that read the annotations of a source; null: the workload's, which read tensors.
+  /// @throws Error{invalid_argument} for a model that they cannot evaluate
+  trainer::Workload::Metrics (*metrics)(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+                                        std::shared_ptr<const vision::Source> source) = nullptr;
 };
 
 }  // namespace lockstep::workloads

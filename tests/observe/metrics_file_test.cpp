@@ -77,6 +77,13 @@ TEST(MetricsFile, WritesTheCountsOfClasses) {
     {"name":"cat","samples":4,"recall":0.75,"precision":1.0,"f1":0.8571428571428571},
     {"name":"dog","samples":0,"recall":null,"precision":0.0,"f1":0.0}],"confusion":[[3,1],[0,0]]})");
   EXPECT_EQ(written(ClassesEvent{.step = 7, .counts = counts}), line);
+  ClassCounts boxes = counts;
+  boxes.images = {2, 0};
+  boxes.values = {{.name = "AP50", .values = {0.5, {}}}};
+  json with_boxes = line;
+  with_boxes["classes"][0].update({{"images", 2}, {"AP50", 0.5}});
+  with_boxes["classes"][1].update({{"images", 0}, {"AP50", nullptr}});
+  EXPECT_EQ(written(ClassesEvent{.step = 7, .counts = boxes}), with_boxes);
   ClassCounts many = counts;
   many.confusion.clear();
   line["confusion"] = json::array();

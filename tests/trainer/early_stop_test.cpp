@@ -56,6 +56,8 @@ struct Script {
   std::int64_t patience = 0;
   std::size_t evaluations_done = 0;  // before it is resumed
   std::int64_t steps = 0;            // 0: all of nine epochs
+  std::string best_metric = "script";
+  std::string usual_best_metric = {};
 };
 
 struct Ended {
@@ -80,7 +82,8 @@ std::vector<Ended> run_scripts(const std::vector<Script>& scripts, const std::fi
                         {.epochs = 9,
                          .steps = script.steps,
                          .batch = {20},
-                         .best_metric = "script",
+                         .best_metric = script.best_metric,
+                         .usual_best_metric = script.usual_best_metric,
                          .early_stop = {.metric = "script", .patience = script.patience}});
         trainer.add_metric(
             std::make_unique<ScriptedMetric>(script.values, script.higher_is_better, script.evaluations_done));
@@ -119,6 +122,18 @@ TEST(EarlyStop, EndsTheRunAfterAsManyEvaluationsWithoutABetterOne) {
   EXPECT_EQ(ended_on({.values = rising, .patience = 4}), std::pair(std::int64_t{9}, false)) << "three of four";
   EXPECT_EQ(ended_on({.values = rising}), std::pair(std::int64_t{9}, false));
   EXPECT_EQ(ended_on({.values = rising, .higher_is_better = false, .patience = 2}), std::pair(std::int64_t{3}, true));
+}
+
+TEST(BestCheckpoint, IsThatOfTheUsualMetricWhereNoneIsNamed) {
+  const std::vector<double> third{1, 2, 9, 3, 3, 3, 3, 3, 3};
+  const auto best_with = [&](const std::string& named, const std::string& usual) {
+    const data::TemporaryDirectory directory;
+    (void)run_scripts({{.values = third, .best_metric = named, .usual_best_metric = usual}}, directory.path());
+    return best_step(directory.path());
+  };
+  EXPECT_EQ(best_with("", "script"), 6);
+  EXPECT_EQ(best_with("", "fitness"), 18) << "the model has no such metric, and its loss falls";
+  EXPECT_EQ(best_with("loss", "script"), 18);
 }
 
 TEST(EarlyStop, SurvivesAResumeOnOtherRanks) {

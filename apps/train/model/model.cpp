@@ -99,9 +99,9 @@ const workloads::PictureTask& picture_task(const trainer::Workload& workload) {
 
 /// @throws UsageError if the model is not of the workload that it names
 trainer::Workload::Metrics usable_metrics(const Options& options, const trainer::Workload& workload,
-                                          const nn::Graph& graph, const data::DatasetPair& sets) {
+                                          const nn::Graph& graph, const Data& data) {
   try {
-    return metrics_of(workload, sets)(graph, sets.train->tensors());
+    return metrics_of(workload, data)(graph, data.sets.train->tensors());
   } catch (const Error& error) {
     throw UsageError("--model " + options.model + " cannot be evaluated as " + workload.name + ": " + error.message() +
                      ". A model for something else says so (nn::ModelEntry::workload)");
@@ -110,10 +110,10 @@ trainer::Workload::Metrics usable_metrics(const Options& options, const trainer:
 
 /// @throws UsageError if an option names a metric that the model does not have, or asks for classes where it has none
 void require_metrics(const Options& options, const trainer::Workload& workload, const nn::Graph& graph,
-                     const data::DatasetPair& sets) {
+                     const Data& data) {
   std::vector<std::string> names;
   bool has_classes = false;
-  for (const auto& metric : usable_metrics(options, workload, graph, sets)) {
+  for (const auto& metric : usable_metrics(options, workload, graph, data)) {
     for (const observe::MetricValue& value : metric->values()) names.push_back(value.name);
     has_classes = has_classes || metric->classes() != nullptr;
   }
@@ -129,8 +129,8 @@ void require_metrics(const Options& options, const trainer::Workload& workload, 
 
 /// @throws UsageError
 std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models& models,
-                                       const trainer::Workload& workload, const data::DatasetPair& sets) {
-  std::vector<nn::Graph> graphs = model_for_data(options, models, *sets.train);
+                                       const trainer::Workload& workload, const Data& data) {
+  std::vector<nn::Graph> graphs = model_for_data(options, models, *data.sets.train);
   for (const GraphEdit& edit : options.graph_edits) {
     try {
       for (nn::Graph& graph : graphs) graph = edit.apply(graph);
@@ -138,7 +138,7 @@ std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models&
       throw UsageError(edit.option + ": " + error.message());
     }
   }
-  require_metrics(options, workload, graphs.front(), sets);
+  require_metrics(options, workload, graphs.front(), data);
   return graphs;
 }
 
@@ -279,8 +279,14 @@ std::unique_ptr<ops::Ops> make_ops_on_gpu(const World& world, const Options& opt
 
 }  // namespace
 
-trainer::MetricFactory metrics_of(const trainer::Workload& workload, const data::DatasetPair& sets) {
-  return [make = workload.metrics, names = sets.test->class_names()](
+trainer::MetricFactory metrics_of(const trainer::Workload& workload, const Data& data) {
+  const workloads::PictureTask* task = workloads::picture_task(workload.name);
+  if (data.pictures && task != nullptr && task->metrics != nullptr) {
+    const Pictures& pictures = *data.pictures;
+    return [make = task->metrics, source = (pictures.val ? *pictures.val : *pictures.train).source](
+               const nn::Graph& graph, const std::vector<TensorSpec>& tensors) { return make(graph, tensors, source); };
+  }
+  return [make = workload.metrics, names = data.sets.test->class_names()](
              const nn::Graph& graph, const std::vector<TensorSpec>& tensors) { return make(graph, tensors, names); };
 }
 
@@ -299,7 +305,7 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
     if (data.sets.train != nullptr) {
       fit_to_run(cluster, options, picture_task(workload), data);
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
-      graphs = graphs_for_data(options, registry.models, workload, data.sets);
+      graphs = graphs_for_data(options, registry.models, workload, data);
       description = description_of(options, registry.models, data);
     }
   } catch (const UsageError& error) {

@@ -42,8 +42,8 @@ struct DataAndModel {
 ///         options ask for GPUs, and it has no kernel for them
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry);
 
-/// Returns what makes the metrics of a workload, with the names of the classes of this data.
-trainer::MetricFactory metrics_of(const trainer::Workload& workload, const data::DatasetPair& sets);
+/// Returns what makes the metrics of a workload, with the classes and annotations of this data.
+trainer::MetricFactory metrics_of(const trainer::Workload& workload, const Data& data);
 
 /// Returns what gives the trainer the graphs of a model for all extents of its data. @param model  outlives the result
 trainer::GraphFactory graphs_of(const ModelOnDevice& model);

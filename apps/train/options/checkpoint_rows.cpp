@@ -109,7 +109,7 @@ OptionGroup checkpoint_options(Options& o) {
            into(o.checkpoints.epochs)),
        row("save-steps", Whole{1, 1'000'000'000, "never"}, "never", "save a checkpoint after every Nth step, too",
            into(o.checkpoints.steps)),
-       row("best", Text{"METRIC"}, described("accuracy; loss for models without it"),
+       row("best", Text{"METRIC"}, described("accuracy, or loss for models without it; fitness for detectors"),
            "metric whose best evaluation the link best names: a metric of the model, such as accuracy or loss",
            into(o.trainer.best_metric)),
        row("keep", Whole{1, 1'000'000}, "3", "keep the newest N checkpoints, beside the best one",

@@ -33,8 +33,36 @@ std::optional<double> mean_of(const ClassCounts& counts, const Value& value_of) 
   return classes == 0 ? std::nullopt : std::optional(sum / classes);
 }
 
-std::string line_of(const std::string& name, std::size_t width, std::int64_t samples, const std::string& cells) {
-  return padded(name, width) + format_text("  %8lld  ", static_cast<long long>(samples)) + cells + '\n';
+std::string right_aligned(std::int64_t number) { return format_text("  %8lld", static_cast<long long>(number)); }
+
+/// Returns the numbers of images with a class, where there are any, and of its samples or boxes.
+std::string counts_of(const ClassCounts& counts, std::size_t label) {
+  return (counts.images.empty() ? std::string() : right_aligned(counts.images[label])) +
+         right_aligned(counts.labels[label]);
+}
+
+std::string sums_of(const ClassCounts& counts) {
+  const auto sum = [](const std::vector<std::int64_t>& of) {
+    return std::accumulate(of.begin(), of.end(), std::int64_t{0});
+  };
+  return (counts.images.empty() ? std::string() : std::string(10, ' ')) + right_aligned(sum(counts.labels));
+}
+
+/// Returns the fractions of a line, which begin with a column of space. @param more  returns that of `counts.values`
+template <typename More>
+std::string fractions(const ClassCounts& counts, const std::vector<std::optional<double>>& usual, const More& more) {
+  std::string text;
+  for (const std::optional<double>& value : usual) text += "  " + cell(value);
+  for (const observe::ClassValues& values : counts.values) text += "  " + cell(more(values));
+  return text;
+}
+
+std::string heading(const ClassCounts& counts, std::size_t width) {
+  std::string text = padded("class", width) + (counts.images.empty() ? "   samples" : "    images     boxes") +
+                     "     recall  precision         F1";
+  for (const observe::ClassValues& values : counts.values)
+    text += std::string(11 - std::min<std::size_t>(11, values.name.size()), ' ') + values.name;
+  return text + '\n';
 }
 
 /// Returns the matrix with a line for each label and a column for each prediction; nothing if that is too wide.
@@ -88,14 +116,18 @@ std::string class_table(const ClassCounts& counts, std::size_t columns) {
   }
   const auto recall = [&](std::size_t label) { return counts.recall(label); };
   const auto precision = [&](std::size_t label) { return counts.precision(label); };
-  std::string text = padded("class", width) + "   samples     recall  precision         F1\n";
+  std::string text = heading(counts, width);
   for (std::size_t label = 0; label < names.size(); ++label)
-    text += line_of(names[label], width, counts.labels[label],
-                    cell(recall(label)) + "  " + cell(precision(label)) + "  " + cell(counts.f1(label)));
-  const std::int64_t samples = std::accumulate(counts.labels.begin(), counts.labels.end(), std::int64_t{0});
-  text +=
-      line_of("macro average", width, samples,
-              cell(mean_of(counts, recall)) + "  " + cell(mean_of(counts, precision)) + "  " + cell(counts.macro_f1()));
+    text += padded(names[label], width) + counts_of(counts, label) +
+            fractions(counts, {recall(label), precision(label), counts.f1(label)},
+                      [&](const observe::ClassValues& values) { return values.values[label]; }) +
+            '\n';
+  text += padded("macro average", width) + sums_of(counts) +
+          fractions(counts, {mean_of(counts, recall), mean_of(counts, precision), counts.macro_f1()},
+                    [&](const observe::ClassValues& values) {
+                      return mean_of(counts, [&](std::size_t label) { return values.values[label]; });
+                    }) +
+          '\n';
   if (counts.confusion.empty()) return text;
   const std::string matrix = matrix_of(counts, names, width, columns);
   return text + '\n' + (matrix.empty() ? most_confused(counts, names, columns) : matrix);

@@ -53,11 +53,13 @@ std::string weights_sha256(const trainer::Replica& replica) {
   return sha256(replica.data_parallel().layout(), values.buffer());
 }
 
-/// Returns the number of samples that an evaluation has counted: those with a label that the loss ignores are left out.
+/// Returns the number of samples that an evaluation has counted. Of classifiers, those with a label that the loss
+/// ignores are left out; of detectors, the classes count boxes.
 std::int64_t evaluated_samples(const trainer::Trainer& trainer, const Data& data) {
   const observe::ClassCounts* counts = trainer.classes();
-  return counts == nullptr ? data.sets.test->size()
-                           : std::accumulate(counts->labels.begin(), counts->labels.end(), std::int64_t{0});
+  return counts == nullptr || !counts->images.empty()
+             ? data.sets.test->size()
+             : std::accumulate(counts->labels.begin(), counts->labels.end(), std::int64_t{0});
 }
 
 GroupOptions group_options(const RunContext& run) {
@@ -84,7 +86,8 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.data_fingerprint = run.data.fingerprint;
   options.older_data_fingerprint = run.data.older_fingerprint;
   options.model_variant = run.model.variant;
-  options.metrics = metrics_of(run.model.workload, run.data.sets);
+  options.metrics = metrics_of(run.model.workload, run.data);
+  options.usual_best_metric = run.model.workload.best_metric;
   options.graphs = graphs_of(run.model);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
   if (run.options.bucket) options.bucket = *run.options.bucket;

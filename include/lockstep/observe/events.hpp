@@ -32,7 +32,14 @@ struct MetricValue {
 /// Returns the value of the metric with this name; empty if there is none.
 std::optional<double> value_of(std::span<const MetricValue> metrics, std::string_view name);
 
-/// How often the samples of each class were taken for which class in an evaluation, over all ranks.
+/// A value of each class, such as its average precision.
+struct ClassValues {
+  std::string name;
+  std::vector<std::optional<double>> values;  ///< by class, from 0 to 1; empty where there is none
+};
+
+/// How often the samples of each class were taken for which class in an evaluation, over all ranks. For a detector
+/// samples are boxes, predictions are its detections, and hits the boxes that it has found.
 struct ClassCounts {
   std::vector<std::string> names;         ///< of the classes; empty: they have numbers only
   std::vector<std::int64_t> labels;       ///< by class: samples of it
@@ -40,6 +47,8 @@ struct ClassCounts {
   std::vector<std::int64_t> hits;         ///< by class: samples of it that were taken for it
   /// By label and prediction, classes × classes: the confusion matrix. Empty for very many classes.
   std::vector<std::int64_t> confusion;
+  std::vector<std::int64_t> images = {};  ///< by class: images with boxes of it; empty: samples are no boxes
+  std::vector<ClassValues> values = {};   ///< more about each class
 
   /// Returns the name of a class, or its number.
   [[nodiscard]] std::string name_of(std::size_t label) const;

@@ -73,8 +73,10 @@ struct TrainerOptions {
   /// has the same parameters for all of them. Empty: all steps have the extents of the trainer's graph.
   GraphFactory graphs = {};
   MetricFactory metrics = {};  ///< makes the metrics of evaluations; empty: `loss_metrics`
-  /// The metric whose best evaluation is the best checkpoint; empty: "accuracy", or "loss" for models without it.
+  /// The metric whose best evaluation is the best checkpoint; empty: the usual one.
   std::string best_metric;
+  /// The usual one, for models that have it; for others "accuracy", or "loss" for models without it.
+  std::string usual_best_metric = {};
   EarlyStop early_stop;
   /// Seconds from one report of slow ranks within an epoch to the next, by rank 0's clock; 0: only after each epoch.
   double straggler_seconds = 0;

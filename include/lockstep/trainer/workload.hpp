@@ -21,6 +21,9 @@ struct Workload {
   /// numbers only.
   std::function<Metrics(const nn::Graph&, const std::vector<TensorSpec>&, const std::vector<std::string>& class_names)>
       metrics;
+  /// The metric whose best evaluation is the best checkpoint, of models that have it. Empty, and for other models:
+  /// "accuracy", or "loss" for models without it.
+  std::string best_metric = {};
 };
 
 }  // namespace lockstep::trainer

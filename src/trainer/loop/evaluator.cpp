@@ -87,8 +87,9 @@ bool Evaluator::stops_early() const {
 
 /// Returns the index of the metric whose best evaluation is the best checkpoint.
 std::size_t Evaluator::best_metric() const {
-  const std::string usual = has(run_->state.best, "accuracy") ? "accuracy" : "loss";
-  return index_of(run_->state.best, run_->options.best_metric.empty() ? usual : run_->options.best_metric);
+  for (const std::string& name : {run_->options.best_metric, run_->options.usual_best_metric, std::string("accuracy")})
+    if (has(run_->state.best, name)) return index_of(run_->state.best, name);
+  return index_of(run_->state.best, "loss");
 }
 
 bool Evaluator::is_due(std::int64_t epoch) const {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "trainer/loop/gathered.hpp"
+
 namespace lockstep::trainer {
 
 void PartSums::add(std::int64_t first, std::span<const double> sums) {
@@ -10,21 +12,7 @@ void PartSums::add(std::int64_t first, std::span<const double> sums) {
   rows_.insert(rows_.end(), sums.begin(), sums.end());
 }
 
-void PartSums::reduce(Communicator& communicator) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(communicator.size()));
-  const auto own = static_cast<std::int64_t>(rows_.size());
-  communicator.all_gather(std::span(&own, 1), std::span(sizes), Queue::host(), "number of evaluated parts").wait();
-  std::vector<Count> counts;
-  std::int64_t total = 0;
-  for (const std::int64_t size : sizes) {
-    counts.push_back({size});
-    total += size;
-  }
-  std::vector<double> rows(static_cast<std::size_t>(total));
-  communicator.all_gather_v(std::span(std::as_const(rows_)), std::span(rows), counts, Queue::host(), "evaluated parts")
-      .wait();
-  rows_ = std::move(rows);
-}
+void PartSums::reduce(Communicator& communicator) { rows_ = gathered(communicator, rows_, "evaluated parts"); }
 
 std::vector<double> PartSums::totals() const {
   std::vector<const double*> rows;

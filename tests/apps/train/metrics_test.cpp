@@ -178,6 +178,22 @@ TEST(ClassTable, HasALineForEachClassAndTheConfusionMatrix) {
   EXPECT_EQ(class_table(many, 80), table);
 }
 
+TEST(ClassTable, HasImagesAndAveragePrecisionForBoxes) {
+  const observe::ClassCounts counts{
+      .names = {"cell", "dog"},
+      .labels = {40, 0},
+      .predictions = {30, 0},
+      .hits = {20, 0},
+      .confusion = {},
+      .images = {12, 0},
+      .values = {{.name = "AP50", .values = {0.5, {}}}, {.name = "AP", .values = {0.25, {}}}}};
+  EXPECT_EQ(class_table(counts, 80),
+            "class              images     boxes     recall  precision         F1       AP50         AP\n"
+            "cell                   12        40    50.00 %    66.67 %    57.14 %    50.00 %    25.00 %\n"
+            "dog                     0         0          -          -          -          -          -\n"
+            "macro average                    40    50.00 %    66.67 %    57.14 %    50.00 %    25.00 %\n");
+}
+
 TEST(PerClass, NeedsAModelThatGivesAClassToAnImage) {
   expect_refused(run_train(1, "--model detector --dataset synthetic-boxes --per-class"), exit_usage,
                  {"--per-class: --model detector gives no class to an image"});
