@@ -17,6 +17,8 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "nn/drawn_run.hpp"
+#include "nn/graph/same_model.hpp"
+#include "nn/trainee.hpp"
 #include "support/errors.hpp"
 
 namespace lockstep::nn {
@@ -265,6 +267,58 @@ TEST(Models, TakeOneMoreUnderANameOfItsOwn) {
   EXPECT_EQ(models.defaults("tiny").epochs, 7);
   EXPECT_EQ(models.make("tiny", DataSpec::of_images(1, 2, 2, 3)).nodes().size(), 2U);
   EXPECT_EQ(code_of([&] { models.add({.name = "lenet", .make = make}); }), ErrorCode::invalid_argument);
+}
+
+/// A classifier whose batch norm has a bias of 0 at first.
+Graph small_classifier() {
+  const DataSpec data = DataSpec::of_images(1, 2, 2, 3);
+  Graph graph("classifier");
+  graph.input(data.at("images"));
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+  graph.add("norm", BatchNorm{});
+  graph.add("fc", Linear{.out_features = 3});
+  classify(graph, data);
+  return graph;
+}
+
+TEST(Graph, AddsNumbersToInitialValues) {
+  Graph graph = small_classifier();
+  graph.add_to_initial("fc.bias", {10, 20, -30});
+  graph.add_to_initial("norm.bias", {1, 2});  // which are 0 otherwise
+  TraineeOf<double> with(graph);
+  TraineeOf<double> without(small_classifier());
+  const Layout& layout = graph.parameters();
+  const auto at = [&](const TraineeOf<double>& of, const char* name, std::size_t i) {
+    return of.parameters[static_cast<std::size_t>(layout.find(name).offset.value) + i];
+  };
+  const std::vector<double> added{10, 20, -30};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(at(with, "fc.bias", i), added[i] + at(without, "fc.bias", i), 1e-14);
+    EXPECT_NE(at(without, "fc.bias", i), 0);
+  }
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(at(with, "norm.bias", i), static_cast<double>(i + 1));
+  EXPECT_EQ(at(with, "fc.weight", 0), at(without, "fc.weight", 0));
+  expect_error(
+      [&] {
+        graph.add_to_initial("fc.bias", {1, 2});
+      },
+      ErrorCode::invalid_argument, {"'fc.bias'", "2 values"});
+  expect_error([&] { graph.add_to_initial("fd.bias", {1}); }, ErrorCode::invalid_argument, {"'fd.bias'"});
+  expect_error([&] { require_same_model(graph, small_classifier()); }, ErrorCode::invalid_argument, {"other values"});
+}
+
+TEST(Graph, HasConstantsThatAreNoParameters) {
+  Graph graph = small_classifier();
+  const Constant anchors{.name = "anchors", .shape = {2, 1}, .values = {0.5, 3}};
+  graph.constant(anchors);
+  EXPECT_EQ(graph.constants(), std::vector<Constant>{anchors});
+  EXPECT_EQ(graph.parameters().count(), small_classifier().parameters().count());
+  expect_error([&] { graph.constant(anchors); }, ErrorCode::invalid_argument, {"'anchors'"});
+  expect_error([&] { graph.constant({"fc.bias", {1}, {1}}); }, ErrorCode::invalid_argument, {"'fc.bias'"});
+  expect_error([&] { graph.constant({"norm.running_var", {1}, {1}}); }, ErrorCode::invalid_argument, {"own"});
+  expect_error([&] { graph.constant({"more", {3}, {1, 2}}); }, ErrorCode::invalid_argument, {"2 numbers"});
+  expect_error([&] { require_same_model(graph, small_classifier()); }, ErrorCode::invalid_argument,
+               {"other constants"});
 }
 
 }  // namespace

@@ -61,6 +61,8 @@ struct Options {
   std::int64_t base_batch = 0;
   double warmup_epochs = 0;
   std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
+  std::int64_t least_warmup_steps = 0;       ///< of a warm-up that is given in epochs
+  bool lr_by_epoch = false;                  ///< whether the schedule changes the rate from epoch to epoch
   std::optional<Bytes> bucket;               ///< size of a gradient bucket; empty: the device's default
   bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
