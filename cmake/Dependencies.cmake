@@ -8,7 +8,7 @@ if(LOCKSTEP_PROGRAMS)
   find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
   find_package(OpenSSL REQUIRED COMPONENTS Crypto)
   # What reads pictures and their annotations. Without one of them lockstep builds, and train says what it lacks.
-  foreach(package TURBOJPEG=libturbojpeg SPNG=spng PUGIXML=pugixml)
+  foreach(package TURBOJPEG=libturbojpeg SPNG=spng PUGIXML=pugixml YAMLCPP=yaml-cpp)
     string(REPLACE "=" ";" words ${package})
     list(GET words 0 name)
     list(GET words 1 module)

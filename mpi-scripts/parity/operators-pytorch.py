@@ -43,6 +43,14 @@ def make_input(k, described):
     values = rounded(wave(k, count))
     if described["domain"] == "unit":
         values = rounded(0.5 + 0.49 * values)
+    if described["domain"] == "targets":
+        targets = values.reshape(described["shape"])
+        samples, _, _, boxes = targets.shape
+        targets[:, 1:3] = 16 + 15.9 * targets[:, 1:3]
+        targets[:, 3:] = 20.5 + 19.5 * targets[:, 3:]
+        targets[:, 0, 0] = (np.arange(boxes)[None] + np.arange(samples)[:, None]) % 3
+        targets[:, 0, 0, -1] = -1
+        values = rounded(targets)
     if described["domain"] == "boxes":
         corners = values.reshape(described["shape"])
         corners[:, 2:] = rounded(corners[:, :2] + 0.55 + 0.45 * corners[:, 2:])
@@ -121,6 +129,80 @@ def ctc(**options):
     return lambda x, p, s: loss(*x)
 
 
+def matches_of(boxes, anchors, stride, rows, columns):
+    """Calls with (sample, box, anchor, row, column) of YOLOv5's assignment, box by box."""
+    for n, sample in enumerate(boxes[:, :, 0]):
+        for m, (label, x, y, width, height) in enumerate(sample.T.tolist()):
+            if label < 0:
+                continue
+            x, y = x / stride, y / stride
+            cells = [(int(y), int(x))]
+            if x % 1 < 0.5 and x > 1:
+                cells.append((int(y), int(x) - 1))
+            elif (columns - x) % 1 < 0.5 and columns - x > 1:
+                cells.append((int(y), int(x) + 1))
+            if y % 1 < 0.5 and y > 1:
+                cells.append((int(y) - 1, int(x)))
+            elif (rows - y) % 1 < 0.5 and rows - y > 1:
+                cells.append((int(y) + 1, int(x)))
+            for a, (w, h) in enumerate(anchors):
+                if max(width / w, w / width, height / h, h / height) < 4:
+                    for row, column in cells:
+                        yield n, m, a, row, column
+
+
+def decoded(x, anchors, stride):
+    """Predictions in pixels: samples × anchors × rows × columns × numbers."""
+    samples, channels, rows, columns = x.shape
+    s = torch.sigmoid(x.reshape(samples, len(anchors), channels // len(anchors), rows, columns)).permute(0, 1, 3, 4, 2)
+    grid = torch.stack(torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")[::-1], -1)
+    sizes = torch.tensor(anchors)[:, None, None]
+    return torch.cat([(2 * s[..., :2] - 0.5 + grid) * stride, (2 * s[..., 2:4]) ** 2 * sizes, s[..., 4:]], -1)
+
+
+def complete_iou(a, b, eps=1e-7):
+    """CIoU of boxes (center x, center y, width, height), whose trade-off is constant for gradients."""
+    low = torch.max(a[:, :2] - a[:, 2:] / 2, b[:, :2] - b[:, 2:] / 2)
+    high = torch.min(a[:, :2] + a[:, 2:] / 2, b[:, :2] + b[:, 2:] / 2)
+    common = (high - low).clamp(0).prod(1)
+    iou = common / (a[:, 2:].prod(1) + b[:, 2:].prod(1) - common + eps)
+    hull = (torch.max(a[:, :2] + a[:, 2:] / 2, b[:, :2] + b[:, 2:] / 2)
+            - torch.min(a[:, :2] - a[:, 2:] / 2, b[:, :2] - b[:, 2:] / 2))
+    v = 4 / np.pi ** 2 * (torch.atan(b[:, 2] / b[:, 3]) - torch.atan(a[:, 2] / a[:, 3])) ** 2
+    alpha = (v / (v - iou + 1 + eps)).detach()
+    return iou - ((a[:, :2] - b[:, :2]) ** 2).sum(1) / ((hull ** 2).sum(1) + eps) - v * alpha
+
+
+def anchor_loss(part, anchors, stride, label_smoothing=0.0):
+    def loss(x, boxes):
+        boxes = boxes.detach()
+        samples, channels, rows, columns = x.shape
+        n, m, a, row, column = torch.tensor(list(matches_of(boxes, anchors, stride, rows, columns))).T
+        targets = boxes[n, :, 0, m]
+        logits = x.reshape(samples, len(anchors), -1, rows, columns).permute(0, 1, 3, 4, 2)
+        if part == "classes":
+            ones = F.one_hot(targets[:, 0].long(), logits.shape[4] - 5).double()
+            smooth = ones * (1 - label_smoothing / 2) + (1 - ones) * label_smoothing / 2
+            return F.binary_cross_entropy_with_logits(logits[n, a, row, column, 5:], smooth, reduction="sum")
+        iou = complete_iou(decoded(x, anchors, stride)[n, a, row, column, :4] / stride, targets[:, 1:] / stride)
+        if part == "box":
+            return (1 - iou).sum()
+        objectness = torch.zeros(logits.shape[:4])
+        for i, overlap in enumerate(iou.detach()):
+            at = n[i], a[i], row[i], column[i]
+            objectness[at] = torch.max(objectness[at], overlap)
+        return F.binary_cross_entropy_with_logits(logits[..., 4], objectness, reduction="sum")
+    return lambda x, p, s: loss(x[0], x[1])
+
+
+def anchor_decode(anchors, stride):
+    return lambda x, p, s: decoded(x[0], anchors, stride).flatten(1, 3).transpose(1, 2)
+
+
+SMALL_ANCHORS = [[10, 13], [16, 30], [33, 23]]
+TWO_ANCHORS = [[6, 4.5], [20, 25]]
+
+
 def frozen_batch_norm(eps):
     """torchvision's FrozenBatchNorm2d: weight, bias, running_mean and running_var are buffers."""
     return lambda x, p, s: F.batch_norm(x[0], s[2], s[3], s[0], s[1], training=False, eps=eps)
@@ -171,6 +253,8 @@ OPERATORS = {
     "batch-norm-relu": batch_norm(after=F.relu),
     "batch-norm-relu-odd": batch_norm(after=F.relu),
     "batch-norm-relu6": batch_norm(after=F.relu6),
+    "batch-norm-silu": batch_norm(after=F.silu),
+    "batch-norm-silu-odd": batch_norm(after=F.silu),
     "batch-norm-add": batch_norm(),
     "batch-norm-add-relu": batch_norm(after=F.relu),
     "batch-norm-add-relu-odd": batch_norm(after=F.relu),
@@ -299,6 +383,14 @@ OPERATORS = {
     "giou-weighted": giou(1e-3),
     "dice": dice(1),
     "dice-one": dice(1e-3),
+    "anchor-box": anchor_loss("box", SMALL_ANCHORS, 8),
+    "anchor-box-rectangle": anchor_loss("box", TWO_ANCHORS, 4),
+    "anchor-objectness": anchor_loss("objectness", SMALL_ANCHORS, 8),
+    "anchor-objectness-rectangle": anchor_loss("objectness", TWO_ANCHORS, 4),
+    "anchor-classes": anchor_loss("classes", SMALL_ANCHORS, 8),
+    "anchor-classes-smoothed": anchor_loss("classes", SMALL_ANCHORS, 16, 0.1),
+    "anchor-decode": anchor_decode(SMALL_ANCHORS, 8),
+    "anchor-decode-rectangle": anchor_decode(TWO_ANCHORS, 32),
     "ctc": ctc(),
     "ctc-tight": ctc(blank=2),
     "ctc-too-long": ctc(zero_infinity=True),
@@ -313,6 +405,8 @@ def digest(row):
     state = [make_owned(first + k, each, 0.5, 1) for k, each in enumerate(row["state"])]
     output = OPERATORS[row["name"]](inputs, parameters, state)
     flat = output.reshape(-1)
+    if not row["backward"]:
+        return [dot(output)]
     (output if row["loss"] else (flat * weights(flat.numel())).sum()).backward()
     results = [dot(each) for each in state]
     for each in inputs + parameters:

@@ -20,6 +20,13 @@ Format wanted_format(const Format& inner, const Format& given) {
   return is_rounded(given) && lies_alike(inner, inner_of(given)) ? given : rounded(inner);
 }
 
+/// Returns whether the result is rounded. What only predictions need, such as decoded boxes, is not, and neither is
+/// what consists of it.
+bool rounds(const Operator& op, Formats inputs, const Signature& signature) {
+  const bool arranges = std::holds_alternative<Concat>(op) && std::none_of(inputs.begin(), inputs.end(), is_rounded);
+  return !signature.is_loss && signature.has_backward && !arranges;
+}
+
 std::vector<std::int64_t> counts_of(const std::vector<OwnedTensor>& parameters) {
   std::vector<std::int64_t> counts;
   for (const OwnedTensor& parameter : parameters) counts.push_back(parameter.count());
@@ -102,7 +109,7 @@ class RoundedOps final : public Ops {
       const bool is_real = traits.inputs[i].dtype == DType::float32;
       if (is_real && (product || is_rounded(inputs[i]))) traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i]);
     }
-    if (!signature.is_loss) traits.output = rounded(traits.output);
+    if (rounds(op, inputs, signature)) traits.output = rounded(traits.output);
     return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_,
                                            product ? counts_of(signature.parameters) : std::vector<std::int64_t>{},
                                            scratch_);

@@ -37,6 +37,12 @@ void check_options(const Source& source, const PictureOptions& options) {
     refuse("has more samples than its cache has places for, " + std::to_string(options.cache->samples()));
 }
 
+/// Boxes in pixels are right only for a picture of the size that they were drawn in.
+bool fits(const DecodedPicture& picture, const Annotation& annotation) {
+  return annotation.boxes.empty() || annotation.width <= 0 || annotation.height <= 0 ||
+         (picture.original_width == annotation.width && picture.original_height == annotation.height);
+}
+
 /// The shorter side that decoded pictures need for all sizes of steps; 0: all their pixels. A picture is decoded and
 /// cached once, whatever the size of its next step.
 int needed_side_of_all(std::span<const Transform> transforms, std::span<const StepSize> steps) {
@@ -156,6 +162,11 @@ void PictureDataset::load_and_transform(const data::SampleKey& key, std::int64_t
   scratch.annotation = source_->annotation(sample);
   const DecodedPicture& picture = scratch.picture;
   const Image& image = picture.image;
+  if (!fits(picture, scratch.annotation))
+    throw Error(ErrorCode::corrupt, shown(source_->place(sample)) + " has " +
+                                        extents_text(picture.original_width, picture.original_height) +
+                                        " pixels, but its boxes belong to a picture of " +
+                                        extents_text(scratch.annotation.width, scratch.annotation.height));
   if (!scratch.annotation.boxes.empty() && picture.original_width != image.width)
     scale_boxes(static_cast<double>(image.width) / picture.original_width,
                 static_cast<double>(image.height) / picture.original_height, scratch.annotation);

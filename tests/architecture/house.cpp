@@ -113,12 +113,12 @@ bool is_public(const SourceFile& file) { return starts_with(file.path, "include/
 std::optional<std::string> vendor_of(std::string_view header) {
   // A header belongs to the vendor of the first beginning that matches.
   static constexpr std::pair<const char*, const char*> beginnings[] = {
-      {"mpi.h", "mpi"},           {"mpi-ext.h", "mpi"},  {"nccl", "nccl"},
-      {"cudnn", "cudnn"},         {"cuda", "cuda"},      {"cublas", "cuda"},
-      {"nvrtc", "cuda"},          {"nvml", "cuda"},      {"dnnl", "dnnl"},
-      {"oneapi/dnnl", "dnnl"},    {"hwloc.h", "hwloc"},  {"hwloc/", "hwloc"},
-      {"driver_types.h", "cuda"}, {"torch/", "torch"},   {"turbojpeg.h", "turbojpeg"},
-      {"spng.h", "spng"},         {"pugixml", "pugixml"}};
+      {"mpi.h", "mpi"},           {"mpi-ext.h", "mpi"},   {"nccl", "nccl"},
+      {"cudnn", "cudnn"},         {"cuda", "cuda"},       {"cublas", "cuda"},
+      {"nvrtc", "cuda"},          {"nvml", "cuda"},       {"dnnl", "dnnl"},
+      {"oneapi/dnnl", "dnnl"},    {"hwloc.h", "hwloc"},   {"hwloc/", "hwloc"},
+      {"driver_types.h", "cuda"}, {"torch/", "torch"},    {"turbojpeg.h", "turbojpeg"},
+      {"spng.h", "spng"},         {"pugixml", "pugixml"}, {"yaml-cpp", "yaml-cpp"}};
   for (const auto& [beginning, vendor] : beginnings) {
     if (starts_with(header, beginning)) return vendor;
   }

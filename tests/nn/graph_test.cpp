@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 
@@ -59,8 +62,32 @@ TEST(Graph, HasOutputsThatPassesKeep) {
   for (const auto& [name, value] : {std::pair("features", graph.last()), {"images", 0}, {"none", 99}, {"none", -1}})
     EXPECT_NE(refusal_of([&, n = name, v = value] { graph.output(n, v); }).find("cannot have the output"),
               std::string::npos);
+  EXPECT_NE(refusal_of([&] {
+              graph.output("rows", conv, {.channels_last = true});
+            }).find("cannot export the output 'rows' of height 4"),
+            std::string::npos);
   ASSERT_EQ(graph.outputs().size(), 1U);
   EXPECT_EQ(graph.outputs()[0].value, conv);
+  EXPECT_EQ(graph.outputs()[0].exported_name(), "features");
+}
+
+TEST(Graph, FusesASiluIntoTheBatchNormBeforeItUnlessItHasAResidual) {
+  const Pointwise silu{.kind = Pointwise::Kind::silu};
+  Graph graph = graph_of(3, 4, 4);
+  const int first = graph.add("conv", Convolution{.out_channels = 3, .kernel = 1, .bias = false});
+  graph.add("bn", BatchNorm{});
+  const int fused = graph.add("silu", silu);
+  graph.add("again.bn", BatchNorm{});
+  graph.add("sum", Add{}, {graph.last(), first});
+  const int apart = graph.add("again.silu", silu);
+  graph.add("fc", Linear{.out_features = 5}, {graph.add("both", Add{}, {fused, apart})});
+  graph.add("last.silu", silu);
+  const Graph passed = fuse_activations(fuse_additions(graph));
+  std::string names;
+  for (const Node& node : passed.nodes()) names += node.name + ' ';
+  EXPECT_EQ(names, "conv bn again.bn again.silu both fc last.silu ");
+  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[1].op).activation, Activation::silu);
+  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[2].op).activation, Activation::none);
 }
 
 TEST(Graph, InfersShapes) {
@@ -135,6 +162,47 @@ TEST(Graph, RefusesWhatIsIncomplete) {
   add_loss(graph);
   EXPECT_EQ(refusal_of([&] { graph.check(); }),
             "layer 'unread' has an output that no other layer reads, and is not a loss");
+}
+
+/// An operator that predictions alone can run.
+class Reading final : public ops::CustomOperator {
+ public:
+  [[nodiscard]] ops::Signature signature(std::span<const ops::Shape> inputs) const override {
+    return {.output = inputs[0], .has_backward = false};
+  }
+  [[nodiscard]] std::string text() const override { return "reading"; }
+  [[nodiscard]] ops::KernelPtr make(ops::Formats /*inputs*/) const override { return nullptr; }
+};
+
+TEST(Graph, TellsWhichNodesContributeToALoss) {
+  Graph graph = graph_of(1, 4, 4);
+  const int features = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1});
+  const int logits = graph.add("fc", Linear{.out_features = 3});
+  const int relu = graph.add("relu", Relu{}, {features});
+  const int read = graph.add("read", Custom{std::make_shared<Reading>()}, {relu});
+  graph.loss("loss", CrossEntropy{}, {logits, add_labels(graph)});
+  EXPECT_EQ(refusal_of([&] { graph.check(); }),
+            "layer 'read' has an output that no other layer reads, and is not a loss");
+  graph.output("read", read);
+  EXPECT_NO_THROW(graph.check());
+  EXPECT_EQ(graph.contributes_to_loss(), (std::vector<bool>{true, true, false, false, true}));
+}
+
+TEST(Graph, RefusesParametersAndOperatorsThatCannotBeTrained) {
+  Graph untrained = graph_of(1, 4, 4);
+  untrained.output("map", untrained.add("conv", Convolution{.out_channels = 2, .kernel = 1}));
+  untrained.add("fc", Linear{.out_features = 3}, {0});
+  add_loss(untrained);
+  EXPECT_EQ(
+      refusal_of([&] { untrained.check(); }),
+      "layer 'conv' has the parameter 'conv.weight', which no loss depends on: only outputs read the layer, so it "
+      "would not be trained");
+  Graph one_way = graph_of(1, 4, 4);
+  one_way.add("read", Custom{std::make_shared<Reading>()});
+  one_way.add("fc", Linear{.out_features = 3});
+  add_loss(one_way);
+  EXPECT_EQ(refusal_of([&] { one_way.check(); }),
+            "layer 'read' has no backward pass, so no loss can depend on it, only outputs");
 }
 
 TEST(Graph, SharesParameters) {

@@ -156,6 +156,33 @@ TEST(Onnx, RefusesALayerThatItLacksByName) {
   }
 }
 
+/// Nodes that only outputs need are exported, and an output can have a name and an order of its own.
+TEST(Onnx, GivesDetectionsAsRowsOfTheNameThatTheModelSays) {
+  Graph graph("boxes");
+  graph.input({"images", {3, 2, 4}});
+  graph.add("head", Convolution{.out_channels = 14, .kernel = 1});
+  const int decoded = graph.add("decode", AnchorDecode{.anchors = {{10, 13}, {16, 30}}});
+  graph.output("detections", decoded, {.name = "output0", .channels_last = true});
+  const ModelDescription description{.model = "boxes", .data = DataSpec::of_images(3, 2, 4, 2), .class_names = {}};
+  const std::string bytes = to_onnx(graph, description, [](const TensorSlot& slot) {
+    return std::vector<float>(static_cast<std::size_t>(slot.count.value), 0.5F);
+  });
+  const Fields onnx = fields_of(fields_of(bytes).text(7));
+  const std::vector<std::string> outputs = onnx.all(12);
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(fields_of(outputs[0]).text(1), "output0");
+  EXPECT_EQ(extents_of(fields_of(outputs[0])), "batch×16×7");
+  std::string operators;
+  std::set<std::string> names;
+  for (const std::string& tensor : onnx.all(5)) EXPECT_TRUE(names.insert(fields_of(tensor).text(8)).second);
+  for (const std::string& node : onnx.all(1)) {
+    operators += fields_of(node).text(4) + ' ';
+    EXPECT_TRUE(names.insert(fields_of(node).text(2)).second) << fields_of(node).text(2);
+  }
+  EXPECT_EQ(operators,
+            "Conv Sigmoid Reshape Slice Mul Add Slice Mul Mul Slice Concat Transpose Reshape Reshape Transpose ");
+}
+
 /// A pool whose windows have several sizes, a gate, and layers behind a linear one.
 TEST(Onnx, KeepsMatricesWhereAllThatReadThemCan) {
   Graph graph("own");

@@ -153,6 +153,17 @@ TEST_P(Contract, RefusesLossesThatCannotBe) {
   refuse(Giou{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
   refuse(Dice{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
   refuse(Dice{}, {boxes, boxes, boxes}, "dice takes 2 inputs, not 3");
+  const Shape map{2, 16, 3, 3};
+  const Shape targets{2, 5, 1, 7};
+  refuse(AnchorLoss{}, {map, targets}, "anchors are 0; there must be 1 to 16");
+  refuse(AnchorLoss{.anchors = {{8, 0}}}, {map, targets}, "an anchor has the extent 0");
+  refuse(AnchorLoss{.anchors = {{8, 8}}, .stride = 0}, {map, targets}, "stride is 0");
+  refuse(AnchorLoss{.anchors = {{8, 8}, {8, 8}, {8, 8}}}, {map, targets}, "has 16 channels; 3 anchors need");
+  refuse(AnchorLoss{.anchors = {{8, 8}, {8, 8}, {8, 8}, {8, 8}}}, {map, targets}, "has 16 channels; 4 anchors need");
+  refuse(AnchorLoss{.anchors = {{8, 8}}}, {map, {2, 4, 1, 7}}, "needs boxes of 2x5x1xM, not 2x4x1x7");
+  refuse(AnchorLoss{.anchors = {{8, 8}}}, {map, {1, 5, 1, 7}}, "needs boxes of 2x5x1xM, not 1x5x1x7");
+  refuse(AnchorLoss{.anchors = {{8, 8}}, .label_smoothing = 2}, {map, targets}, "label_smoothing is 2");
+  refuse(AnchorDecode{.anchors = {{8, 8}, {8, 8}, {8, 8}}}, {map}, "has 16 channels; 3 anchors need");
   refuse(Ctc{}, {boxes, one, one, one}, "their height must be 1");
   refuse(Ctc{.blank = 4}, {{2, 4, 1, 9}, {2, 1, 1, 3}, one, one}, "blank is 4; there are 4 classes");
   refuse(Ctc{}, {{2, 4, 1, 9}, {1, 1, 1, 3}, one, one}, "need targets of 2x1x1xS, not 1x1x1x3");

@@ -11,18 +11,7 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-
-std::size_t cudnnGetVersion() {
-  const char* version = std::getenv("FAKE_CUDNN_VERSION");
-  return version != nullptr ? static_cast<std::size_t>(std::atoi(version)) : CUDNN_VERSION;
-}
-
 #ifdef FAKE_CUDNN_COMPLETE
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
-
 namespace {
 
 struct FakeDescriptor {
@@ -54,6 +43,19 @@ std::string text(const std::vector<std::int64_t>& values) {
 }
 
 }  // namespace
+#endif
+
+extern "C" {
+
+std::size_t cudnnGetVersion() {
+  const char* version = std::getenv("FAKE_CUDNN_VERSION");
+  return version != nullptr ? static_cast<std::size_t>(std::atoi(version)) : CUDNN_VERSION;
+}
+
+#ifdef FAKE_CUDNN_COMPLETE
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
 
 // For the test: the descriptors that were made until now and that are alive, and what was executed last.
 int fake_cudnn_made() { return made; }

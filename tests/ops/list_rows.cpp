@@ -20,6 +20,7 @@ std::string name_of(ops::test::Domain domain) {
   switch (domain) {
     case ops::test::Domain::unit: return "unit";
     case ops::test::Domain::boxes: return "boxes";
+    case ops::test::Domain::targets: return "targets";
     default: return "any";
   }
 }
@@ -46,7 +47,8 @@ int main() {
                     {"inputs", inputs},
                     {"parameters", described(signature.parameters)},
                     {"state", described(signature.state)},
-                    {"loss", signature.is_loss}});
+                    {"loss", signature.is_loss},
+                    {"backward", signature.has_backward}});
   }
   std::cout << list.dump() << '\n';
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -48,6 +49,8 @@ class LossTrial {
     run(Pass::forward);
     std::vector<void*> wanted(inputs_.size());
     wanted[input] = gradients_[input].data();
+    if (kernel_->traits().input_gradients == Writes::accumulates)
+      std::fill(gradients_[input].begin(), gradients_[input].end(), 0.0F);
     kernel_->run(Pass::backward,
                  {.inputs = pointers_, .saved = saved_.data(), .output_gradient = &factor, .input_gradients = wanted});
     return from_format(*ops_, gradients_[input], kernel_->traits().inputs[input]);

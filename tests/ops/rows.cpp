@@ -131,6 +131,8 @@ std::vector<Row> norms() {
       {"batch-norm-relu", BatchNorm{.activation = Activation::relu}, {{4, 16, 8, 8}}},
       {"batch-norm-relu-odd", BatchNorm{.activation = Activation::relu}, {{3, 37, 5, 3}}},
       {"batch-norm-relu6", BatchNorm{.activation = Activation::relu6}, {{3, 37, 5, 3}}},
+      {"batch-norm-silu", BatchNorm{.activation = Activation::silu}, {{4, 16, 8, 8}}},
+      {"batch-norm-silu-odd", BatchNorm{.activation = Activation::silu}, {{3, 37, 5, 3}}},
       {"batch-norm-add", BatchNorm{.residual = true}, {{3, 20, 4, 3}, {3, 20, 4, 3}}},
       {"batch-norm-add-relu",
        BatchNorm{.activation = Activation::relu, .residual = true},
@@ -300,13 +302,38 @@ std::vector<Row> losses() {
   };
 }
 
+/// Maps of a detector with 3 and with 80 classes, and some that are not square and have two anchors. Several
+/// boxes match the same cells.
+std::vector<Row> anchors() {
+  using enum AnchorLoss::Part;
+  const std::vector<AnchorSize> small{{10, 13}, {16, 30}, {33, 23}};
+  const std::vector<AnchorSize> two{{6, 4.5}, {20, 25}};
+  const std::vector<Domain> domains{Domain::any, Domain::targets};
+  const std::vector<Shape> square{{3, 24, 4, 4}, {3, 5, 1, 9}};
+  const std::vector<Shape> rectangle{{2, 16, 8, 9}, {2, 5, 1, 5}};
+  const auto row = [&](const char* name, const AnchorLoss& loss, const std::vector<Shape>& inputs) {
+    return Row{.name = name, .op = loss, .inputs = inputs, .domains = domains, .has_derivatives = loss.part == classes};
+  };
+  return {
+      row("anchor-box", {.part = box, .anchors = small}, square),
+      row("anchor-box-rectangle", {.part = box, .anchors = two, .stride = 4}, rectangle),
+      row("anchor-objectness", {.part = objectness, .anchors = small}, square),
+      row("anchor-objectness-rectangle", {.part = objectness, .anchors = two, .stride = 4}, rectangle),
+      row("anchor-classes", {.part = classes, .anchors = small}, square),
+      row("anchor-classes-smoothed", {.part = classes, .anchors = small, .stride = 16, .label_smoothing = 0.1},
+          {{1, 255, 2, 2}, {1, 5, 1, 7}}),
+      {"anchor-decode", AnchorDecode{.anchors = small}, {{3, 24, 4, 4}}},
+      {"anchor-decode-rectangle", AnchorDecode{.anchors = two, .stride = 32}, {{2, 12, 3, 5}}},
+  };
+}
+
 }  // namespace
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = [] {
     std::vector<Row> rows;
     for (const auto& family : {convolutions, transposed_convolutions, pools, norms, functions, arithmetic, arrangements,
-                               sequences, losses}) {
+                               sequences, losses, anchors}) {
       const std::vector<Row> some = family();
       rows.insert(rows.end(), some.begin(), some.end());
     }

@@ -20,6 +20,8 @@ enum class Domain {
   unit,     ///< in (0, 1)
   integer,  ///< 0 … Row::integers − 1, or as Row::ranges say
   boxes,    ///< four channels: x1, y1 in [−1, 1], and x2, y2 that are larger by 0.1 to 1
+  targets,  ///< five channels: classes 0 … 2, or −1 for the last of a sample, and boxes in an image of 32 × 32 pixels:
+            ///< centers, and extents of 1 to 40
 };
 
 /// The integers low … high − 1; high 0: according to Row::integers.
@@ -40,6 +42,8 @@ struct Row {
   /// Whether PyTorch has the operator, so that mpi-scripts/parity/operators-pytorch.py includes the row.
   bool in_pytorch = true;
   std::vector<Range> ranges = {};  ///< by index of integer inputs; missing ones are according to `integers`
+  /// Whether gradients are derivatives; false where something is held constant for them.
+  bool has_derivatives = true;
 
   [[nodiscard]] Range range(std::size_t input) const {
     return input < ranges.size() && ranges[input].high > 0 ? ranges[input] : Range{0, integers};
@@ -70,7 +74,8 @@ class Trial {
   };
   /// Returns the result; empty for a loss.
   [[nodiscard]] Values output() const;
-  /// Returns everything that can be compared after `forward` and `backward`: LossSums or output, state, gradients.
+  /// Returns everything that can be compared after `forward` and `backward`: LossSums or output, state, gradients. An
+  /// operator without a backward pass has its output only, and `forward` runs its only pass, `infer`.
   [[nodiscard]] std::vector<Named> results() const;
   /// Returns scalar products of these results with fixed weights; PyTorch's are recorded in this form.
   [[nodiscard]] std::vector<double> digest() const;

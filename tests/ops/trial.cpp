@@ -29,6 +29,19 @@ void make_boxes(Tensor& tensor, const Shape& shape) {
   }
 }
 
+/// Turns five channels into classes, and boxes in an image of 32 × 32 pixels.
+void make_targets(Tensor& tensor, const Shape& shape) {
+  const std::int64_t boxes = shape.width;
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const std::int64_t channel = i / boxes % 5;
+    const std::int64_t box = i % boxes;
+    const double x = tensor.get(i);
+    double value = channel < 3 ? 16 + 15.9 * x : 20.5 + 19.5 * x;
+    if (channel == 0) value = box == boxes - 1 ? -1 : static_cast<double>((box + i / (5 * boxes)) % 3);
+    tensor.set(i, rounded(value));
+  }
+}
+
 double dot(const Values& values) {
   double sum = 0;
   for (std::size_t i = 0; i < values.size(); ++i) sum += values[i] * weight(static_cast<std::int64_t>(i));
@@ -82,6 +95,7 @@ void Trial::make_input(const Row& row, std::size_t index, bool native) {
     input.plain->set(i, domain == Domain::unit ? rounded(0.5 + 0.49 * x) : x);
   }
   if (domain == Domain::boxes) make_boxes(*input.plain, row.inputs[index]);
+  if (domain == Domain::targets) make_targets(*input.plain, row.inputs[index]);
   if (native) input.format = native_format(ops_, input.format);
 }
 
@@ -159,11 +173,12 @@ Arguments Trial::arguments() {
 void Trial::forward(Pass pass) {
   for (const Input& input : inputs_)
     if (input.handed) copy(*input.there, *input.plain, *input.handed);
-  kernel_->run(pass, arguments());
+  kernel_->run(signature_.has_backward ? pass : Pass::infer, arguments());
   if (output_back_) copy(*output_back_, *output_, *plain_output_);
 }
 
 void Trial::backward() {
+  if (!signature_.has_backward) return;
   Arguments call = arguments();
   const Traits& traits = kernel_->traits();
   // Operands that the kernel promises not to read are null.
@@ -208,6 +223,7 @@ Values Trial::output() const {
 double Trial::objective() const { return signature_.is_loss ? figures_.loss : dot(output()); }
 
 std::vector<Trial::Named> Trial::results() const {
+  if (!signature_.has_backward) return {{"output", output()}};
   std::vector<Named> results;
   for (std::size_t i = 0; i < state_.size(); ++i)
     results.push_back({"state " + signature_.state[i].name, state_[i]->values()});

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "support/errors.hpp"
 #include "vision/picture_dataset.hpp"
 #include "vision/pictures.hpp"
 #include "vision/source/file_source.hpp"
@@ -48,6 +49,12 @@ class OneJpeg final : public Source {
     Source::decode(sample, bytes, options, picture);
     ++decodes;
     decoded_width = picture.width;
+  }
+
+  /// Sets the size that the annotation says.
+  void say_size(int width, int height) {
+    annotation_.width = width;
+    annotation_.height = height;
   }
 
   mutable int decodes = 0;
@@ -96,6 +103,22 @@ TEST(DecodedSize, BoxesFollowPicturesThatAreDecodedAtASmallerScale) {
     EXPECT_GT(mean_in(picture, found), 240);
   }
   EXPECT_EQ(source->decodes, 2) << "the last data set finds it in the cache";
+}
+
+TEST(DecodedSize, BoxesOfAPictureOfAnotherSizeAreRefused) {
+  const auto source = std::make_shared<OneJpeg>(640, 480, Box{.left = 160, .top = 80, .right = 400, .bottom = 320});
+  const Size input{.width = 160, .height = 160};
+  const PictureDataset dataset(source, {.name = "one",
+                                        .input = input,
+                                        .transforms = parse_transforms("letterbox", input),
+                                        .normalization = {.mean = {0, 0, 0}, .deviation = {1, 1, 1}}});
+  Image picture;
+  Annotation annotation;
+  source->say_size(640, 480);
+  EXPECT_TRUE(dataset.view({}, picture, annotation)) << "the picture is decoded at half of its size";
+  source->say_size(1280, 960);
+  expect_error([&] { (void)dataset.view({}, picture, annotation); }, ErrorCode::corrupt,
+               {"one.jpg has 640×480 pixels, but its boxes belong to a picture of 1280×960", "--on-bad-sample skip"});
 }
 
 }  // namespace

@@ -76,6 +76,18 @@ TEST(SourceFingerprint, NamesWhatDiffers) {
   other = TestSource(100);
   other.samples[1].annotation.boxes = {{.label = 1, .right = 2, .bottom = 2}};
   EXPECT_EQ(differing_terms(usual, other), Names{"annotations"});
+  TestSource with_box(100);
+  with_box.samples[1].annotation.boxes = {{.label = 1, .right = 2, .bottom = 2}};
+  const auto expect_difference = [&](const auto& change) {
+    other = with_box;
+    change(other.samples[1].annotation);
+    EXPECT_EQ(differing_terms(with_box, other), Names{"annotations"});
+  };
+  expect_difference([](Annotation& annotation) { annotation.boxes[0].is_crowd = true; });
+  expect_difference([](Annotation& annotation) { annotation.boxes[0].is_difficult = true; });
+  expect_difference([](Annotation& annotation) { annotation.boxes[0].area = 4; });
+  expect_difference([](Annotation& annotation) { annotation.boxes[0].bottom = 2.0000002F; });
+  expect_difference([](Annotation& annotation) { annotation.image_id = 1; });
   other = TestSource(100);
   other.names[1] = "wolf";
   EXPECT_EQ(differing_terms(usual, other), Names{"class names"});
@@ -92,6 +104,14 @@ TEST(SourceFingerprint, ReadsSixtyFourSamplesUnlessAllAreAskedFor) {
   TestSource in_memory(1000);
   in_memory.is_in_memory = true;
   EXPECT_EQ(fingerprint(in_memory, false).contents.size(), 1000U);
+}
+
+TEST(SourceFingerprint, CategoriesCountAsNames) {
+  const auto with_ids = [](std::vector<std::int64_t> ids) {
+    return FileSource("coco", "/nowhere", {"cat", "dog"}, {}, std::move(ids));
+  };
+  EXPECT_EQ(differing_terms(with_ids({1, 2}), with_ids({1, 2})), Names{});
+  EXPECT_EQ(differing_terms(with_ids({1, 2}), with_ids({1, 3})), Names{"class names"});
 }
 
 TEST(SourceFingerprint, NamesAFileThatCannotBeRead) {

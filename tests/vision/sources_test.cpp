@@ -18,7 +18,9 @@ TEST(Formats, AnUnknownFolderIsToldWhatWasLookedForAndFound) {
       [&] { (void)open_sources({.data = user.path()}); }, ErrorCode::invalid_argument,
       {"no format is recognized in " + user.path().string(), "which holds 1 folder (notes) and 1 file (a.csv)",
        "mnist needs the files train-images-idx3-ubyte", "cifar10 needs the files data_batch_1.bin",
-       "voc needs the folders JPEGImages and Annotations, but it has no folder JPEGImages", "list needs train_list.txt",
+       "voc needs the folders JPEGImages and Annotations, but it has no folder JPEGImages",
+       "yolo needs a file such as data.yaml", "but it has no data.yaml and no folder images",
+       "coco needs annotations/*.json", "but it has no file annotations/*.json", "list needs train_list.txt",
        "but it has no file train_list.txt, val_list.txt or test_list.txt",
        "folder needs train/CLASS and val/CLASS or test/CLASS with pictures", "but it has no folders with pictures"});
   expect_error([&] { (void)open_sources({.data = user.path("a.csv")}); }, ErrorCode::invalid_argument,
@@ -33,7 +35,8 @@ TEST(Formats, ANamedFormatSaysWhatIsMissing) {
                {user.path().string() + " is not of the format voc", "it has no folder Annotations"});
   expect_error([&] { (void)open_sources({.data = user.path(), .format = "folders"}); }, ErrorCode::invalid_argument,
                {"there is no data format 'folders'", "did you mean 'folder'?"});
-  EXPECT_EQ(format_names(), (std::vector<std::string_view>{"mnist", "cifar10", "voc", "list", "folder"}));
+  EXPECT_EQ(format_names(),
+            (std::vector<std::string_view>{"mnist", "cifar10", "voc", "yolo", "coco", "list", "folder"}));
 }
 
 TEST(Formats, DataThatCannotBeReadAreNotUnknown) {

@@ -28,15 +28,24 @@ TEST(Survey, IsATableThatNamesWhatIsWrong) {
 }
 
 TEST(Survey, CountsBoxes) {
-  const FileSource source(
-      "voc", "/data", {"cat", "dog"},
-      {{.path = "a.jpg", .annotation = {.boxes = {{.label = 1}, {.label = 1}}}}, {.path = "b.jpg"}});
+  const FileSource source("voc", "/data", {"cat", "dog"},
+                          {{.path = "a.jpg",
+                            .annotation = {.boxes = {{.label = 1, .right = 32, .bottom = 32, .is_difficult = true},
+                                                     {.label = 1, .right = 500, .bottom = 500, .area = 1023.5},
+                                                     {.label = 0, .right = 96, .bottom = 96, .is_crowd = true}}}},
+                           {.path = "b.jpg"}});
   PartNotes notes;
   notes.degenerate_boxes = {3, "Annotations/a.xml:7"};
   notes.without_picture = {1, "Annotations/c.xml"};
   notes.without_annotation = {2, "JPEGImages/d.jpg"};
   notes.duplicates = {1, "JPEGImages/a.jpg"};
   notes.duplicate_boxes = {1, "Annotations/a.xml:9"};
+  notes.repeated_boxes = {2, "labels/a.txt:3"};
+  notes.lost_boxes = {1, "labels/a.txt:4"};
+  notes.wide_boxes = {5, "labels/a.txt:5"};
+  notes.training_crowds = {6, "a.jpg"};
+  notes.without_labels = {7, "c.jpg"};
+  notes.without_header = {8, "d.jpg"};
   const Survey survey{.format = "voc",
                       .place = "/data",
                       .class_names = source.class_names(),
@@ -47,6 +56,11 @@ TEST(Survey, CountsBoxes) {
             "                               validation\n"
             "  samples                               2\n"
             "  boxes                                 2\n"
+            "    small, below 32²                    1\n"
+            "    medium, below 96²                   1\n"
+            "    large                               0\n"
+            "    difficult                           1\n"
+            "  crowds                                1\n"
             "  samples without boxes                 1\n"
             "  boxes of the class\n"
             "    cat                                 0\n"
@@ -54,7 +68,13 @@ TEST(Survey, CountsBoxes) {
             "  1 class has no box: cat\n"
             "  validation: pictures without annotation, left out: 2, first JPEGImages/d.jpg\n"
             "  validation: labels without picture, left out: 1, first Annotations/c.xml\n"
+            "  validation: pictures without labels, background: 7, first c.jpg\n"
+            "  validation: pictures whose size cannot be read, kept without boxes: 8, first d.jpg\n"
             "  validation: boxes without area, left out: 3, first Annotations/a.xml:7\n"
+            "  validation: boxes outside of their picture, left out: 1, first labels/a.txt:4\n"
+            "  validation: boxes that reach beyond their picture, kept: 5, first labels/a.txt:5\n"
+            "  validation: boxes annotated again, left out: 2, first labels/a.txt:3\n"
+            "  validation: boxes of crowds, left out: 6, first a.jpg\n"
             "  validation: samples listed again, kept: 1, first JPEGImages/a.jpg\n"
             "  validation: boxes annotated again, kept: 1, first Annotations/a.xml:9\n"
             "  validation: samples that are training samples, too: 4, first JPEGImages/a.jpg\n");

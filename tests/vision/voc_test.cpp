@@ -4,7 +4,7 @@
 
 #include "support/errors.hpp"
 #include "support/verdict.hpp"
-#include "vision/user_files.hpp"
+#include "vision/detection_files.hpp"
 
 namespace lockstep::vision {
 namespace {
@@ -104,6 +104,27 @@ TEST(VocFormat, WhatIsWrongIsCounted) {
   EXPECT_EQ(sources.train->size(), 3);
 }
 
+TEST(VocFormat, ComparesBoxesWithTheHeadersOfPictures) {
+  const UserFiles user;
+  put_pngs(user, 40, 20, {"JPEGImages/a.png"});
+  put_annotation(user, "a",
+                 "<object><name>dog</name><difficult>1</difficult><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>40</xmax>"
+                 "<ymax>20</ymax></bndbox></object>\n" +
+                     object("dog", 42, 1, 50, 9) + object("dog", 30, 1, 50, 9) + object("dog", 30, 1, 41, 9));
+  const Sources sources = open_sources({.data = user.path()});
+  const Annotation& annotation = sources.train->annotation(0);
+  EXPECT_EQ(annotation.width, 40);
+  EXPECT_EQ(annotation.height, 20);
+  ASSERT_EQ(annotation.boxes.size(), 3U);
+  EXPECT_TRUE(annotation.boxes[0].is_difficult);
+  EXPECT_EQ(area_of(annotation.boxes[0]), 800);
+  EXPECT_EQ(sources.survey.train->difficult, 1);
+  EXPECT_EQ(sources.survey.train->sizes, (std::array<std::int64_t, 3>{3, 0, 0}));
+  EXPECT_EQ(sources.survey.train->notes.lost_boxes.first, "Annotations/a.xml:3");
+  EXPECT_EQ(sources.survey.train->notes.wide_boxes.first, "Annotations/a.xml:4");
+  EXPECT_EQ(sources.survey.train->notes.wide_boxes.count, 1) << "one pixel is rounding";
+}
+
 TEST(VocFormat, BccdHasItsKnownCounts) {
   const char* root = std::getenv("LOCKSTEP_DATA");
   const fs::path archive = fs::path(root != nullptr ? root : LOCKSTEP_DATA_DEFAULT) / "bccd.tar";
@@ -114,6 +135,7 @@ TEST(VocFormat, BccdHasItsKnownCounts) {
   EXPECT_EQ(sources.train->size(), 205);
   EXPECT_EQ(sources.val->size(), 87);
   EXPECT_EQ(sources.train->class_names(), (Names{"Platelets", "RBC", "WBC"}));
+  EXPECT_EQ(sources.train->annotation(0).width, 640);
   EXPECT_EQ(sources.survey.train->notes.degenerate_boxes.count + sources.survey.val->notes.degenerate_boxes.count, 2);
   std::vector<std::byte> bytes;
   sources.train->read(0, bytes);

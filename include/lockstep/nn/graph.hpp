@@ -47,10 +47,19 @@ struct LossTerm {
   Normalizer normalizer = Normalizer::samples;
 };
 
-/// A value that a prediction gives, for metrics and for users.
+/// A value that a prediction gives, for metrics and for users. Nodes that only outputs depend on, such as the decoding
+/// of boxes, run in predictions only.
 struct Output {
+  /// How exported models give an output, for programs that expect another form.
+  struct Exported {
+    std::string name = {};       ///< empty: that of the output
+    bool channels_last = false;  ///< N×T×C in place of N×C×1×T
+  };
   std::string name;
   int value = -1;
+  Exported exported = {};
+
+  [[nodiscard]] const std::string& exported_name() const { return exported.name.empty() ? name : exported.name; }
 };
 
 /// Numbers that belong to a model and that no step changes, such as the anchors of a detector. They are saved with the
@@ -97,11 +106,14 @@ class Graph {
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
             Normalizer normalizer = Normalizer::samples);
 
-  /// Declares that predictions give a value, which layers or losses read as well.
-  /// @throws Error{invalid_argument} if the name is taken, or no node computes the value
-  void output(std::string name, int value);
+  /// Declares that predictions give a value. Layers and losses may read it as well; if no loss depends on it, steps do
+  /// not compute it.
+  /// @throws Error{invalid_argument} if the name is taken, no node computes the value, or a value that is no sequence
+  /// N×C×1×T is to be exported with the channels last
+  void output(std::string name, int value, Output::Exported exported = {});
 
-  /// @throws Error{invalid_argument} unless there is a loss and every value and parameter contributes to one
+  /// @throws Error{invalid_argument} unless there is a loss, every value contributes to a loss or an output, every
+  /// parameter contributes to a loss, and all operators on the way to a loss have a backward pass
   void check() const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -124,6 +136,8 @@ class Graph {
   [[nodiscard]] const ops::Shape& shape(int value) const { return values_.at(static_cast<std::size_t>(value)).shape; }
   /// Number of readers of each value.
   [[nodiscard]] std::vector<int> readers() const;
+  /// For each node whether a loss depends on it. Training steps run these nodes only; predictions run the others, too.
+  [[nodiscard]] std::vector<bool> contributes_to_loss() const;
   /// The index into `inputs()` if the value is an input, otherwise −1.
   [[nodiscard]] int input_of(int value) const { return input_of_.at(static_cast<std::size_t>(value)); }
 
@@ -171,7 +185,8 @@ Graph fuse_additions(const Graph& graph);
 /// gradients stay the same to the last bit, and the ReLU has fewer elements.
 Graph pool_before_relu(const Graph& graph);
 /// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
-/// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
+/// else reads becomes the activation of that operator, and so does a ReLU6 or SiLU after a batch norm. The function
+/// stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
 /// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
 /// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the
@@ -179,7 +194,8 @@ Graph fuse_activations(const Graph& graph);
 Graph sum_in_convolutions(const Graph& graph);
 /// Makes every batch norm use the statistics of the global batch (SyncBN).
 Graph synchronize_batch_norms(const Graph& graph);
-/// Sets the label smoothing of every cross-entropy to `fraction`, from 0 to 1.
+/// Sets the label smoothing of every cross-entropy, and of the classes of detectors with anchors, to `fraction`, from 0
+/// to 1.
 /// @throws Error{invalid_argument} if the model has none
 Graph smooth_labels(const Graph& graph, double fraction);
 

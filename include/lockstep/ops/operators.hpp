@@ -49,6 +49,9 @@ struct Signature {
   std::vector<Content> inputs;   ///< required contents of the inputs; empty: all real
   /// Whether the result is `LossSums`, which is in float64 for inputs of any precision.
   bool is_loss = false;
+  /// Whether the operator has a backward pass. Without one it can only compute outputs of predictions, which no loss
+  /// depends on, and runs in `Pass::infer` only.
+  bool has_backward = true;
 };
 
 /// The result of a loss for a batch: sums over its samples. Gradients are those of `loss`, multiplied by the
@@ -75,6 +78,7 @@ enum class Activation {
   none,
   relu,
   relu6,  ///< for batch norm only
+  silu,   ///< x·sigmoid(x), for batch norm without a residual only
 };
 
 // Each operator consists of its options, the function `signature`, which derives everything else from the options and
@@ -506,6 +510,62 @@ struct Ctc {
   [[nodiscard]] std::string text() const;
 };
 
+/// Width and height of an anchor, in pixels of the network's input.
+using AnchorSize = std::array<double, 2>;
+
+/// A loss of detectors with anchors, as YOLOv5's, on one map of predictions: N×A·(5+classes)×H×W, of which channel
+/// a·(5+classes)+k belongs to anchor a, and k is x, y, width, height, objectness, then the classes. The second input,
+/// N×5×1×M, has the boxes of each image in pixels of the network's input: class, center x, center y, width, height; a
+/// box of class −1 is not there.
+///
+/// A box matches an anchor if neither their widths nor their heights differ by a factor of 4 or more, and then the cell
+/// of its center with this anchor, the nearest cell beside that if the center is more than a cell from this edge of the
+/// map, and likewise the nearest above or below it. A center in the middle of its cell has no such neighbor, and one on
+/// the border between two cells has the left or the upper one. Predictions are decoded as by `AnchorDecode`.
+///
+/// Gradients are those of the map; boxes get none. A cell that several boxes match has the sum of their gradients, in
+/// their order. Without a match, weight, loss and gradients of `box` and `classes` are 0.
+/// @source Zheng et al., "Distance-IoU Loss", AAAI 2020 (CIoU)
+struct AnchorLoss {
+  /// What the loss is of.
+  enum class Part {
+    /// Σ over matches of 1 − CIoU, whose trade-off α is constant for gradients. `LossSums::weight` is the number of
+    /// matches, `correct` that of those whose intersection over union is above ½.
+    box,
+    /// Σ over cells and anchors of the binary cross-entropy against the CIoU of the match, at least 0, which is
+    /// constant
+    /// for gradients; against the largest one where several boxes match, and against 0 without a match. Weight: cells ×
+    /// anchors × samples; correct: those whose logit is above 0 exactly if the target is above ½.
+    objectness,
+    /// Σ over matches and classes of the binary cross-entropy. Weight: matches × classes; correct: classes × the
+    /// matches
+    /// whose largest logit is that of the class. With a single class all of them are 0.
+    classes,
+  };
+  Part part = Part::box;
+  std::vector<AnchorSize> anchors = {};  ///< at most 16
+  std::int64_t stride = 8;               ///< pixels of a cell
+  double label_smoothing = 0;            ///< ε of `classes`: targets are 1 − ε ÷ 2 and ε ÷ 2
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
+/// Decodes a map of predictions of a detector with anchors, as `AnchorLoss` has it, into N×(5+classes)×1×A·H·W: with
+/// the sigmoid σ of each element, the center (2σ − 0.5 + column or row)·stride and the extents (2σ)²·anchor in pixels
+/// of the network's input, then σ of objectness and classes; ordered by anchor, row and column. It has no backward
+/// pass. Results stay in float32 where activations are of half precision, whose 8 or 11 bits are too few for
+/// coordinates.
+struct AnchorDecode {
+  std::vector<AnchorSize> anchors = {};  ///< at most 16
+  std::int64_t stride = 8;               ///< pixels of a cell
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// An operator that a program defines: its signature, and a kernel over plain formats.
 class CustomOperator {
  public:
@@ -531,7 +591,7 @@ using Operator =
     std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
                  AdaptiveAveragePool, ChannelPool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm,
                  LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy,
-                 SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, Custom>;
+                 SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, AnchorLoss, AnchorDecode, Custom>;
 
 }  // namespace operators
 

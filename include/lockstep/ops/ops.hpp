@@ -21,10 +21,10 @@
 /// Kernels of operators: one interface, several compute libraries.
 namespace lockstep::ops {
 
-/// A pass of an operator. Every operator has `infer`, `forward` and `backward`; losses also have `normalizer`. An
-/// operator that needs statistics of all ranks writes its local statistics into `Arguments::part` by `measure`, before
-/// `forward`, and by `measure_backward`, before `backward`. An operator whose result need not be stored has
-/// `recompute`.
+/// A pass of an operator. Every operator has `infer`, `forward` and `backward`, except those whose signature says that
+/// they have no backward pass, of which only `infer` is run; losses also have `normalizer`. An operator that needs
+/// statistics of all ranks writes its local statistics into `Arguments::part` by `measure`, before `forward`, and by
+/// `measure_backward`, before `backward`. An operator whose result need not be stored has `recompute`.
 enum class Pass {
   normalizer,  ///< computes only `LossSums::weight`, from targets only
   infer,       ///< forward with running statistics; nothing is kept for backward

@@ -138,13 +138,18 @@ void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, do
   losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normalizer});
 }
 
-void Graph::output(std::string name, int value) {
+void Graph::output(std::string name, int value, Output::Exported exported) {
   if (value < 0 || value > last() || input_of(value) >= 0 || find(outputs_, name) != nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "model '" + name_ + "' cannot have the output '" + name + "' of value " + std::to_string(value) +
                     ": give each output a name of its own, and the value that a layer has returned");
   }
-  outputs_.push_back({std::move(name), value});
+  if (exported.channels_last && shape(value).height != 1) {
+    throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' cannot export the output '" + name +
+                                                 "' of height " + std::to_string(shape(value).height) +
+                                                 " with the channels last; it must be 1");
+  }
+  outputs_.push_back({std::move(name), value, std::move(exported)});
 }
 
 void Graph::add_to_initial(std::string_view parameter, std::vector<double> numbers) {
@@ -174,11 +179,37 @@ void Graph::constant(Constant numbers) {
 
 void Graph::check() const {
   if (losses_.empty()) throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has no loss");
-  const std::vector<int> count = readers();
+  std::vector<int> uses = readers();
+  for (const Output& output : outputs_) ++uses[static_cast<std::size_t>(output.value)];
   for (const Node& node : nodes_) {
-    if (node.output < 0 || count[static_cast<std::size_t>(node.output)] > 0) continue;
+    if (node.output < 0 || uses[static_cast<std::size_t>(node.output)] > 0) continue;
     refuse(node.name, "has an output that no other layer reads, and is not a loss");
   }
+  const std::vector<bool> is_trained = contributes_to_loss();
+  std::vector<bool> has_gradient(parameters_.tensors().size());
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (!is_trained[n]) continue;
+    if (!signature_of(nodes_[n].name, nodes_[n].op, nodes_[n].inputs).has_backward)
+      refuse(nodes_[n].name, "has no backward pass, so no loss can depend on it, only outputs");
+    for (const int parameter : nodes_[n].parameters) has_gradient[static_cast<std::size_t>(parameter)] = true;
+  }
+  for (const Node& node : nodes_)
+    for (const int parameter : node.parameters)
+      if (!has_gradient[static_cast<std::size_t>(parameter)])
+        refuse(node.name, "has the parameter '" + parameters_.at(parameter).name +
+                              "', which no loss depends on: only outputs read the layer, so it would not be trained");
+}
+
+std::vector<bool> Graph::contributes_to_loss() const {
+  std::vector<bool> is_read(values_.size());  // by a node on the way to a loss
+  std::vector<bool> contributes(nodes_.size());
+  for (std::size_t n = nodes_.size(); n-- > 0;) {
+    const Node& node = nodes_[n];
+    contributes[n] = node.output < 0 || is_read[static_cast<std::size_t>(node.output)];
+    if (!contributes[n]) continue;
+    for (const int value : node.inputs) is_read[static_cast<std::size_t>(value)] = true;
+  }
+  return contributes;
 }
 
 std::vector<int> Graph::readers() const {

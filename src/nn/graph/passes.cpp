@@ -26,7 +26,9 @@ ops::Activation* activation_of(ops::Operator& op) {
 Activation activation_that_is(const ops::Operator& op) {
   if (std::holds_alternative<Relu>(op)) return Activation::relu;
   const auto* pointwise = std::get_if<Pointwise>(&op);
-  return pointwise != nullptr && pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
+  if (pointwise == nullptr) return Activation::none;
+  if (pointwise->kind == Pointwise::Kind::silu) return Activation::silu;
+  return pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
 }
 
 /// Returns how often each value is needed: by its readers, and as an output.
@@ -66,9 +68,11 @@ Graph synchronize_batch_norms(const Graph& graph) {
 
 Graph sum_in_convolutions(const Graph& graph) {
   Graph summed = graph;
-  for (const Node& node : graph.nodes_) {
+  const std::vector<bool> is_trained = graph.contributes_to_loss();
+  for (std::size_t n = 0; n < graph.nodes_.size(); ++n) {
+    const Node& node = graph.nodes_[n];
     const int producer = graph.values_[static_cast<std::size_t>(node.inputs[0])].producer;
-    if (!std::holds_alternative<BatchNorm>(node.op) || producer < 0) continue;
+    if (!std::holds_alternative<BatchNorm>(node.op) || !is_trained[n] || producer < 0) continue;
     Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
     auto* convolution = std::get_if<Convolution>(&before.op);
     if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) continue;
@@ -86,6 +90,10 @@ Graph smooth_labels(const Graph& graph, double fraction) {
     if (auto* loss = std::get_if<CrossEntropy>(&node.op)) loss->label_smoothing = fraction;
     if (auto* loss = std::get_if<SoftCrossEntropy>(&node.op)) loss->label_smoothing = fraction;
     has_classes |= std::holds_alternative<CrossEntropy>(node.op) || std::holds_alternative<SoftCrossEntropy>(node.op);
+    auto* detected = std::get_if<AnchorLoss>(&node.op);
+    if (detected == nullptr || detected->part != AnchorLoss::Part::classes) continue;
+    detected->label_smoothing = fraction;
+    has_classes = true;
   }
   if (!has_classes) {
     throw Error(ErrorCode::invalid_argument,
@@ -140,15 +148,16 @@ class Absorption {
 };
 
 Graph fuse_activations(const Graph& graph) {
-  return Absorption(graph).without(
-      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
-        ops::Activation* own = activation_of(kept[producer].op);
-        const Activation next = activation_that_is(node.op);
-        const bool has_it = next == Activation::relu || std::holds_alternative<BatchNorm>(kept[producer].op);
-        if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
-        *own = next;
-        return true;
-      });
+  return Absorption(graph).without([](const Node& node, std::vector<Node>& kept, std::size_t producer,
+                                      std::size_t /*input*/) {
+    ops::Activation* own = activation_of(kept[producer].op);
+    const Activation next = activation_that_is(node.op);
+    const auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
+    const bool has_it = next == Activation::relu || (norm != nullptr && !(norm->residual && next == Activation::silu));
+    if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
+    *own = next;
+    return true;
+  });
 }
 
 Graph fuse_additions(const Graph& graph) {

@@ -71,12 +71,16 @@ void OnnxNodes::add(const Node& node) {
 
 void OnnxNodes::add_outputs() {
   for (const Output& output : graph_.outputs()) {
+    if (output.exported.channels_last) {
+      add_channels_last(output);
+      continue;
+    }
     const auto value = static_cast<std::size_t>(output.value);
     const ops::Shape& shape = graph_.shape(output.value);
     const bool is_matrix = is_pixel(shape);
-    if (names_[value] != output.name)
-      onnx_.node(is_matrix && !flat_[value] ? "Flatten" : "Identity", {names_[value]}, output.name);
-    onnx_.output(output.name,
+    const std::string name = output.exported_name();
+    if (names_[value] != name) onnx_.node(is_matrix && !flat_[value] ? "Flatten" : "Identity", {names_[value]}, name);
+    onnx_.output(name,
                  is_matrix ? OnnxDims{0, shape.channels} : OnnxDims{0, shape.channels, shape.height, shape.width});
   }
 }
@@ -228,9 +232,9 @@ void OnnxNodes::refuse() const {
 std::string OnnxNodes::final_name(int value) const {
   const auto& outputs = graph_.outputs();
   const auto output = std::ranges::find(outputs, value, &Output::value);
-  const bool is_direct =
-      output != outputs.end() && (!is_pixel(graph_.shape(value)) || node_->op.index() == Operator(Linear{}).index());
-  return is_direct ? output->name : graph_.values()[static_cast<std::size_t>(value)].name;
+  const bool is_direct = output != outputs.end() && !output->exported.channels_last &&
+                         (!is_pixel(graph_.shape(value)) || node_->op.index() == Operator(Linear{}).index());
+  return is_direct ? output->exported_name() : graph_.values()[static_cast<std::size_t>(value)].name;
 }
 
 const ops::Shape& OnnxNodes::shape(std::size_t input) const { return graph_.shape(node_->inputs.at(input)); }
@@ -279,6 +283,8 @@ std::string OnnxNodes::result(const char* op, const std::vector<std::string>& in
 std::string OnnxNodes::activated(const std::string& input, Activation activation) {
   if (activation == Activation::none) return input;
   if (activation == Activation::relu) return result("Relu", {input});
+  if (activation == Activation::silu)
+    return result("Mul", {input, onnx_.node("Sigmoid", {input}, node_->name + ".sigmoid")});
   constexpr std::array<float, 1> least{0};
   constexpr std::array<float, 1> most{6};
   const std::string low = onnx_.constant(node_->name + ".least", {}, least);

@@ -46,6 +46,7 @@ class OnnxNodes {
   std::string operator()(const Reshape& op);
   std::string operator()(const Permute& op);
   std::string operator()(const Resize& op);
+  std::string operator()(const AnchorDecode& op);
   template <typename Other>
   std::string operator()(const Other& /*op*/) {
     refuse();
@@ -64,6 +65,12 @@ class OnnxNodes {
   std::string result(const char* op, const std::vector<std::string>& inputs,
                      const std::vector<OnnxAttribute>& attributes = {});
   std::string activated(const std::string& input, Activation activation);
+  std::string slice(const std::string& input, const std::string& name, std::int64_t axis, std::int64_t begin,
+                    std::int64_t end);
+  std::string reshape(const std::string& input, std::string name, const std::vector<std::int64_t>& extents);
+  std::string decoded_centers(const AnchorDecode& op, const std::string& sigmoids);
+  std::string decoded_extents(const AnchorDecode& op, const std::string& sigmoids);
+  void add_channels_last(const Output& output);
 
   const Graph& graph_;
   OnnxGraph& onnx_;

@@ -56,17 +56,21 @@ Kernels::OfOutput make_output(const Graph& graph, const Kernels& kernels, int va
 Kernels choose_kernels(const Graph& graph, ops::Ops& ops, DType dtype, std::int64_t samples, std::size_t leaves) {
   Kernels kernels;
   for (const Value& value : graph.values()) kernels.formats.push_back(plain_format(value, dtype, samples));
-  std::vector<int> users(graph.parameters().tensors().size());
-  for (const Node& node : graph.nodes()) {
+  const std::vector<bool> is_trained = graph.contributes_to_loss();
+  std::vector<int> users(graph.parameters().tensors().size());  // with a gradient, as the readers
+  std::vector<int> readers(graph.values().size());
+  for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
     kernels.nodes.push_back(make_node(graph, node, ops, dtype, kernels.formats));
     if (node.output >= 0) {
       kernels.formats[static_cast<std::size_t>(node.output)] = kernels.nodes.back().kernel->traits().output;
     }
+    if (!is_trained[n]) continue;
     for (const int parameter : node.parameters) ++users[static_cast<std::size_t>(parameter)];
+    for (const int value : node.inputs) ++readers[static_cast<std::size_t>(value)];
   }
   for (const Output& output : graph.outputs())
     kernels.outputs.push_back(make_output(graph, kernels, output.value, ops, dtype, samples));
-  const std::vector<int> readers = graph.readers();
   for (std::size_t i = 0; i < readers.size(); ++i) {
     const bool several = readers[i] > 1 && graph.values()[i].producer >= 0;
     kernels.addition.push_back(several ? make_addition(ops, kernels.formats[i]) : nullptr);

@@ -12,14 +12,21 @@ namespace {
 /// Decides the order in which leaves go through the graph, and the items in between.
 class StepPlanner {
  public:
-  StepPlanner(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut)
-      : graph_(graph), cut_(cut), differentiable_(differentiable(graph)), loss_of_(graph.nodes().size(), -1) {
+  /// @param runs  for each node whether it is run
+  StepPlanner(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut, std::vector<bool> runs)
+      : graph_(graph),
+        cut_(cut),
+        runs_(std::move(runs)),
+        differentiable_(differentiable(graph)),
+        loss_of_(graph.nodes().size(), -1) {
     for (std::size_t term = 0; term < graph.losses().size(); ++term) {
       loss_of_[static_cast<std::size_t>(graph.losses()[term].node)] = static_cast<int>(term);
     }
     UsersLeft users{.left = std::vector<int>(graph.parameters().tensors().size()), .all = {}};
-    for (const Node& node : graph.nodes())
-      for (const int parameter : node.parameters) users.left[static_cast<std::size_t>(parameter)] += cut.micro_batches;
+    for_each_run([&](std::size_t n) {
+      for (const int parameter : graph.nodes()[n].parameters)
+        users.left[static_cast<std::size_t>(parameter)] += cut.micro_batches;
+    });
     users.all = users.left;
     users_.assign(cut.additions.place.size(), users);
     shards_left_.assign(users.left.size(), static_cast<int>(cut.additions.place.size()));
@@ -50,7 +57,7 @@ class StepPlanner {
   }
 
   StepPlan evaluation() {
-    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward({leaves_.front()}, n, ops::Pass::infer);
+    for_each_run([&](std::size_t n) { forward({leaves_.front()}, n, ops::Pass::infer); });
     std::vector<Operand> outputs;
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) outputs.push_back(leaves_.front().output(i));
     for (const Operand& output : outputs) builder_.use(output.index);
@@ -63,6 +70,12 @@ class StepPlanner {
   /// Leaves that go through the graph together.
   using Group = std::vector<std::reference_wrapper<LeafPlanner>>;
 
+  template <typename F>
+  void for_each_run(const F& f) const {
+    for (std::size_t n = 0; n < runs_.size(); ++n)
+      if (runs_[n]) f(n);
+  }
+
   /// Plans the copies of parameters that kernels read. Those of a node are alike for any number of samples.
   void pack(const Kernels& kernels) {
     PlannedPack pack;
@@ -70,6 +83,7 @@ class StepPlanner {
       const Node& node = graph_.nodes()[n];
       const std::vector<Bytes>& bytes = kernels.nodes[n].kernel->traits().packed;
       packed_.emplace_back(node.parameters.size(), StepPlanBuilder::none);
+      if (!runs_[n]) continue;
       for (std::size_t i = 0; i < bytes.size(); ++i) {
         if (bytes[i].value == 0) continue;
         packed_[n][i] = builder_.new_buffer(bytes[i], cut_.lanes > 1 ? all_lanes : 0);
@@ -109,8 +123,9 @@ class StepPlanner {
   }
 
   void run(const Group& group) {
-    for (std::size_t n = 0; n < graph_.nodes().size(); ++n) forward(group, n, ops::Pass::forward);
-    for (std::size_t n = graph_.nodes().size(); n-- > 0;) backward(group, n);
+    for_each_run([&](std::size_t n) { forward(group, n, ops::Pass::forward); });
+    for (std::size_t n = graph_.nodes().size(); n-- > 0;)
+      if (runs_[n]) backward(group, n);
   }
 
   void forward(const Group& group, std::size_t n, ops::Pass pass) {
@@ -191,6 +206,7 @@ class StepPlanner {
 
   const Graph& graph_;
   Cut cut_;
+  std::vector<bool> runs_;  // by node
   std::vector<bool> differentiable_;
   std::vector<int> loss_of_;              // the loss term of each node, or −1
   std::vector<std::vector<int>> packed_;  // by node and parameter, the buffer of a copy, or none
@@ -215,13 +231,14 @@ std::vector<bool> differentiable(const Graph& graph) {
 }
 
 StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut) {
-  return StepPlanner(graph, leaves, cut).training();
+  return StepPlanner(graph, leaves, cut, graph.contributes_to_loss()).training();
 }
 
 StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels) {
   const Leaf whole{&kernels};
   const Share one{0, 1};
-  return StepPlanner(graph, std::span(&whole, 1), {.additions = plan_gradient_additions(1, one, std::span(&one, 1))})
+  return StepPlanner(graph, std::span(&whole, 1), {.additions = plan_gradient_additions(1, one, std::span(&one, 1))},
+                     std::vector<bool>(graph.nodes().size(), true))
       .evaluation();
 }
 

@@ -189,9 +189,9 @@ void hold_until_joined(StepPlan& plan);
 std::vector<bool> differentiable(const Graph& graph);
 
 /// Plans a training step: the normalizers of the losses, forward, backward, sums over ranks, and the decision about
-/// the update. A value's memory is held until its last reader has run. Backward passes are in the reverse order of the
-/// graph, and a parameter is ready after the last of its users. The normalizers of all leaves are known before the
-/// first leaf runs.
+/// the update. Nodes that no loss depends on are left out. A value's memory is held until its last reader has run.
+/// Backward passes are in the reverse order of the graph, and a parameter is ready after the last of its users. The
+/// normalizers of all leaves are known before the first leaf runs.
 ///
 /// Leaves of a lane run one after the other. If operators exchange local statistics, all shards advance together, node
 /// by node, one micro-batch at a time. A leaf's gradients are added to those of its shard, and `Cut::additions` says
@@ -199,7 +199,7 @@ std::vector<bool> differentiable(const Graph& graph);
 /// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
 ///        leaves of a stream of `plan_gradient_additions` are in one lane
 StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
-/// Plans the forward pass of one leaf for evaluation, with running statistics, and its outputs.
+/// Plans the forward pass of one leaf for evaluation, of all nodes, with running statistics, and its outputs.
 StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
 
 // Passes over a plan change how a step is computed, but none of its results.

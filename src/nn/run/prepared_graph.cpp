@@ -18,9 +18,12 @@ std::string text_of(const ops::Format& format) {
 
 GradientAdditions gradient_additions_of(const Graph& graph, const StepShape& shape, int lanes) {
   std::vector<int> users(graph.parameters().tensors().size());
+  const std::vector<bool> is_trained = graph.contributes_to_loss();
   bool has_shared = false;
-  for (const Node& node : graph.nodes())
-    for (const int parameter : node.parameters) has_shared |= users[static_cast<std::size_t>(parameter)]++ > 0;
+  for (std::size_t n = 0; n < is_trained.size(); ++n)
+    if (is_trained[n])
+      for (const int parameter : graph.nodes()[n].parameters)
+        has_shared |= users[static_cast<std::size_t>(parameter)]++ > 0;
   // If all shards go through the graph together, the gradient of one is computed in several stages between those of the
   // others.
   const bool interleaved = shape.parts > 1 && (shape.micro_batches > 1 || has_shared);

@@ -43,6 +43,17 @@ bool adds_plain(const Operator& op, Formats inputs) {
          inputs[0].dtype == DType::float32;
 }
 
+/// Whether kernels of any arithmetic made the inputs in float32, as those of decoded boxes, which stay so.
+bool arranges_float32(const Operator& op, Formats inputs) {
+  return std::holds_alternative<Concat>(op) && std::all_of(inputs.begin(), inputs.end(), [](const Format& input) {
+           return input.native != nullptr && input.dtype == DType::float32;
+         });
+}
+
+bool keeps_formats(const Operator& op, Formats inputs) {
+  return adds_plain(op, inputs) || arranges_float32(op, inputs);
+}
+
 class CudaOps final : public Ops {
  public:
   CudaOps(int gpu, const CudaArithmetic& arithmetic, std::chrono::duration<double> deadline)
@@ -137,8 +148,8 @@ class CudaOps final : public Ops {
       return cuda::make_convolution(*layer, *convolutions_, chosen,
                                     is_for_another ? cuda::IfMissing::take_the_rule : cuda::IfMissing::fail);
     }
-    const std::vector<Format> wanted =
-        adds_plain(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end()) : wanted_formats(inputs, signature);
+    const std::vector<Format> wanted = keeps_formats(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end())
+                                                                 : wanted_formats(inputs, signature);
     const auto of_kind = [&](const auto& kind) -> KernelPtr {
       if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Embedding>) {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature, arithmetic_.values));

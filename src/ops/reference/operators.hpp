@@ -42,6 +42,8 @@ KernelPtr make(const SmoothL1& loss, Formats in);
 KernelPtr make(const Giou& loss, Formats in);
 KernelPtr make(const Dice& loss, Formats in);
 KernelPtr make(const Ctc& loss, Formats in);
+KernelPtr make(const AnchorLoss& loss, Formats in);
+KernelPtr make(const AnchorDecode& decode, Formats in);
 
 inline KernelPtr make(const Custom& custom, Formats in) { return custom.of->make(in); }
 

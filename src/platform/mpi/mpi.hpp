@@ -66,8 +66,8 @@ MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::sha
 
 /// Returns the rank in `whole` of each rank of `part`. Does not communicate. @throws Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
-/// The same for a group of MPI, which is freed.
-std::vector<int> ranks_in(MPI_Comm whole, MPI_Group part);
+/// The same for a group of MPI, which is freed. (No overload: in MPICH all handles have the type int.)
+std::vector<int> ranks_of_group_in(MPI_Comm whole, MPI_Group part);
 
 /// The name of this process's host.
 std::string processor_name();

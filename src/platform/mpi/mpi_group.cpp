@@ -101,10 +101,10 @@ std::string mpi_library_version() {
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
   MPI_Group some = MPI_GROUP_NULL;
   LOCKSTEP_MPI(MPI_Comm_group(part, &some));
-  return ranks_in(whole, some);
+  return ranks_of_group_in(whole, some);
 }
 
-std::vector<int> ranks_in(MPI_Comm whole, MPI_Group part) {
+std::vector<int> ranks_of_group_in(MPI_Comm whole, MPI_Group part) {
   MPI_Group all = MPI_GROUP_NULL;
   LOCKSTEP_MPI(MPI_Comm_group(whole, &all));
   int size = 0;

@@ -35,7 +35,7 @@ bool is_of_death(int code) {
 std::vector<int> dead_ranks(MPI_Comm communicator) {
   MPI_Group dead = MPI_GROUP_NULL;
   LOCKSTEP_MPI(MPIX_Comm_get_failed(communicator, &dead));
-  return ranks_in(communicator, dead);
+  return ranks_of_group_in(communicator, dead);
 }
 
 void revoke(MPI_Comm communicator) { MPIX_Comm_revoke(communicator); }

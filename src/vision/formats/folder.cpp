@@ -33,6 +33,14 @@ bool holds_pictures(const fs::path& folder) {
   return false;
 }
 
+bool holds_json(const fs::path& folder) {
+  std::error_code error;
+  fs::directory_iterator entry(folder, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error))
+    if (entry->path().extension() == ".json") return true;
+  return false;
+}
+
 /// Returns why the folders in a folder are no classes; empty if they look like classes.
 std::string why_no_classes(const fs::path& folder) {
   const std::vector<std::string> names = folders_in(folder);
@@ -42,6 +50,8 @@ std::string why_no_classes(const fs::path& folder) {
       if (has(images) && has(other))
         return "its folders " + std::string(images) + " and " + other +
                " look like pictures with annotations, not classes";
+  if (has("annotations") && holds_json(folder / "annotations"))
+    return "its folder annotations looks like that of COCO, not like a class";
   std::size_t classes = 0;
   for (std::size_t i = 0; i < names.size() && classes < 2; ++i) classes += holds_pictures(folder / names[i]) ? 1 : 0;
   if (classes >= 2) return "";

@@ -19,13 +19,16 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first one that recognizes data opens them. Those that look for particular names come first.
-constexpr std::array<DataFormat, 5> formats = {
+constexpr std::array<DataFormat, 7> formats = {
     {{"mnist",
       "the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
       "t10k-labels-idx1-ubyte",
       why_not_mnist, open_mnist},
      {"cifar10", "the files data_batch_1.bin to data_batch_5.bin and test_batch.bin", why_not_cifar10, open_cifar10},
      {"voc", "the folders JPEGImages and Annotations", why_not_voc, open_voc},
+     {"yolo", "a file such as data.yaml, or the folders images and labels and the file classes.txt", why_not_yolo,
+      open_yolo},
+     {"coco", "annotations/*.json or train/_annotations.coco.json, or such a file", why_not_coco, open_coco},
      {"list", "train_list.txt and val_list.txt with a path and the number of a class on each line, or one such file",
       why_not_list, open_list},
      {"folder", "train/CLASS and val/CLASS or test/CLASS with pictures, or one folder of classes", why_not_folder,

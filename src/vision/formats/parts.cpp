@@ -68,6 +68,15 @@ void divide(std::optional<Listing>& train, std::optional<Listing>& val, const So
   val = split_off(*train, options.val_split, options.seed);
 }
 
+/// Crowds are for evaluations only: a network cannot be trained to find them.
+void leave_out_crowds(Listing& listing) {
+  for (FileSample& sample : listing.samples)
+    std::erase_if(sample.annotation.boxes, [&](const Box& box) {
+      if (box.is_crowd) listing.notes.training_crowds.add(sample.path);
+      return box.is_crowd;
+    });
+}
+
 void require_samples(const char* part, const Listing& listing) {
   if (!listing.samples.empty()) return;
   std::string why;
@@ -96,16 +105,18 @@ void require_own_parts(const SourceOptions& options, std::string_view format) {
 }
 
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
-                 std::optional<Listing> val, const SourceOptions& options) {
+                 std::optional<Listing> val, const SourceOptions& options,
+                 const std::vector<std::int64_t>& category_ids) {
   divide(train, val, options);
   if (class_names.empty())
     throw Error(ErrorCode::invalid_argument, shown(options.data) + " has no classes; its annotations name none");
+  if (train) leave_out_crowds(*train);
   const auto part_of = [&](const char* name, std::optional<Listing>& listing) {
     if (!listing) return Part{};
     require_samples(name, *listing);
     find_duplicates(*listing);
     return Part{std::make_shared<FileSource>(std::string(format), std::move(listing->folder), class_names,
-                                             std::move(listing->samples)),
+                                             std::move(listing->samples), category_ids),
                 std::move(listing->notes)};
   };
   return {part_of("training", train), part_of("validation", val)};

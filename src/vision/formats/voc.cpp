@@ -9,10 +9,12 @@
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
+#include "vision/formats/box_rules.hpp"
 #include "vision/formats/data_format.hpp"
 #include "vision/formats/text_lines.hpp"
 #include "vision/formats/voc_annotation.hpp"
 #include "vision/source/files.hpp"
+#include "vision/source/picture_header.hpp"
 
 namespace lockstep::vision {
 namespace {
@@ -80,19 +82,17 @@ std::vector<std::string> names_in(const fs::path& split, const Pictures& picture
   return names;
 }
 
-void add_objects(VocSample& sample, std::vector<VocObject> objects, PartNotes& notes) {
+void add_voc_objects(VocSample& sample, std::vector<VocObject> objects, PartNotes& notes) {
   const std::string file = sample.annotation_file;
   for (VocObject& object : objects) {
-    const std::string where = file + ':' + std::to_string(object.line);
-    if (!object.has_area) {
-      notes.degenerate_boxes.add(where);
-      continue;
-    }
+    const auto where = [&] { return file + ':' + std::to_string(object.line); };
+    if (!object.has_area) notes.degenerate_boxes.add(where());
+    if (!object.has_area || !keeps(object.box, sample.sample.annotation, notes, where)) continue;
     const auto is_same = [&](const VocObject& other) {
       const auto corners = [](const Box& box) { return std::array{box.left, box.top, box.right, box.bottom}; };
       return other.name == object.name && corners(other.box) == corners(object.box);
     };
-    if (std::any_of(sample.objects.begin(), sample.objects.end(), is_same)) notes.duplicate_boxes.add(where);
+    if (std::any_of(sample.objects.begin(), sample.objects.end(), is_same)) notes.duplicate_boxes.add(where());
     sample.objects.push_back(std::move(object));
   }
 }
@@ -108,7 +108,11 @@ void add_named(const std::string& name, const Pictures& pictures, VocPart& part)
   std::error_code ignored;
   if (fs::status(file, ignored).type() == fs::file_type::not_found) return part.notes.without_annotation.add(path);
   VocSample sample{.sample = {.path = path, .bytes = picture->state.bytes}, .annotation_file = annotation_file};
-  add_objects(sample, parse_voc(read_text(file.string()), file.string()), part.notes);
+  if (const auto header = header_of(part.root / path)) {
+    sample.sample.annotation.width = header->width;
+    sample.sample.annotation.height = header->height;
+  }
+  add_voc_objects(sample, parse_voc(read_text(file.string()), file.string()), part.notes);
   part.samples.push_back(std::move(sample));
 }
 

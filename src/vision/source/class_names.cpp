@@ -16,12 +16,16 @@ namespace {
 class RenamedSource final : public Source {
  public:
   RenamedSource(std::shared_ptr<const Source> source, std::vector<std::string> class_names,
-                std::vector<Annotation> annotations)
-      : source_(std::move(source)), class_names_(std::move(class_names)), annotations_(std::move(annotations)) {}
+                std::vector<std::int64_t> category_ids, std::vector<Annotation> annotations)
+      : source_(std::move(source)),
+        class_names_(std::move(class_names)),
+        category_ids_(std::move(category_ids)),
+        annotations_(std::move(annotations)) {}
 
   [[nodiscard]] std::string format() const override { return source_->format(); }
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] const std::vector<std::int64_t>& category_ids() const override { return category_ids_; }
   [[nodiscard]] const Annotation& annotation(std::int64_t sample) const override {
     return annotations_[static_cast<std::size_t>(sample)];
   }
@@ -39,6 +43,7 @@ class RenamedSource final : public Source {
  private:
   std::shared_ptr<const Source> source_;
   std::vector<std::string> class_names_;
+  std::vector<std::int64_t> category_ids_;
   std::vector<Annotation> annotations_;
 };
 
@@ -59,6 +64,17 @@ std::vector<std::int32_t> labels_in(const std::vector<std::string>& class_names,
   if (all_are_known || !are_numbers(own)) return labels;
   for (std::size_t i = 0; i < own.size(); ++i) labels[i] = i < class_names.size() ? static_cast<std::int32_t>(i) : -1;
   return labels;
+}
+
+/// Returns the numbers that a source has for the classes of a model, by the model's label; −1 for a class that the
+/// source does not have.
+std::vector<std::int64_t> category_ids_of(const Source& source, const std::vector<std::int32_t>& labels,
+                                          std::size_t classes) {
+  const std::vector<std::int64_t>& own = source.category_ids();
+  std::vector<std::int64_t> ids(own.empty() ? 0 : classes, -1);
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (labels[i] >= 0) ids[static_cast<std::size_t>(labels[i])] = own[i];
+  return ids;
 }
 
 /// Returns "the 12 classes of the model, cat, dog, …".
@@ -92,7 +108,8 @@ std::shared_ptr<const Source> with_class_names(std::shared_ptr<const Source> sou
     for (Box& box : annotation.boxes) box.label = label_of(box.label);
     annotations.push_back(std::move(annotation));
   }
-  return std::make_shared<RenamedSource>(std::move(source), class_names, std::move(annotations));
+  std::vector<std::int64_t> ids = category_ids_of(*source, labels, class_names.size());
+  return std::make_shared<RenamedSource>(std::move(source), class_names, std::move(ids), std::move(annotations));
 }
 
 }  // namespace lockstep::vision

@@ -22,17 +22,20 @@ struct FileSample {
 /// Samples whose pictures are files of their own.
 class FileSource final : public Source {
  public:
-  /// @param folder  what the paths of samples are relative to
+  /// @param folder        what the paths of samples are relative to
+  /// @param category_ids  as Source::category_ids
   FileSource(std::string format, std::filesystem::path folder, std::vector<std::string> class_names,
-             std::vector<FileSample> samples)
+             std::vector<FileSample> samples, std::vector<std::int64_t> category_ids = {})
       : format_(std::move(format)),
         folder_(std::move(folder)),
         class_names_(std::move(class_names)),
-        samples_(std::move(samples)) {}
+        samples_(std::move(samples)),
+        category_ids_(std::move(category_ids)) {}
 
   [[nodiscard]] std::string format() const override { return format_; }
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return class_names_; }
+  [[nodiscard]] const std::vector<std::int64_t>& category_ids() const override { return category_ids_; }
   [[nodiscard]] const Annotation& annotation(std::int64_t sample) const override { return at(sample).annotation; }
   [[nodiscard]] std::string place(std::int64_t sample) const override { return (folder_ / at(sample).path).string(); }
   [[nodiscard]] std::string relative_place(std::int64_t sample) const override { return at(sample).path; }
@@ -46,6 +49,7 @@ class FileSource final : public Source {
   std::filesystem::path folder_;
   std::vector<std::string> class_names_;
   std::vector<FileSample> samples_;
+  std::vector<std::int64_t> category_ids_;
 };
 
 }  // namespace lockstep::vision

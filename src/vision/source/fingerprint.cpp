@@ -31,7 +31,16 @@ std::uint64_t hash_of_annotation(const Annotation& annotation) {
     hash.add(std::int64_t{box.label} * 2 + (box.is_difficult ? 1 : 0));
     for (const float edge : {box.left, box.top, box.right, box.bottom})
       hash.add(std::int64_t{std::bit_cast<std::uint32_t>(edge)});
+    // Boxes without these have the hash that caches and checkpoints of earlier builds recorded.
+    if (box.is_crowd || box.area >= 0) {
+      hash.add(std::int64_t{box.is_crowd});
+      hash.add(std::bit_cast<std::int64_t>(box.area));
+    }
   }
+  if (annotation.image_id)
+    for (const std::int64_t number :
+         {*annotation.image_id, std::int64_t{annotation.width}, std::int64_t{annotation.height}})
+      hash.add(number);
   if (!annotation.mask.empty())
     hash.add(std::string_view(reinterpret_cast<const char*>(annotation.mask.data()), annotation.mask.size()));
   if (!annotation.text.empty()) hash.add(annotation.text);
@@ -142,6 +151,7 @@ SourceFingerprint fingerprint(const Source& source, bool all) {
   for (const auto& [sample, hash] : print.contents) stored = combine(stored, hash);
   std::uint64_t names = 0;
   for (const std::string& name : source.class_names()) names = combine(names, hash_of_text(name));
+  for (const std::int64_t id : source.category_ids()) names = combine(names, static_cast<std::uint64_t>(id));
   print.terms = {{"files", files},
                  {"sizes", sizes},
                  {"annotations", annotations},

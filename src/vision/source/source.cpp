@@ -6,6 +6,11 @@
 
 namespace lockstep::vision {
 
+const std::vector<std::int64_t>& Source::category_ids() const {
+  static const std::vector<std::int64_t> none;
+  return none;
+}
+
 void Source::decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
                     Image& picture) const {
   try {

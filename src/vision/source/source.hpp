@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,7 +22,15 @@ struct Box {
   float right = 0;
   float bottom = 0;
   bool is_difficult = false;  ///< evaluations may leave it out
+  bool is_crowd = false;      ///< it stands for many objects that lie close together; only evaluations read such boxes
+  double area = -1;           ///< of the object in the original picture (COCO: of its mask); −1: that of the box
 };
+
+/// The area by which evaluations call an object small, medium or large, in pixels of the original picture. Transforms
+/// change a box and leave `area` as it is.
+inline double area_of(const Box& box) {
+  return box.area >= 0 ? box.area : (double{box.right} - box.left) * (double{box.bottom} - box.top);
+}
 
 /// What is known about a sample, in pixels of the original picture.
 struct Annotation {
@@ -29,6 +38,9 @@ struct Annotation {
   std::vector<Box> boxes;
   std::vector<std::uint8_t> mask;  ///< class of each pixel, height × width; empty: not known
   std::string text;                ///< what is written in the picture, in UTF-8
+  int width = 0;   ///< of the upright picture that boxes belong to, by its header or annotation; 0: not known
+  int height = 0;  ///< as `width`
+  std::optional<std::int64_t> image_id;  ///< the number of the picture in COCO's files
 };
 
 /// Samples of pictures with annotations, as they lie on disk. It knows no model and no tensor. All functions may be
@@ -41,6 +53,8 @@ class Source {
   [[nodiscard]] virtual std::int64_t size() const = 0;
   /// The names of the classes, by label. They are bytes as the user's files have them, which need not be UTF-8.
   [[nodiscard]] virtual const std::vector<std::string>& class_names() const = 0;
+  /// The numbers of the classes in COCO's files, by label; empty: they are the labels.
+  [[nodiscard]] virtual const std::vector<std::int64_t>& category_ids() const;
   [[nodiscard]] virtual const Annotation& annotation(std::int64_t sample) const = 0;
   /// Names a sample for messages: the path of its picture, or a file and the number of the picture in it.
   [[nodiscard]] virtual std::string place(std::int64_t sample) const = 0;

@@ -79,15 +79,46 @@ std::string finding_text(const std::string& part, const Finding& finding, const 
   return "  " + part + ": " + what + ": " + std::to_string(finding.count) + ", first " + shown(finding.first) + '\n';
 }
 
+/// The rows about boxes. Those that few data have, appear where there is something to count.
+std::string boxes_text(const Survey& survey) {
+  const auto has_any = [&](std::int64_t PartSurvey::*count) {
+    return (survey.train && *survey.train.*count > 0) || (survey.val && *survey.val.*count > 0);
+  };
+  std::string text = row_of(survey, "boxes", [](const PartSurvey& part, std::size_t) { return part.boxes; });
+  const std::array<const char*, 3> names = {"  small, below 32²", "  medium, below 96²", "  large"};
+  for (std::size_t size = 0; size < names.size(); ++size)
+    text += row_of(
+        survey, names[size], [](const PartSurvey& part, std::size_t of) { return part.sizes[of]; }, size);
+  if (has_any(&PartSurvey::difficult))
+    text += row_of(survey, "  difficult", [](const PartSurvey& part, std::size_t) { return part.difficult; });
+  if (has_any(&PartSurvey::crowds))
+    text += row_of(survey, "crowds", [](const PartSurvey& part, std::size_t) { return part.crowds; });
+  return text + row_of(survey, "samples without boxes",
+                       [](const PartSurvey& part, std::size_t) { return part.without_boxes; });
+}
+
 std::string notes_text(const std::string& part, const PartNotes& notes) {
   std::string text;
   for (const auto& [kind, finding] : notes.refused)
     text += finding_text(part, finding, kind + " files, left out (convert them to JPEG or PNG)");
   return text + finding_text(part, notes.without_annotation, "pictures without annotation, left out") +
          finding_text(part, notes.without_picture, "labels without picture, left out") +
+         finding_text(part, notes.without_labels, "pictures without labels, background") +
+         finding_text(part, notes.without_header, "pictures whose size cannot be read, kept without boxes") +
          finding_text(part, notes.degenerate_boxes, "boxes without area, left out") +
+         finding_text(part, notes.lost_boxes, "boxes outside of their picture, left out") +
+         finding_text(part, notes.wide_boxes, "boxes that reach beyond their picture, kept") +
+         finding_text(part, notes.repeated_boxes, "boxes annotated again, left out") +
+         finding_text(part, notes.training_crowds, "boxes of crowds, left out") +
          finding_text(part, notes.duplicates, "samples listed again, kept") +
          finding_text(part, notes.duplicate_boxes, "boxes annotated again, kept");
+}
+
+void count(const Box& box, PartSurvey& part) {
+  ++part.class_counts[static_cast<std::size_t>(box.label)];
+  const double area = area_of(box);
+  ++part.sizes[area < medium_area ? 0 : area < large_area ? 1 : 2];
+  part.difficult += box.is_difficult ? 1 : 0;
 }
 
 }  // namespace
@@ -99,9 +130,13 @@ PartSurvey survey_of(const Source& part, PartNotes notes) {
   for (std::int64_t sample = 0; sample < part.size(); ++sample) {
     const Annotation& annotation = part.annotation(sample);
     if (annotation.label >= 0) ++result.class_counts[static_cast<std::size_t>(annotation.label)];
-    for (const Box& box : annotation.boxes) ++result.class_counts[static_cast<std::size_t>(box.label)];
-    result.boxes += static_cast<std::int64_t>(annotation.boxes.size());
-    result.without_boxes += annotation.label < 0 && annotation.boxes.empty() ? 1 : 0;
+    std::int64_t boxes = 0;
+    for (const Box& box : annotation.boxes) {
+      (box.is_crowd ? result.crowds : boxes) += 1;
+      if (!box.is_crowd) count(box, result);
+    }
+    result.boxes += boxes;
+    result.without_boxes += annotation.label < 0 && boxes == 0 ? 1 : 0;
   }
   return result;
 }
@@ -109,11 +144,7 @@ PartSurvey survey_of(const Source& part, PartNotes notes) {
 std::string text_of(const Survey& survey) {
   std::string text = heading(survey);
   text += row_of(survey, "samples", [](const PartSurvey& part, std::size_t) { return part.samples; });
-  if (has_boxes(survey)) {
-    text += row_of(survey, "boxes", [](const PartSurvey& part, std::size_t) { return part.boxes; });
-    text +=
-        row_of(survey, "samples without boxes", [](const PartSurvey& part, std::size_t) { return part.without_boxes; });
-  }
+  if (has_boxes(survey)) text += boxes_text(survey);
   text += classes_text(survey) + empty_classes_text(survey);
   if (survey.train) text += notes_text("training", survey.train->notes);
   if (survey.val) text += notes_text("validation", survey.val->notes);

@@ -35,6 +35,7 @@ class Lockstep(CMakePackage, CudaPackage):
     depends_on("libjpeg-turbo@2.1:", when="+programs")
     depends_on("libspng", when="+programs")
     depends_on("pugixml", when="+programs")
+    depends_on("yaml-cpp", when="+programs")
     depends_on("python@3.7:", type="run", when="+programs")
     depends_on("nccl@2.18:", when="+cuda")
 

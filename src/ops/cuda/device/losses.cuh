@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <span>
 
 #include "lockstep/base/error.hpp"
@@ -38,6 +39,10 @@ template <typename T>
 __device__ T scaled(T scale, T value) {
   return scale == T{0} ? T{0} : scale * value;
 }
+
+struct LibraryLog {
+  static __device__ float one_and(float e) { return std::log1p(e); }
+};
 
 /// Writes the sums of a loss that has no bad values.
 struct WriteSums {

@@ -56,6 +56,9 @@ Implementation make(const BinaryCrossEntropy& op, Formats in, const Signature& s
 Implementation make(const SmoothL1& op, Formats in, const Signature& signature);
 Implementation make(const Giou& op, Formats in, const Signature& signature);
 Implementation make(const Dice& op, Formats in, const Signature& signature);
+Implementation make(const AnchorLoss& op, Formats in, const Signature& signature);
+/// The result is in float32.
+Implementation make(const AnchorDecode& op, Formats in, const Signature& signature);
 /// @param reals  dtype of the result
 Implementation make(const Embedding& op, Formats in, const Signature& signature, DType reals);
 

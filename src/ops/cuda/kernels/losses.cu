@@ -21,10 +21,6 @@ struct LossInputs {
         view(view_of(in[0])) {}
 };
 
-struct LibraryLog {
-  static __device__ float one_and(float e) { return std::log1p(e); }
-};
-
 /// The terms of an element, given by its index among the channels of all positions.
 template <typename E, typename At>
 struct ElementTerms {

@@ -69,22 +69,6 @@ namespace {
 template <typename T>
 using SmoothL1Kernel = ElementwiseLoss<T, SmoothL1At>;
 
-/// Computes log(1 + e) as 2·artanh(e ÷ (2 + e)), whose series has terms that shrink by a factor of at least 9. Unlike
-/// the library's function, it can be vectorized.
-template <typename T>
-struct SeriesLog {
-  static T one_and(T e) {
-    constexpr int terms = sizeof(T) == sizeof(float) ? 8 : 17;
-    const T ratio = e / (T{2} + e);
-    const T square = ratio * ratio;
-    T sum = 0;
-    for (int k = terms - 1; k >= 0; --k) sum = sum * square + T{1} / static_cast<T>(2 * k + 1);
-    return T{2} * ratio * sum;
-  }
-};
-
-template <typename T>
-using SeriesBinaryCrossEntropyAt = BinaryCrossEntropyAt<T, SeriesLog<T>>;
 template <typename T>
 using BinaryCrossEntropyKernel = ElementwiseLoss<T, SeriesBinaryCrossEntropyAt>;
 
