@@ -50,6 +50,7 @@ TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
   const Models models;
   for (const std::string_view name : models.names()) {
     const Defaults& defaults = models.defaults(name);
+    if (defaults.least_warmup_steps > 0) continue;  // YOLOv5's recipe
     for (std::int64_t steps_per_epoch = 1; steps_per_epoch < 6000; ++steps_per_epoch) {
       const auto twentieth = static_cast<std::int64_t>(0.05 * static_cast<double>(defaults.epochs * steps_per_epoch));
       ASSERT_EQ(warmup_steps(defaults.warmup_epochs, steps_per_epoch), twentieth) << name << ' ' << steps_per_epoch;
@@ -95,6 +96,64 @@ TEST(Models, PredictTheirOutputsOnAnyOperators) {
     expect_near(output_of<float>(name, ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16), {}), expected,
                 0.5, name + " in bfloat16");
   }
+}
+
+DataSpec pictures_with_boxes(std::int64_t side, std::int64_t classes) {
+  return {{{"images", {3, side, side}}, {"boxes", {5, 1, 4}}}, classes};
+}
+
+TEST(Models, Yolov5HasAsManyParametersAsThePublishedModels) {
+  EXPECT_EQ(parameter_count(make_model("yolov5n", pictures_with_boxes(640, 80))), 1'872'157);
+  EXPECT_EQ(parameter_count(make_model("yolov5s", pictures_with_boxes(640, 80))), 7'235'389);
+}
+
+TEST(Models, Yolov5NamesItsTensorsAsTheOriginal) {
+  const Graph graph = make_model("yolov5n", pictures_with_boxes(96, 3));
+  const auto shape = [&](const char* name) { return graph.parameters().find(name).shape; };
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(shape("model.0.conv.weight"), (Shape{16, 3, 6, 6}));
+  EXPECT_EQ(shape("model.2.m.0.cv1.conv.weight"), (Shape{16, 16, 1, 1}));
+  EXPECT_EQ(shape("model.6.m.2.cv2.conv.weight"), (Shape{64, 64, 3, 3}));
+  EXPECT_EQ(shape("model.9.cv2.conv.weight"), (Shape{256, 512, 1, 1}));
+  EXPECT_EQ(shape("model.23.cv3.bn.bias"), (Shape{256}));
+  EXPECT_EQ(shape("model.24.m.2.weight"), (Shape{24, 256, 1, 1}));
+  EXPECT_EQ(graph.state().find("model.0.bn.running_var").shape, (Shape{16}));
+  ASSERT_EQ(graph.constants().size(), 1U);
+  EXPECT_EQ(graph.constants()[0].name, "model.24.anchors");
+  EXPECT_EQ(graph.constants()[0].shape, (Shape{3, 3, 2}));
+  EXPECT_EQ(graph.constants()[0].values.front(), 10.0 / 8);
+  EXPECT_EQ(graph.constants()[0].values.back(), 326.0 / 32);
+  EXPECT_EQ(graph.shape(graph.outputs()[0].value), (ops::Shape{1, 8, 1, 3 * (12 * 12 + 6 * 6 + 3 * 3)}));
+}
+
+/// PyTorch's uniform numbers have at most 1 ÷ √64 here.
+TEST(Models, Yolov5BeginsWithFewObjects) {
+  const Models models;
+  const DataSpec& data = models.example("yolov5n");
+  DrawnRun<double> run(models.make("yolov5n", data), data.classes, {}, ops::make_reference_ops());
+  const auto first = static_cast<std::size_t>(run.model.parameters().find("model.24.m.0.bias").offset.value);
+  for (std::size_t channel = 0; channel < 21; ++channel) {
+    const std::size_t k = channel % 7;
+    const double expected = k < 4 ? 0 : k == 4 ? std::log(8.0 / (80 * 80)) : std::log(0.6 / (2 - 0.99999));
+    EXPECT_NEAR(run.parameters[first + channel], expected, 0.125) << channel;
+    EXPECT_NE(run.parameters[first + channel], expected) << channel;
+  }
+}
+
+TEST(Models, Yolov5TakesOtherAnchorsAndRefusesWhatCannotBe) {
+  DataSpec data = pictures_with_boxes(64, 1);
+  for (int i = 0; i < 18; ++i) data.anchors.push_back(8 + i);
+  const Graph graph = make_model("yolov5s", data);
+  EXPECT_EQ(graph.constants()[0].values[6], 14.0 / 16);
+  EXPECT_EQ(graph.losses().size(), 6U) << "a single class has no loss";
+  EXPECT_EQ(make_model("yolov5s", pictures_with_boxes(64, 2)).losses().size(), 9U);
+  data.image_size = 640;
+  EXPECT_DOUBLE_EQ(make_model("yolov5s", data).losses()[1].coefficient, 4);
+  data.anchors.pop_back();
+  expect_error([&] { (void)make_model("yolov5s", data); }, ErrorCode::invalid_argument,
+               {"17 numbers as anchors", "18"});
+  expect_error([&] { (void)make_model("yolov5n", pictures_with_boxes(80, 2)); }, ErrorCode::invalid_argument,
+               {"a multiple of 32×32 pixels, not 80×80"});
 }
 
 TEST(Models, ResNetsHaveTheLayersOfTheirNames) {

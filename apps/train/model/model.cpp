@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/data/anchors.hpp"
 #include "apps/train/data/model_of_run.hpp"
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
@@ -308,6 +309,7 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
   const trainer::Workload& workload = workload_of(options.model, registry);
   const std::optional<nn::ModelDescription> known = read_model_of_run(cluster.world, options);
+  const AnchorsOfWeights anchors = read_anchors_of_run(cluster.world, options, registry.models);
   Agreement agreement;
   Data data;
   agreement.add_check(
@@ -317,6 +319,8 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   try {
     if (data.sets.train != nullptr) {
       fit_to_run(cluster, options, picture_task(workload), data);
+      data.anchors = choose_anchors(options, registry.models, data, anchors);
+      for (const double size : data.anchors.sizes) agreement.add({{"anchor", cli::text_of(size)}});
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
       graphs = graphs_for_data(options, registry.models, workload, data);
       description = description_of(options, registry.models, data);

@@ -38,6 +38,7 @@ struct Options {
   UserData user_data;
   std::string model;
   nn::Stem stem = nn::Stem::by_extent;
+  std::string anchors = "auto";        ///< "auto", "default", or the sizes of anchors
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
   std::string algorithm = "auto";      ///< one of algorithm_names()
   std::string compress;                ///< one of backends::compression_names()
@@ -105,6 +106,9 @@ inline bool continues_in_folder(const Options& o) {
 /// Whether options that are not given are those of a run: of the one to resume, or of the one whose checkpoint has the
 /// weights to evaluate.
 inline bool takes_options_of_run(const Options& o) { return !o.resume.empty() || (o.eval_only && !o.weights.empty()); }
+
+/// Reads the sizes of --anchors. @return nothing for its words, and if one is not above 0
+std::vector<double> anchors_of(const std::string& text);
 
 /// Reads the value of --device. @return the indices of a list; nothing for a word
 std::vector<int> listed_gpus(const std::string& device);

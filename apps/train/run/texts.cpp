@@ -169,6 +169,7 @@ std::string header_text(const RunContext& run, const Computation& computation, s
                   to_text(data.schedule, data.length.steps)),
       of_training(scaling_text(options, data)),
       of_training(batch_norm_text(options, run.model.graph)),
+      of_training(data.anchors.text),
       of_training(nominal_batch_text(options, data)),
       of_training(ema_text(options.trainer.step.ema, options.trainer.step.ema_ramp, data.length.steps)),
       computation.kernels,
