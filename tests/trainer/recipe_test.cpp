@@ -6,14 +6,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/trainer/trainer.hpp"
+#include "state/safetensors_file.hpp"
 #include "trainer/loop/training_run.hpp"
 #include "trainer/small_data.hpp"
 
@@ -206,6 +210,44 @@ TEST(Recipe, RefusesWhatDoesNotGoTogether) {
   options.schedule.decay = nn::Decay::one_cycle;
   options.schedule.warmup_steps = 0;
   expect_refused(options, "epochs of 6 steps");
+  groups[0].close();
+}
+
+/// Anchors of detectors are constants.
+TEST(Constants, AreSavedWithTheWeightsAndMustBeThoseOfTheCheckpoint) {
+  const data::DatasetPair data = testing_support::small_digits(61, 20, 12);
+  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
+  const auto ops = ops::make_reference_ops();
+  const auto with = [](std::vector<double> values) {
+    nn::Graph graph = network();
+    graph.constant({.name = "anchors", .shape = {2, 1}, .values = std::move(values)});
+    return graph;
+  };
+  const nn::Graph graph = with({1.25, 3});
+  Trainer trainer(groups[0], *ops, graph, data, recipe());
+  const data::TemporaryDirectory directory;
+  trainer.save_checkpoints({.folder = directory.path()});
+  trainer.save();
+  const std::filesystem::path last = directory.path() / "checkpoints" / "last";
+  const state::SafetensorsReader reader(last / "model.safetensors");
+  ASSERT_GE(reader.index_of("anchors"), 0);
+  Doubles saved(2);
+  reader.read(reader.index_of("anchors"), {0}, view(saved));
+  EXPECT_EQ(saved, (Doubles{1.25, 3}));
+  EXPECT_EQ(reader.header().tensors()[static_cast<std::size_t>(reader.index_of("anchors"))].extents,
+            (std::vector<std::int64_t>{2, 1}));
+
+  Trainer same(groups[0], *ops, graph, data, recipe());
+  EXPECT_NO_THROW(same.resume("last", directory.path()));
+  const nn::Graph others = with({1.25, 4});
+  Trainer other(groups[0], *ops, others, data, recipe());
+  try {
+    other.resume("last", directory.path());
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("anchors 1.25 3, this run 1.25 4"), std::string::npos) << error.message();
+  }
+  EXPECT_NO_THROW(other.load_weights(last / "model.safetensors", WeightsMatch::strict)) << "weights may be adapted";
   groups[0].close();
 }
 
