@@ -16,12 +16,13 @@
 namespace lockstep::ops {
 
 /// A parameter, which is learned, or a state tensor, which steps update otherwise. Its initial values are uniform in
-/// [value − spread, value + spread).
+/// [value − spread, value + spread), plus a number for each element.
 struct OwnedTensor {
   std::string name;  ///< within its operator: "weight"
   std::vector<std::int64_t> shape;
   double value = 0;
   double spread = 0;
+  std::vector<double> added = {};  ///< by element; empty: zeros
 
   [[nodiscard]] std::int64_t count() const;
 };
