@@ -18,6 +18,8 @@ install(TARGETS ${lockstep_train_target} EXPORT lockstepTrainTargets
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/launch/main.py DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME lockstep-launch)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/convert_weights.py DESTINATION ${CMAKE_INSTALL_BINDIR}
   RENAME lockstep-convert-weights)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/convert_yolov5.py DESTINATION ${CMAKE_INSTALL_BINDIR}
+  RENAME lockstep-convert-yolov5)
 install(FILES ${PROJECT_SOURCE_DIR}/mpi-scripts/parity/lockstep_models.py DESTINATION share/lockstep/python)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/train.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/mpi-scripts/launch DESTINATION share/lockstep FILES_MATCHING PATTERN "*.py"

@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <limits>
 
-#include "kernels/sigmoid.hpp"
 #include "kernels/stored.hpp"
 
 namespace lockstep::kernels {
@@ -79,21 +78,7 @@ struct SumChannels {
   }
 };
 
-/// Applies a SiLU in place.
-template <std::int64_t Lanes>
-LOCKSTEP_INLINE void apply_silu(float* values) {
-  using Pack = Packs<Lanes>;
-  typename Pack::Floats x[Pack::count];
-  Pack::load(x, values);
-  for (std::int64_t k = 0; k < Pack::count; ++k) {
-    typename Pack::Floats sigmoid;
-    set_sigmoid<Pack>(x[k], sigmoid);
-    x[k] *= sigmoid;
-  }
-  Pack::store(x, values);
-}
-
-template <typename T, NormActivation With, bool Residual>
+template <typename T, Clip With, bool Residual>
 struct Normalize {
   ForwardCoefficients coefficients;
   const T* x;
@@ -115,18 +100,16 @@ struct Normalize {
       for (std::int64_t lane = 0; lane < Lanes; ++lane) {
         auto value = static_cast<float>(static_cast<double>(in[lane]) * scale[lane] + shift[lane]);
         if (Residual) value += more[lane];
-        if (With == NormActivation::relu || With == NormActivation::relu6)
-          value = value < 0 ? 0.0F : value;  // a NaN stays a NaN
-        if (With == NormActivation::relu6) value = value > 6 ? 6.0F : value;
+        if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays a NaN
+        if (With == Clip::relu6) value = value > 6 ? 6.0F : value;
         out[lane] = value;
       }
-      if (With == NormActivation::silu) apply_silu<Lanes>(out);
       write(result_space, y + i);
     }
   }
 };
 
-template <NormActivation With, typename T>
+template <Clip With, typename T>
 LOCKSTEP_INLINE void normalize_with(const ChannelLayout& layout, const TensorPart& part,
                                     const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
   if (residual != nullptr) return for_each_block(layout, part, Normalize<T, With, true>{coefficients, x, residual, y});
@@ -136,12 +119,10 @@ LOCKSTEP_INLINE void normalize_with(const ChannelLayout& layout, const TensorPar
 template <typename T>
 LOCKSTEP_INLINE void normalize_each(const ChannelLayout& layout, const TensorPart& part,
                                     const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
-  switch (coefficients.activation) {
-    case NormActivation::none: return normalize_with<NormActivation::none>(layout, part, coefficients, x, residual, y);
-    case NormActivation::relu: return normalize_with<NormActivation::relu>(layout, part, coefficients, x, residual, y);
-    case NormActivation::relu6:
-      return normalize_with<NormActivation::relu6>(layout, part, coefficients, x, residual, y);
-    case NormActivation::silu: return normalize_with<NormActivation::silu>(layout, part, coefficients, x, residual, y);
+  switch (coefficients.clip) {
+    case Clip::none: return normalize_with<Clip::none>(layout, part, coefficients, x, residual, y);
+    case Clip::relu: return normalize_with<Clip::relu>(layout, part, coefficients, x, residual, y);
+    case Clip::relu6: return normalize_with<Clip::relu6>(layout, part, coefficients, x, residual, y);
   }
 }
 

@@ -36,19 +36,14 @@ struct TensorPart {
 };
 inline TensorPart whole(const ChannelLayout& layout) { return {0, layout.images, 0, layout.groups}; }
 
-/// The activation that is applied to the result.
-enum class NormActivation {
-  none,
-  relu,
-  relu6,
-  silu,  ///< without a residual
-};
+/// The activation that is applied to the result: none, ReLU, or ReLU6.
+enum class Clip { none, relu, relu6 };
 
 /// Arrays with one value for each channel, padding included.
 struct ForwardCoefficients {
   const double* scale;
   const double* shift;
-  NormActivation activation;
+  Clip clip;
 };
 struct BackwardCoefficients {
   const float* mean;
@@ -56,8 +51,7 @@ struct BackwardCoefficients {
   const float* slope;  ///< factor of x − mean
   const float* intercept;
 };
-/// The activation's part in its gradient. That of a ReLU or ReLU6 passes where the output is above 0 and, for a ReLU6,
-/// below 6. That of a SiLU is multiplied by its derivative at (x − mean)·factor + shift.
+/// The mask of a ReLU's or ReLU6's gradient, which passes where the output is above 0 and, for a ReLU6, below 6.
 template <typename T>
 struct Mask {
   const T* output = nullptr;         ///< the result; if null, `direction` decides
@@ -65,8 +59,6 @@ struct Mask {
   const float* from = nullptr;       ///< the `Threshold` at which the result is above 0
   const float* to = nullptr;         ///< the `Threshold` at which a ReLU6's result is 6 or more
   bool six = false;                  ///< whether it is a ReLU6
-  const float* factor = nullptr;     ///< for a SiLU, for each channel; null: there is none
-  const float* shift = nullptr;      ///< for a SiLU, for each channel
 };
 
 /// A gradient g = mask(dy + second).
@@ -75,7 +67,7 @@ struct OutputGradient {
   const T* dy;
   const T* second = nullptr;  ///< null: nothing
   /// Receives g if there is a second gradient or if an output masks; otherwise it is not used. It may be `dy`. The sum
-  /// is rounded to T before it is used, because it is stored so. With a SiLU it receives the sum alone.
+  /// is rounded to T before it is used, because it is stored so.
   T* g = nullptr;
   Mask<T> mask = {};
 };
@@ -95,7 +87,7 @@ Threshold threshold_of_six(double scale, double shift);  ///< level: at least 6
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares);
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const bfloat16* x, double* sum, double* squares);
 
-/// y = activation(x·scale + shift, rounded, + residual); nothing is added if `residual` is null. `y` may be `x` or
+/// y = clip(x·scale + shift, rounded, + residual); nothing is added if `residual` is null. `y` may be `x` or
 /// `residual`.
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y);
@@ -108,8 +100,7 @@ void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const fl
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const bfloat16* x,
                    const OutputGradient<bfloat16>& gradient, double* sum, double* products);
 
-/// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy). Only a mask by x is applied. `dx` may
-/// be `dy`.
+/// dx = scale·g − slope·(x − mean) − intercept with g = mask(dy). Only a mask by x is applied. `dx` may be `dy`.
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask<float>& mask, const float* x, const float* dy, float* dx);
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/batch_norm.hpp"
-#include "kernels/sigmoid.hpp"
 #include "kernels/stored.hpp"
 
 namespace lockstep::kernels {
 namespace {
 
-/// The tensor that masks the gradient: the output or the input of a ReLU or a ReLU6, or the input of a SiLU.
-enum class MaskedBy { nothing, input, input_of_6, output, output_of_6, silu };
+/// The tensor that masks the gradient: the output or the input of a ReLU or a ReLU6.
+enum class MaskedBy { nothing, input, input_of_6, output, output_of_6 };
 
 constexpr bool is_output(MaskedBy by) { return by == MaskedBy::output || by == MaskedBy::output_of_6; }
 constexpr bool is_input(MaskedBy by) { return by == MaskedBy::input || by == MaskedBy::input_of_6; }
 
 template <typename T>
 MaskedBy masked_by(const Mask<T>& mask) {
-  if (mask.factor != nullptr) return MaskedBy::silu;
   if (mask.output != nullptr) return mask.six ? MaskedBy::output_of_6 : MaskedBy::output;
   if (mask.direction == nullptr) return MaskedBy::nothing;
   return mask.six ? MaskedBy::input_of_6 : MaskedBy::input;
@@ -42,29 +40,6 @@ struct InputMask {
   }
 };
 
-/// The derivative of a SiLU, for the channels of a pack. Without a SiLU it is empty.
-template <MaskedBy By, typename Pack>
-struct SiluSlope {
-  typename Pack::Floats factor[Pack::count]{};
-  typename Pack::Floats shift[Pack::count]{};
-
-  template <typename T>
-  LOCKSTEP_INLINE SiluSlope(const Mask<T>& mask, std::int64_t channel) {
-    if (By != MaskedBy::silu) return;
-    Pack::load(factor, mask.factor + channel);
-    Pack::load(shift, mask.shift + channel);
-  }
-  /// @param deviation  x − mean
-  LOCKSTEP_INLINE void apply(const typename Pack::Floats& deviation, typename Pack::Floats& gradient,
-                             std::int64_t k) const {
-    if (By != MaskedBy::silu) return;
-    const typename Pack::Floats x = deviation * factor[k] + shift[k];
-    typename Pack::Floats sigmoid;
-    set_sigmoid<Pack>(x, sigmoid);
-    gradient *= sigmoid * (1.0F + x * (1.0F - sigmoid));
-  }
-};
-
 template <MaskedBy By, bool Second, typename T>
 struct SumGradients {
   const float* means;
@@ -85,14 +60,12 @@ struct SumGradients {
     Pack::load(a, sum + block.channel);
     Pack::load(b, products + block.channel);
     const InputMask<By, Pack> input_mask(gradients.mask, block.channel);
-    const SiluSlope<By, Pack> silu(gradients.mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
       Floats gradient[Pack::count];
       Floats other[Pack::count]{};
       Floats output[Pack::count]{};
-      Floats summed[Pack::count]{};
       prefetch(i);
       Pack::load(in, x + i);
       Pack::load(gradient, gradients.dy + i);
@@ -106,17 +79,11 @@ struct SumGradients {
         input_mask.apply(in, gradient, k);
         if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
         if (By == MaskedBy::output_of_6) gradient[k] = output[k] >= 6 ? Floats{} : gradient[k];
-        if (By == MaskedBy::silu) summed[k] = gradient[k];
-        silu.apply(in[k] - mean[k], gradient[k], k);
         const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
         a[k] += wide;
         b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
       }
-      if (By == MaskedBy::silu) {
-        if (Second) Pack::store_exact(summed, gradients.g + i);
-      } else if (Second || is_output(By)) {
-        Pack::store_exact(gradient, gradients.g + i);
-      }
+      if (Second || is_output(By)) Pack::store_exact(gradient, gradients.g + i);
     }
     Pack::store(a, sum + block.channel);
     Pack::store(b, products + block.channel);
@@ -152,7 +119,6 @@ struct BackwardInput {
     Pack::load(slope, coefficients.slope + block.channel);
     Pack::load(intercept, coefficients.intercept + block.channel);
     const InputMask<By, Pack> input_mask(mask, block.channel);
-    const SiluSlope<By, Pack> silu(mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
       Floats in[Pack::count];
@@ -161,7 +127,6 @@ struct BackwardInput {
       Pack::load(gradient, dy + i);
       for (std::int64_t k = 0; k < Pack::count; ++k) {
         input_mask.apply(in, gradient, k);
-        silu.apply(in[k] - mean[k], gradient[k], k);
         gradient[k] = scale[k] * gradient[k] - slope[k] * (in[k] - mean[k]) - intercept[k];
       }
       Pack::store(gradient, dx + i);
@@ -188,7 +153,6 @@ LOCKSTEP_INLINE void sum_each_gradient(const ChannelLayout& layout, const Tensor
     case By::input_of_6: return sum_masked<By::input_of_6, T>(layout, part, {mean, x, gradient, sum, products});
     case By::output: return sum_masked<By::output, T>(layout, part, {mean, x, gradient, sum, products});
     case By::output_of_6: return sum_masked<By::output_of_6, T>(layout, part, {mean, x, gradient, sum, products});
-    case By::silu: return sum_masked<By::silu, T>(layout, part, {mean, x, gradient, sum, products});
   }
 }
 
@@ -201,8 +165,6 @@ LOCKSTEP_INLINE void backward_each_input(const ChannelLayout& layout, const Tens
     for_each_block(layout, part, BackwardInput<MaskedBy::input, T>{coefficients, mask, x, dy, dx});
   } else if (by == MaskedBy::input_of_6) {
     for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6, T>{coefficients, mask, x, dy, dx});
-  } else if (by == MaskedBy::silu) {
-    for_each_block(layout, part, BackwardInput<MaskedBy::silu, T>{coefficients, mask, x, dy, dx});
   } else {
     for_each_block(layout, part, BackwardInput<MaskedBy::nothing, T>{coefficients, mask, x, dy, dx});
   }

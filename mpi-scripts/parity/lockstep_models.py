@@ -289,6 +289,113 @@ class Crnn(nn.Module):
         return self.fc(states.permute(0, 2, 1)[:, :, None])
 
 
+class ConvSilu(nn.Module):
+    def __init__(self, channels_in, channels, kernel=1, stride=1, padding=None):
+        super().__init__()
+        padding = kernel // 2 if padding is None else padding
+        self.conv = nn.Conv2d(channels_in, channels, kernel, stride, padding, bias=False)
+        self.bn = nn.BatchNorm2d(channels, eps=1e-3, momentum=0.03)
+
+    def forward(self, x):
+        return F.silu(self.bn(self.conv(x)))
+
+
+class Bottleneck3(nn.Module):
+    """1x1, then 3x3."""
+
+    def __init__(self, channels, shortcut):
+        super().__init__()
+        self.cv1 = ConvSilu(channels, channels)
+        self.cv2 = ConvSilu(channels, channels, 3)
+        self.shortcut = shortcut
+
+    def forward(self, x):
+        y = self.cv2(self.cv1(x))
+        return x + y if self.shortcut else y
+
+
+class C3(nn.Module):
+    """A cross-stage partial block: bottlenecks on half of the channels, beside the other half."""
+
+    def __init__(self, channels_in, channels, bottlenecks, shortcut=True):
+        super().__init__()
+        self.cv1 = ConvSilu(channels_in, channels // 2)
+        self.m = nn.Sequential(*(Bottleneck3(channels // 2, shortcut) for _ in range(bottlenecks)))
+        self.cv2 = ConvSilu(channels_in, channels // 2)
+        self.cv3 = ConvSilu(channels, channels)
+
+    def forward(self, x):
+        return self.cv3(torch.cat([self.m(self.cv1(x)), self.cv2(x)], 1))
+
+
+class Sppf(nn.Module):
+    """Pools of 5, 9 and 13 pixels, as three of 5 in a row."""
+
+    def __init__(self, channels_in, channels):
+        super().__init__()
+        self.cv1 = ConvSilu(channels_in, channels_in // 2)
+        self.cv2 = ConvSilu(2 * channels_in, channels)
+
+    def forward(self, x):
+        pooled = [self.cv1(x)]
+        for _ in range(3):
+            pooled.append(F.max_pool2d(pooled[-1], 5, 1, 2))
+        return self.cv2(torch.cat(pooled, 1))
+
+
+class YoloHeads(nn.Module):
+    """A 1x1 convolution for each level, and the anchors in its cells: level, anchor, width and height."""
+
+    def __init__(self, channels, outputs):
+        super().__init__()
+        self.m = nn.ModuleList(nn.Conv2d(each, outputs, 1) for each in channels)
+        pixels = torch.tensor([10, 13, 16, 30, 33, 23, 30, 61, 62, 45, 59, 119, 116, 90, 156, 198, 373, 326.0])
+        self.register_buffer("anchors", pixels.reshape(3, 3, 2) / torch.tensor([8, 16, 32])[:, None, None])
+
+
+class Yolov5(nn.Module):
+    """YOLOv5 of version 6. forward() gives the maps of strides 8, 16 and 32, N x 3*(5+classes) x H x W; decoded() makes of them
+    N x boxes x (5+classes): center and extents in pixels, and the probabilities of an object and of each class."""
+    strides = (8, 16, 32)
+
+    def __init__(self, inputs, classes, stem=None, *, width):
+        super().__init__()
+        c64, c128, c256, c512, c1024 = (-int(-channels * width // 8) * 8 for channels in (64, 128, 256, 512, 1024))
+        self.outputs = 5 + classes
+        self.model = nn.ModuleList([
+            ConvSilu(inputs["images"][0], c64, 6, 2, 2), ConvSilu(c64, c128, 3, 2), C3(c128, c128, 1),
+            ConvSilu(c128, c256, 3, 2), C3(c256, c256, 2), ConvSilu(c256, c512, 3, 2), C3(c512, c512, 3),
+            ConvSilu(c512, c1024, 3, 2), C3(c1024, c1024, 1), Sppf(c1024, c1024),
+            ConvSilu(c1024, c512), nn.Upsample(scale_factor=2), nn.Identity(), C3(2 * c512, c512, 1, False),
+            ConvSilu(c512, c256), nn.Upsample(scale_factor=2), nn.Identity(), C3(2 * c256, c256, 1, False),
+            ConvSilu(c256, c256, 3, 2), nn.Identity(), C3(2 * c256, c512, 1, False),
+            ConvSilu(c512, c512, 3, 2), nn.Identity(), C3(2 * c512, c1024, 1, False),
+            YoloHeads((c256, c512, c1024), 3 * self.outputs)])
+
+    def forward(self, x):
+        run = lambda first, last, x: functools.reduce(lambda y, layer: layer(y), self.model[first:last + 1], x)
+        at8 = run(0, 4, x)
+        at16 = run(5, 6, at8)
+        coarse = run(7, 10, at16)
+        middle = run(13, 14, torch.cat([self.model[11](coarse), at16], 1))
+        fine = run(17, 17, torch.cat([self.model[15](middle), at8], 1))
+        to16 = run(20, 20, torch.cat([self.model[18](fine), middle], 1))
+        to32 = run(23, 23, torch.cat([self.model[21](to16), coarse], 1))
+        return [head(x) for head, x in zip(self.model[24].m, (fine, to16, to32))]
+
+    def decoded(self, maps):
+        boxes = []
+        for level, (grid, stride) in enumerate(zip(maps, self.strides)):
+            height, width = grid.shape[2:]
+            s = grid.reshape(len(grid), 3, self.outputs, height, width).permute(0, 1, 3, 4, 2).sigmoid()
+            rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
+            cells = torch.stack([columns, rows], -1).to(s)
+            centers = (2 * s[..., :2] - 0.5 + cells) * stride
+            extents = (2 * s[..., 2:4]) ** 2 * self.model[24].anchors[level][:, None, None] * stride
+            boxes.append(torch.cat([centers, extents, s[..., 4:]], -1).flatten(1, 3))
+        return torch.cat(boxes, 1)
+
+
 MODELS = {
     "crnn": Crnn,
     "detector": Detector,
@@ -303,6 +410,8 @@ MODELS = {
     "resnet56": functools.partial(SmallResNet, blocks=9),
     "unet": UNet,
     "vgg11-bn": Vgg11Bn,
+    "yolov5n": functools.partial(Yolov5, width=0.25),
+    "yolov5s": functools.partial(Yolov5, width=0.5),
 }
 
 

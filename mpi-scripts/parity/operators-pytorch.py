@@ -253,8 +253,6 @@ OPERATORS = {
     "batch-norm-relu": batch_norm(after=F.relu),
     "batch-norm-relu-odd": batch_norm(after=F.relu),
     "batch-norm-relu6": batch_norm(after=F.relu6),
-    "batch-norm-silu": batch_norm(after=F.silu),
-    "batch-norm-silu-odd": batch_norm(after=F.silu),
     "batch-norm-add": batch_norm(),
     "batch-norm-add-relu": batch_norm(after=F.relu),
     "batch-norm-add-relu-odd": batch_norm(after=F.relu),

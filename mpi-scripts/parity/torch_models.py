@@ -99,7 +99,68 @@ def crnn_loss(self, batch):
     return losses / len(logits)
 
 
-LOSSES = {"crnn": crnn_loss, "detector": detector_loss, "unet": unet_loss}
+def yolov5_cells(position, extent):
+    """The cell of a coordinate, and its nearer neighbor, if that is in the map and the coordinate not too near its edge."""
+    cell = int(position)
+    before = [cell - 1] if position % 1 < 0.5 and position > 1 else []
+    after = [cell + 1] if (extent - position) % 1 < 0.5 and extent - position > 1 else []
+    return cell, before + after
+
+
+def yolov5_matches(boxes, anchors, height, width):
+    """For boxes Nx5xM in cells the matches of a level: sample, anchor, row, column, number of the box, in the order of boxes."""
+    for sample, columns in enumerate(boxes):
+        for number, (label, x, y, *extents) in enumerate(columns.T.tolist()):
+            if label < 0:
+                continue
+            (column, columns_beside), (row, rows_beside) = yolov5_cells(x, width), yolov5_cells(y, height)
+            cells = [(row, column)] + [(row, beside) for beside in columns_beside] + [(beside, column) for beside in rows_beside]
+            for anchor, sides in enumerate(anchors.tolist()):
+                if max(max(a / b, b / a) for a, b in zip(extents, sides)) < 4:
+                    yield from ((sample, anchor, *cell, number) for cell in cells)
+
+
+def ciou(a, b, eps=1e-7):
+    """Complete intersection over union of boxes Kx4: center x, center y, width, height."""
+    (low_a, high_a), (low_b, high_b) = ((box[:, :2] - box[:, 2:] / 2, box[:, :2] + box[:, 2:] / 2) for box in (a, b))
+    common = (torch.min(high_a, high_b) - torch.max(low_a, low_b)).clamp(min=0).prod(1)
+    iou = common / (a[:, 2:].prod(1) + b[:, 2:].prod(1) - common + eps)
+    hull = torch.max(high_a, high_b) - torch.min(low_a, low_b)
+    distance = ((a[:, :2] - b[:, :2]) ** 2).sum(1) / ((hull ** 2).sum(1) + eps)
+    v = 4 / torch.pi ** 2 * (torch.atan(b[:, 2] / b[:, 3]) - torch.atan(a[:, 2] / a[:, 3])) ** 2
+    alpha = (v / (v - iou + (1 + eps))).detach()
+    return iou - distance - v * alpha
+
+
+def yolov5_loss(self, batch):
+    loss = 0
+    for level, (grid, stride, balance) in enumerate(zip(self(batch["images"]), self.strides, (4, 1, 0.4))):
+        samples, _, height, width = grid.shape
+        grid = grid.reshape(samples, 3, self.outputs, height, width).permute(0, 1, 3, 4, 2)
+        boxes = batch["boxes"][:, :, 0].clone()
+        boxes[:, 1:] /= stride
+        anchors = self.model[24].anchors[level]
+        found = torch.tensor(list(yolov5_matches(boxes, anchors, height, width))).reshape(-1, 5)
+        sample, anchor, row, column, number = found.T
+        objects = torch.zeros(grid.shape[:4], dtype=grid.dtype)
+        if len(found) > 0:
+            s, targets = grid[sample, anchor, row, column], boxes[sample, :, number]
+            cells = torch.stack([column, row], 1).to(grid)
+            predicted = torch.cat([2 * s[:, :2].sigmoid() - 0.5 + cells, (2 * s[:, 2:4].sigmoid()) ** 2 * anchors[anchor]], 1)
+            overlap = ciou(predicted, targets[:, 1:])
+            places = ((sample * 3 + anchor) * height + row) * width + column
+            objects.view(-1).scatter_reduce_(0, places, overlap.detach().clamp(min=0), "amax")
+            loss = loss + 0.05 * (1 - overlap).mean()
+            classes = self.outputs - 5
+            if classes > 1:
+                labels = F.one_hot(targets[:, 0].long(), classes).to(grid)
+                loss = loss + 0.5 * classes / 80 * F.binary_cross_entropy_with_logits(s[:, 5:], labels)
+        size = max(batch["images"].shape[2:])
+        loss = loss + balance * (size / 640) ** 2 * F.binary_cross_entropy_with_logits(grid[..., 4], objects)
+    return loss
+
+
+LOSSES = {"crnn": crnn_loss, "detector": detector_loss, "unet": unet_loss, "yolov5n": yolov5_loss, "yolov5s": yolov5_loss}
 
 
 def maker(name):
@@ -127,4 +188,6 @@ RECORDED = {
     # 20 take 15 s: STEPS=20 BATCH=4 LR=1e-6 mpi-scripts/parity/parity.sh resnet50
     "resnet50": [{"steps": 5, "lr": 1e-6}],
     "unet": [{"steps": 20, "batch": 4}],
+    "yolov5n": [{"steps": 20, "batch": 3, "lr": 5e-4}],
+    "yolov5s": [{"steps": 5, "batch": 3, "lr": 5e-4}],
 }

@@ -43,12 +43,17 @@ void check(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t
   require(step >= 0 && total_steps >= 1,
           [&] { return "no learning rate for step " + std::to_string(step) + " of " + std::to_string(total_steps); });
   const auto warmup = [&] { return "a warm-up over " + std::to_string(schedule.warmup_steps) + " steps "; };
-  require(schedule.warmup_steps >= 0 && schedule.warmup_steps < total_steps, [&] {
+  const bool ends = schedule.warmup_steps < total_steps || schedule.steps_per_epoch > 0;
+  require(schedule.warmup_steps >= 0 && ends, [&] {
     return warmup() + "must end within the run's " + std::to_string(total_steps) +
            " steps: shorten it, or train for longer";
   });
   require(schedule.warmup_steps == 0 || schedule.decay != Decay::one_cycle,
           [&] { return warmup() + "before one cycle, which begins with a warm-up of its own: leave it out"; });
+  require(schedule.steps_per_epoch == 0 || (schedule.steps_per_epoch > 0 && schedule.decay != Decay::one_cycle), [&] {
+    return "epochs of " + std::to_string(schedule.steps_per_epoch) +
+           " steps, in which the rate does not change: give at least 1, and another schedule than one cycle";
+  });
   check_shape(schedule);
 }
 
@@ -86,13 +91,22 @@ std::string milestones_text(const LearningRateSchedule& schedule, const std::str
   return text + " of " + steps + " steps";
 }
 
-}  // namespace
+/// Returns what stands between two numbers in step `step` of the warm-up. @pre it has steps
+double along_warmup(double from, double to, std::int64_t step, std::int64_t warmup) {
+  return from + (to - from) * (static_cast<double>(step) / static_cast<double>(warmup));
+}
 
-double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
-  check(schedule, step, total_steps);
+/// Returns the rate without its warm-up, where it changes from epoch to epoch.
+double rate_of_epoch(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
+  const std::int64_t first = step / schedule.steps_per_epoch * schedule.steps_per_epoch;
+  return schedule.peak * decay_factor(schedule, static_cast<double>(first) / static_cast<double>(total_steps));
+}
+
+/// Returns the rate of step `now` after its warm-up, or without it where the rate changes from epoch to epoch.
+double rate_after_warmup(const LearningRateSchedule& schedule, std::int64_t now, std::int64_t total_steps) {
   const std::int64_t warmup = schedule.warmup_steps;
-  const std::int64_t now = std::min(step, total_steps - 1);
-  if (now < warmup) return schedule.peak * static_cast<double>(now + 1) / static_cast<double>(warmup + 1);
+  if (schedule.steps_per_epoch > 0) return rate_of_epoch(schedule, now, total_steps);
+  if (now < warmup) return schedule.peak;
   if (schedule.decay == Decay::one_cycle) {
     return schedule.peak *
            one_cycle(schedule.final_fraction, static_cast<double>(now), static_cast<double>(total_steps));
@@ -100,6 +114,40 @@ double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, st
   const std::int64_t begin = schedule.decay == Decay::step ? 0 : warmup;
   const double progress = static_cast<double>(now - begin) / static_cast<double>(total_steps - begin);
   return schedule.peak * decay_factor(schedule, progress);
+}
+
+}  // namespace
+
+double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps) {
+  check(schedule, step, total_steps);
+  const std::int64_t warmup = schedule.warmup_steps;
+  const std::int64_t now = std::min(step, total_steps - 1);
+  const double rate = rate_after_warmup(schedule, now, total_steps);
+  if (now >= warmup) return rate;
+  if (!schedule.warmup_start) return rate * static_cast<double>(now + 1) / static_cast<double>(warmup + 1);
+  return along_warmup(*schedule.warmup_start * rate, rate, now, warmup);
+}
+
+StepRates step_rates(const LearningRateSchedule& schedule, double momentum, std::int64_t step,
+                     std::int64_t total_steps) {
+  StepRates rates{.learning_rate = learning_rate(schedule, step, total_steps)};
+  rates.bias_learning_rate = rates.learning_rate;
+  const std::int64_t warmup = schedule.warmup_steps;
+  const std::int64_t now = std::min(step, total_steps - 1);
+  if (now >= warmup) return rates;
+  if (schedule.warmup_bias_rate) {
+    const double rate = rate_after_warmup(schedule, now, total_steps);
+    rates.bias_learning_rate = along_warmup(*schedule.warmup_bias_rate, rate, now, warmup);
+  }
+  if (schedule.warmup_momentum) rates.momentum = along_warmup(*schedule.warmup_momentum, momentum, now, warmup);
+  return rates;
+}
+
+std::int64_t AccumulationSchedule::steps(std::int64_t step) const {
+  if (nominal_batch == 0) return 1;
+  const double most = static_cast<double>(nominal_batch) / static_cast<double>(batch);
+  const double now = step < warmup_steps ? along_warmup(1, most, step, warmup_steps) : most;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::nearbyint(now)));
 }
 
 std::int64_t warmup_steps(double epochs, std::int64_t steps_per_epoch) {
@@ -114,7 +162,12 @@ std::string to_text(const LearningRateSchedule& schedule, std::int64_t total_ste
   if (schedule.warmup_steps > 0) {
     text += " after a linear warm-up over " + std::to_string(schedule.warmup_steps) +
             (schedule.warmup_steps == 1 ? " step" : " steps");
+    if (schedule.warmup_start) text += " from " + number_text(schedule.peak * *schedule.warmup_start);
+    if (schedule.warmup_bias_rate) text += ", of biases from " + number_text(*schedule.warmup_bias_rate);
+    if (schedule.warmup_momentum)
+      text += ", with a momentum that begins with " + number_text(*schedule.warmup_momentum);
   }
+  if (schedule.steps_per_epoch > 0) text += ", from epoch to epoch";
   switch (schedule.decay) {
     case Decay::constant: return text + ", constant";
     case Decay::step: return text + ", " + milestones_text(schedule, steps);

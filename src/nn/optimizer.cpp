@@ -67,7 +67,10 @@ Optimizer::Optimizer(const Layout& parameters, OptimizerOptions options)
     const auto is_named = [&](const std::string& name) { return names(name, slot.name); };
     if (std::any_of(options_.frozen.begin(), options_.frozen.end(), is_named)) continue;
     const bool is_whole = options_.decay_vectors || slot.shape.size() > 1;
-    add(slot, is_whole ? options_.weight_decay : 0, adapts && is_whole ? static_cast<int>(i) : -1);
+    add({.part = {slot.offset, slot.count},
+         .weight_decay = is_whole ? options_.weight_decay : 0,
+         .adapted = adapts && is_whole ? static_cast<int>(i) : -1,
+         .is_bias = options_.bias_rate && slot.name.ends_with(".bias")});
   }
 }
 
@@ -77,15 +80,15 @@ std::vector<std::string_view> Optimizer::state_names(ops::UpdateRule rule) {
 }
 
 /// Extends the last range if the tensor continues it. The padding between two tensors is zero and stays zero.
-void Optimizer::add(const TensorSlot& slot, double weight_decay, int adapted) {
-  const std::int64_t end = slot.offset.value + slot.count.value;
+void Optimizer::add(const Range& range) {
+  const auto [offset, count] = range.part;
   const bool goes_on =
-      adapted < 0 && !ranges_.empty() && ranges_.back().adapted < 0 && ranges_.back().weight_decay == weight_decay &&
-      slot.offset.value - (ranges_.back().part.offset.value + ranges_.back().part.count.value) < Layout::alignment;
+      !ranges_.empty() && ranges_.back().is_like(range) &&
+      offset.value - (ranges_.back().part.offset.value + ranges_.back().part.count.value) < Layout::alignment;
   if (goes_on) {
-    ranges_.back().part.count.value = end - ranges_.back().part.offset.value;
+    ranges_.back().part.count.value = offset.value + count.value - ranges_.back().part.offset.value;
   } else {
-    ranges_.push_back({{slot.offset, slot.count}, weight_decay, adapted});
+    ranges_.push_back(range);
   }
 }
 
@@ -110,7 +113,7 @@ void Optimizer::check_buffers(const Buffer& parameters, const ConstBuffer& gradi
 
 std::vector<ops::UpdateStep> Optimizer::steps(Buffer parameters, ConstBuffer gradients, std::span<const Buffer> state,
                                               const ops::UpdateScalars& scalars, std::span<double> squares,
-                                              std::span<const LayoutPart> parts) const {
+                                              std::span<const LayoutPart> parts, const ConstBuffer& sums) const {
   check_buffers(parameters, gradients, state, total(parts));
   std::vector<ops::UpdateStep> steps;
   std::int64_t before = 0;  // elements of earlier parts
@@ -119,21 +122,23 @@ std::vector<ops::UpdateStep> Optimizer::steps(Buffer parameters, ConstBuffer gra
       const auto [offset, count] = common(range.part, part);
       if (count.value == 0) continue;
       const Count in_state{before + offset.value - part.offset.value};
-      steps.push_back({.rule = options_.rule,
-                       .parameters = slice(parameters, offset, count).data,
-                       .gradients = slice(gradients, offset, count).data,
-                       .first = slice(state[0], in_state, count).data,
-                       .second = state.size() > 1 ? slice(state[1], in_state, count).data : nullptr,
-                       .count = count,
-                       .dtype = parameters.dtype,
-                       .momentum = options_.momentum,
-                       .nesterov = options_.nesterov,
-                       .beta2 = options_.beta2,
-                       .epsilon = options_.epsilon,
-                       .weight_decay = range.weight_decay,
-                       .trust_coefficient = options_.trust_coefficient,
-                       .squares = range.adapted < 0 ? nullptr : &squares[2 * static_cast<std::size_t>(range.adapted)],
-                       .scalars = &scalars});
+      steps.push_back(
+          {.rule = options_.rule,
+           .parameters = slice(parameters, offset, count).data,
+           .gradients = (sums.data != nullptr ? slice(sums, in_state, count) : slice(gradients, offset, count)).data,
+           .first = slice(state[0], in_state, count).data,
+           .second = state.size() > 1 ? slice(state[1], in_state, count).data : nullptr,
+           .count = count,
+           .dtype = parameters.dtype,
+           .momentum = options_.momentum,
+           .nesterov = options_.nesterov,
+           .beta2 = options_.beta2,
+           .epsilon = options_.epsilon,
+           .weight_decay = range.weight_decay,
+           .trust_coefficient = options_.trust_coefficient,
+           .is_bias = range.is_bias,
+           .squares = range.adapted < 0 ? nullptr : &squares[2 * static_cast<std::size_t>(range.adapted)],
+           .scalars = &scalars});
     }
     before += part.count.value;
   }

@@ -96,23 +96,18 @@ std::string text_of_groups(std::int64_t groups) { return groups == 1 ? "" : ", g
 
 std::string text(Activation activation) {
   if (activation == Activation::none) return "";
-  if (activation == Activation::silu) return ", SiLU";
   return activation == Activation::relu ? ", ReLU" : ", ReLU6";
 }
 
 void require_common(Activation activation) {
-  if (activation == Activation::none || activation == Activation::relu) return;
-  const bool is_silu = activation == Activation::silu;
-  throw Error(ErrorCode::invalid_argument, std::string("only batch norm has a ") + (is_silu ? "SiLU" : "ReLU6") +
-                                               " of its own; let Pointwise{.kind = Pointwise::Kind::" +
-                                               (is_silu ? "silu" : "relu6") + "} follow instead");
+  if (activation != Activation::relu6) return;
+  throw Error(ErrorCode::invalid_argument,
+              "only batch norm has a ReLU6 of its own; let Pointwise{.kind = Pointwise::Kind::relu6} follow instead");
 }
 
 OperatorCost with_activation(OperatorCost own, Activation activation, std::int64_t results, bool backward) {
   if (activation == Activation::none) return own;
-  // A SiLU costs an exponential, a sum and a quotient.
-  const std::int64_t each = activation == Activation::silu ? 3 : 1;
-  return {own.flops + each * results, own.elements + (backward ? results : 0)};
+  return {own.flops + results, own.elements + (backward ? results : 0)};
 }
 
 Signature product(const Shape& in, const Shape& out, OwnedTensor weights, bool bias, Activation activation) {

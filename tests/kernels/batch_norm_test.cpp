@@ -14,7 +14,7 @@ namespace {
 float normalized(float x, double scale, double shift) {
   const ChannelLayout one{1, 1, 1, 1};
   float y = 0;
-  normalize(one, whole(one), {&scale, &shift, NormActivation::none}, &x, nullptr, &y);
+  normalize(one, whole(one), {&scale, &shift, Clip::none}, &x, nullptr, &y);
   return y;
 }
 
@@ -57,41 +57,6 @@ TEST(Threshold, IsNowhereForWhatIsNoNumber) {
   EXPECT_TRUE(std::isnan(threshold_of(nan, 1).from));
   EXPECT_TRUE(std::isnan(threshold_of(1, nan).from));
   EXPECT_TRUE(std::isnan(threshold_of_six(1, nan).from));
-}
-
-/// Returns the SiLU of one value.
-float silu(float x) {
-  const ChannelLayout one{1, 1, 1, 1};
-  const double scale = 1;
-  const double shift = 0;
-  float y = 0;
-  normalize(one, whole(one), {&scale, &shift, NormActivation::silu}, &x, nullptr, &y);
-  return y;
-}
-
-TEST(NormActivation, OfASiluIsExactButForItsLastBits) {
-  for (double x = -100; x < 100; x += 0.0137) {
-    const auto at = static_cast<double>(static_cast<float>(x));
-    const double exact = at / (1 + std::exp(-at));
-    EXPECT_NEAR(silu(static_cast<float>(x)), exact, 4e-7 * std::abs(exact) + 1e-36) << x;
-  }
-  EXPECT_EQ(silu(0), 0);
-  EXPECT_EQ(silu(3e38F), 3e38F);
-  EXPECT_EQ(silu(-3e38F), 0);
-  EXPECT_TRUE(std::isnan(silu(std::numeric_limits<float>::quiet_NaN())));
-  EXPECT_EQ(silu(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
-}
-
-/// Blocks of 16, 8 and 1 channels give the same bits.
-TEST(NormActivation, OfASiluDoesNotDependOnTheLayout) {
-  const ChannelLayout layout{1, 1, 3, 25};
-  std::vector<float> x(75);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 0.31F - 11;
-  std::vector<float> y(x.size());
-  const std::vector<double> scale(25, 1);
-  const std::vector<double> shift(25, 0);
-  normalize(layout, whole(layout), {scale.data(), shift.data(), NormActivation::silu}, x.data(), nullptr, y.data());
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(y[i], silu(x[i])) << i;
 }
 
 }  // namespace

@@ -32,6 +32,12 @@ TEST(Description, IsReadAsItWasWritten) {
   EXPECT_EQ(read->images, written.images) << "with all digits";
 }
 
+TEST(Description, HasTheAnchorsOfADetector) {
+  ModelDescription written = described();
+  written.data.anchors = {10, 13.5, 1.0 / 3, 30};
+  EXPECT_EQ(description_of(to_metadata(written), "file")->data.anchors, written.data.anchors) << "with all digits";
+}
+
 TEST(Description, HasOnlyWhatIsKnown) {
   const ModelDescription written{.model = "lenet", .data = DataSpec::of_images(1, 28, 28, 10), .class_names = {}};
   const auto read = description_of(to_metadata(written), "file");
@@ -75,6 +81,9 @@ TEST(Description, OfAFileThatIsDamagedNamesTheText) {
       {"deviation", "1 nan 1"},
       {"mean", "0 inf 0"},
       {"class_names", "one\n"},
+      {"anchors", "10 13 16"},
+      {"anchors", "10 -13"},
+      {"anchors", "10 nan"},
   };
   for (const auto& [name, text] : damaged) {
     const std::string message = message_of(name, text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -66,6 +67,37 @@ inline std::vector<float> draw_targets(const TensorSpec& spec, std::int64_t batc
   return values;
 }
 
+/// Draws the boxes of a detector with anchors, in pixels of images of this extent: class, center x, center y, width and
+/// height of some, and columns without a box behind them. Centers are not on the borders of cells or half cells, where
+/// the smallest difference in rounding would move a box to another cell.
+inline std::vector<float> draw_boxes(const TensorSpec& spec, const std::array<std::int64_t, 3>& images,
+                                     std::int64_t classes, std::int64_t batch, std::uint64_t seed,
+                                     const std::string& stream) {
+  const std::int64_t most = spec.extent[2];
+  const auto [channels, height, width] = images;
+  const auto draw = [&](std::int64_t below, const char* what) {
+    return draw_integers(batch * most, below, seed, stream + what);
+  };
+  const std::vector<std::int32_t> labels = draw(classes, " label");
+  const std::vector<std::int32_t> columns = draw(width, " x");
+  const std::vector<std::int32_t> rows = draw(height, " y");
+  const std::vector<std::int32_t> widths = draw(width, " width");
+  const std::vector<std::int32_t> heights = draw(height, " height");
+  std::vector<float> values(static_cast<std::size_t>(batch * spec.elements()));
+  for (std::int64_t i = 0; i < batch * most; ++i) {
+    const std::int64_t sample = i / most;
+    const std::int64_t column = i % most;
+    const auto drawn = static_cast<std::size_t>(i);
+    const bool is_there = column < 1 + (sample + labels.front()) % most;
+    const float box[] = {static_cast<float>(labels[drawn]), static_cast<float>(columns[drawn]) + 0.375F,
+                         static_cast<float>(rows[drawn]) + 0.625F, static_cast<float>(widths[drawn]) + 4.375F,
+                         static_cast<float>(heights[drawn]) + 4.625F};
+    for (std::int64_t k = 0; k < 5; ++k)
+      values[static_cast<std::size_t>((sample * 5 + k) * most + column)] = is_there ? box[k] : k == 0 ? -1.0F : 0.0F;
+  }
+  return values;
+}
+
 /// Draws the inputs of a model for the batch of one step: integers below `classes`, "images" that depend on the
 /// sample's label, and other real numbers in the range that losses accept.
 inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, std::int64_t classes, std::int64_t batch,
@@ -75,7 +107,9 @@ inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, s
   std::vector<DrawnTensor> tensors;
   for (const TensorSpec& spec : inputs) {
     DrawnTensor& drawn = tensors.emplace_back();
-    if (spec.content == Content::real && spec.name != "images") {
+    if (spec.name == "boxes" && spec.extent[0] == 5) {
+      drawn.reals = draw_boxes(spec, inputs.front().extent, classes, batch, seed, stream(spec.name));
+    } else if (spec.content == Content::real && spec.name != "images") {
       drawn.reals = draw_targets(spec, batch, seed, stream(spec.name));
     } else if (spec.content == Content::real) {
       drawn.reals = draw_waves(spec, labels, seed, stream(spec.name));

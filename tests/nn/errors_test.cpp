@@ -111,6 +111,7 @@ TEST(NnErrors, OfModelsByName) {
   };
   expect_unknown([&] { (void)models.defaults("lennet"); });
   expect_unknown([&] { (void)models.example("lennet"); });
+  expect_unknown([&] { (void)models.usual_anchors("lennet"); });
   expect_unknown([&] { (void)models.stem("lennet", digits); });
   expect_unknown([&] { (void)models.workload("lennet"); });
   expect_unknown([&] { (void)models.make("lennet", digits); });

@@ -71,25 +71,6 @@ TEST(Graph, HasOutputsThatPassesKeep) {
   EXPECT_EQ(graph.outputs()[0].exported_name(), "features");
 }
 
-TEST(Graph, FusesASiluIntoTheBatchNormBeforeItUnlessItHasAResidual) {
-  const Pointwise silu{.kind = Pointwise::Kind::silu};
-  Graph graph = graph_of(3, 4, 4);
-  const int first = graph.add("conv", Convolution{.out_channels = 3, .kernel = 1, .bias = false});
-  graph.add("bn", BatchNorm{});
-  const int fused = graph.add("silu", silu);
-  graph.add("again.bn", BatchNorm{});
-  graph.add("sum", Add{}, {graph.last(), first});
-  const int apart = graph.add("again.silu", silu);
-  graph.add("fc", Linear{.out_features = 5}, {graph.add("both", Add{}, {fused, apart})});
-  graph.add("last.silu", silu);
-  const Graph passed = fuse_activations(fuse_additions(graph));
-  std::string names;
-  for (const Node& node : passed.nodes()) names += node.name + ' ';
-  EXPECT_EQ(names, "conv bn again.bn again.silu both fc last.silu ");
-  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[1].op).activation, Activation::silu);
-  EXPECT_EQ(std::get<BatchNorm>(passed.nodes()[2].op).activation, Activation::none);
-}
-
 TEST(Graph, InfersShapes) {
   Graph graph = graph_of(3, 9, 7);
   EXPECT_EQ(graph.shape(0), (ops::Shape{1, 3, 9, 7}));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "lockstep/base/error.hpp"
 #include "support/errors.hpp"
 
@@ -109,6 +111,58 @@ TEST(LearningRateSchedule, RefusesWhatHasNoMeaning) {
   EXPECT_EQ(code_of([&] { (void)learning_rate({.gamma = 0}, 0, 10); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { (void)learning_rate({.power = 0}, 0, 10); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { (void)learning_rate({.final_fraction = 1.5}, 0, 10); }), ErrorCode::invalid_argument);
+}
+
+/// As numpy.interp(step, [0, 100], [from, to]), where `to` falls from epoch to epoch, over the warm-up, too.
+TEST(StepRates, OfYolov5WarmUpRatesOfBiasesAndMomentum) {
+  const LearningRateSchedule schedule{.peak = 0.01,
+                                      .decay = Decay::polynomial,
+                                      .warmup_steps = 100,
+                                      .final_fraction = 0.01,
+                                      .steps_per_epoch = 40,
+                                      .warmup_start = 0,
+                                      .warmup_bias_rate = 0.1,
+                                      .warmup_momentum = 0.8};
+  constexpr std::int64_t total = 400;
+  EXPECT_EQ(step_rates(schedule, 0.937, 0, total), (StepRates{0, 0.1, 0.8}));
+  const StepRates second_epoch = step_rates(schedule, 0.937, 50, total);
+  EXPECT_DOUBLE_EQ(second_epoch.learning_rate, 0.01 * (0.9 * 0.99 + 0.01) / 2);
+  EXPECT_DOUBLE_EQ(second_epoch.bias_learning_rate, (0.1 + 0.01 * (0.9 * 0.99 + 0.01)) / 2);
+  EXPECT_DOUBLE_EQ(second_epoch.momentum, (0.8 + 0.937) / 2);
+  const double third = 0.01 * (0.8 * 0.99 + 0.01);
+  for (const std::int64_t step : {100, 119}) {
+    EXPECT_DOUBLE_EQ(step_rates(schedule, 0.937, step, total).learning_rate, third) << step;
+    EXPECT_DOUBLE_EQ(step_rates(schedule, 0.937, step, total).bias_learning_rate, third) << step;
+    EXPECT_LT(step_rates(schedule, 0.937, step, total).momentum, 0) << "that of the optimizer";
+  }
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 120, total), 0.01 * (0.7 * 0.99 + 0.01));
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, total - 1, total), 0.01 * (0.1 * 0.99 + 0.01));
+}
+
+TEST(StepRates, AWarmUpFromEpochToEpochMayBeLongerThanTheRun) {
+  const LearningRateSchedule schedule{.peak = 1, .warmup_steps = 100, .steps_per_epoch = 5, .warmup_start = 0};
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9, 10), 0.09);
+  expect_error([] { (void)learning_rate({.peak = 1, .warmup_steps = 100}, 9, 10); }, ErrorCode::invalid_argument,
+               {"must end within"});
+}
+
+TEST(StepRates, WithoutAWarmUpOfTheirOwnBiasesHaveTheRateOfAll) {
+  const LearningRateSchedule schedule{.peak = 1, .decay = Decay::cosine, .warmup_steps = 4};
+  for (const std::int64_t step : {0, 3, 4, 15}) {
+    const double rate = learning_rate(schedule, step, 16);
+    EXPECT_EQ(step_rates(schedule, 0.9, step, 16), (StepRates{rate, rate, -1})) << step;
+  }
+}
+
+TEST(AccumulationSchedule, GrowsOverTheWarmUpAndIsAtLeastOne) {
+  const AccumulationSchedule schedule{.nominal_batch = 64, .batch = 16, .warmup_steps = 100};
+  std::vector<std::int64_t> steps;
+  for (const std::int64_t step : {0, 16, 17, 50, 83, 84, 100, 1000}) steps.push_back(schedule.steps(step));
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 1, 2, 2, 3, 4, 4, 4})) << "1.48, 1.51, 2.5 to even, 3.49, 3.52";
+  EXPECT_EQ(schedule.most_steps(), 4);
+  EXPECT_EQ((AccumulationSchedule{.nominal_batch = 64, .batch = 200, .warmup_steps = 9}).most_steps(), 1);
+  EXPECT_EQ((AccumulationSchedule{.nominal_batch = 64, .batch = 24}).steps(0), 3);
+  EXPECT_EQ(AccumulationSchedule{}.steps(7), 1);
 }
 
 }  // namespace

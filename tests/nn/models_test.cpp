@@ -17,6 +17,8 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "nn/drawn_run.hpp"
+#include "nn/graph/same_model.hpp"
+#include "nn/trainee.hpp"
 #include "support/errors.hpp"
 
 namespace lockstep::nn {
@@ -48,6 +50,7 @@ TEST(Models, WarmUpIsATwentiethOfTheDefaultRun) {
   const Models models;
   for (const std::string_view name : models.names()) {
     const Defaults& defaults = models.defaults(name);
+    if (defaults.least_warmup_steps > 0) continue;  // YOLOv5's recipe
     for (std::int64_t steps_per_epoch = 1; steps_per_epoch < 6000; ++steps_per_epoch) {
       const auto twentieth = static_cast<std::int64_t>(0.05 * static_cast<double>(defaults.epochs * steps_per_epoch));
       ASSERT_EQ(warmup_steps(defaults.warmup_epochs, steps_per_epoch), twentieth) << name << ' ' << steps_per_epoch;
@@ -93,6 +96,64 @@ TEST(Models, PredictTheirOutputsOnAnyOperators) {
     expect_near(output_of<float>(name, ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16), {}), expected,
                 0.5, name + " in bfloat16");
   }
+}
+
+DataSpec pictures_with_boxes(std::int64_t side, std::int64_t classes) {
+  return {{{"images", {3, side, side}}, {"boxes", {5, 1, 4}}}, classes};
+}
+
+TEST(Models, Yolov5HasAsManyParametersAsThePublishedModels) {
+  EXPECT_EQ(parameter_count(make_model("yolov5n", pictures_with_boxes(640, 80))), 1'872'157);
+  EXPECT_EQ(parameter_count(make_model("yolov5s", pictures_with_boxes(640, 80))), 7'235'389);
+}
+
+TEST(Models, Yolov5NamesItsTensorsAsTheOriginal) {
+  const Graph graph = make_model("yolov5n", pictures_with_boxes(96, 3));
+  const auto shape = [&](const char* name) { return graph.parameters().find(name).shape; };
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(shape("model.0.conv.weight"), (Shape{16, 3, 6, 6}));
+  EXPECT_EQ(shape("model.2.m.0.cv1.conv.weight"), (Shape{16, 16, 1, 1}));
+  EXPECT_EQ(shape("model.6.m.2.cv2.conv.weight"), (Shape{64, 64, 3, 3}));
+  EXPECT_EQ(shape("model.9.cv2.conv.weight"), (Shape{256, 512, 1, 1}));
+  EXPECT_EQ(shape("model.23.cv3.bn.bias"), (Shape{256}));
+  EXPECT_EQ(shape("model.24.m.2.weight"), (Shape{24, 256, 1, 1}));
+  EXPECT_EQ(graph.state().find("model.0.bn.running_var").shape, (Shape{16}));
+  ASSERT_EQ(graph.constants().size(), 1U);
+  EXPECT_EQ(graph.constants()[0].name, "model.24.anchors");
+  EXPECT_EQ(graph.constants()[0].shape, (Shape{3, 3, 2}));
+  EXPECT_EQ(graph.constants()[0].values.front(), 10.0 / 8);
+  EXPECT_EQ(graph.constants()[0].values.back(), 326.0 / 32);
+  EXPECT_EQ(graph.shape(graph.outputs()[0].value), (ops::Shape{1, 8, 1, 3 * (12 * 12 + 6 * 6 + 3 * 3)}));
+}
+
+/// PyTorch's uniform numbers have at most 1 ÷ √64 here.
+TEST(Models, Yolov5BeginsWithFewObjects) {
+  const Models models;
+  const DataSpec& data = models.example("yolov5n");
+  DrawnRun<double> run(models.make("yolov5n", data), data.classes, {}, ops::make_reference_ops());
+  const auto first = static_cast<std::size_t>(run.model.parameters().find("model.24.m.0.bias").offset.value);
+  for (std::size_t channel = 0; channel < 21; ++channel) {
+    const std::size_t k = channel % 7;
+    const double expected = k < 4 ? 0 : k == 4 ? std::log(8.0 / (80 * 80)) : std::log(0.6 / (2 - 0.99999));
+    EXPECT_NEAR(run.parameters[first + channel], expected, 0.125) << channel;
+    EXPECT_NE(run.parameters[first + channel], expected) << channel;
+  }
+}
+
+TEST(Models, Yolov5TakesOtherAnchorsAndRefusesWhatCannotBe) {
+  DataSpec data = pictures_with_boxes(64, 1);
+  for (int i = 0; i < 18; ++i) data.anchors.push_back(8 + i);
+  const Graph graph = make_model("yolov5s", data);
+  EXPECT_EQ(graph.constants()[0].values[6], 14.0 / 16);
+  EXPECT_EQ(graph.losses().size(), 6U) << "a single class has no loss";
+  EXPECT_EQ(make_model("yolov5s", pictures_with_boxes(64, 2)).losses().size(), 9U);
+  data.image_size = 640;
+  EXPECT_DOUBLE_EQ(make_model("yolov5s", data).losses()[1].coefficient, 4);
+  data.anchors.pop_back();
+  expect_error([&] { (void)make_model("yolov5s", data); }, ErrorCode::invalid_argument,
+               {"17 numbers as anchors", "18"});
+  expect_error([&] { (void)make_model("yolov5n", pictures_with_boxes(80, 2)); }, ErrorCode::invalid_argument,
+               {"a multiple of 32×32 pixels, not 80×80"});
 }
 
 TEST(Models, ResNetsHaveTheLayersOfTheirNames) {
@@ -265,6 +326,58 @@ TEST(Models, TakeOneMoreUnderANameOfItsOwn) {
   EXPECT_EQ(models.defaults("tiny").epochs, 7);
   EXPECT_EQ(models.make("tiny", DataSpec::of_images(1, 2, 2, 3)).nodes().size(), 2U);
   EXPECT_EQ(code_of([&] { models.add({.name = "lenet", .make = make}); }), ErrorCode::invalid_argument);
+}
+
+/// A classifier whose batch norm has a bias of 0 at first.
+Graph small_classifier() {
+  const DataSpec data = DataSpec::of_images(1, 2, 2, 3);
+  Graph graph("classifier");
+  graph.input(data.at("images"));
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+  graph.add("norm", BatchNorm{});
+  graph.add("fc", Linear{.out_features = 3});
+  classify(graph, data);
+  return graph;
+}
+
+TEST(Graph, AddsNumbersToInitialValues) {
+  Graph graph = small_classifier();
+  graph.add_to_initial("fc.bias", {10, 20, -30});
+  graph.add_to_initial("norm.bias", {1, 2});  // which are 0 otherwise
+  TraineeOf<double> with(graph);
+  TraineeOf<double> without(small_classifier());
+  const Layout& layout = graph.parameters();
+  const auto at = [&](const TraineeOf<double>& of, const char* name, std::size_t i) {
+    return of.parameters[static_cast<std::size_t>(layout.find(name).offset.value) + i];
+  };
+  const std::vector<double> added{10, 20, -30};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_NEAR(at(with, "fc.bias", i), added[i] + at(without, "fc.bias", i), 1e-14);
+    EXPECT_NE(at(without, "fc.bias", i), 0);
+  }
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(at(with, "norm.bias", i), static_cast<double>(i + 1));
+  EXPECT_EQ(at(with, "fc.weight", 0), at(without, "fc.weight", 0));
+  expect_error(
+      [&] {
+        graph.add_to_initial("fc.bias", {1, 2});
+      },
+      ErrorCode::invalid_argument, {"'fc.bias'", "2 values"});
+  expect_error([&] { graph.add_to_initial("fd.bias", {1}); }, ErrorCode::invalid_argument, {"'fd.bias'"});
+  expect_error([&] { require_same_model(graph, small_classifier()); }, ErrorCode::invalid_argument, {"other values"});
+}
+
+TEST(Graph, HasConstantsThatAreNoParameters) {
+  Graph graph = small_classifier();
+  const Constant anchors{.name = "anchors", .shape = {2, 1}, .values = {0.5, 3}};
+  graph.constant(anchors);
+  EXPECT_EQ(graph.constants(), std::vector<Constant>{anchors});
+  EXPECT_EQ(graph.parameters().count(), small_classifier().parameters().count());
+  expect_error([&] { graph.constant(anchors); }, ErrorCode::invalid_argument, {"'anchors'"});
+  expect_error([&] { graph.constant({"fc.bias", {1}, {1}}); }, ErrorCode::invalid_argument, {"'fc.bias'"});
+  expect_error([&] { graph.constant({"norm.running_var", {1}, {1}}); }, ErrorCode::invalid_argument, {"own"});
+  expect_error([&] { graph.constant({"more", {3}, {1, 2}}); }, ErrorCode::invalid_argument, {"2 numbers"});
+  expect_error([&] { require_same_model(graph, small_classifier()); }, ErrorCode::invalid_argument,
+               {"other constants"});
 }
 
 }  // namespace

@@ -174,6 +174,35 @@ TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
   }
 }
 
+TEST_F(ParameterGroups, BiasesMayHaveARateOfTheirOwn) {
+  const auto count = static_cast<std::size_t>(layout.count().value);
+  std::vector<double> parameters(count, 2);
+  std::vector<double> gradients(count, 1);
+  std::vector<double> velocity(count, 0);
+  const ops::UpdateScalars scalars{.learning_rate = 0.5, .bias_learning_rate = 0.25};
+  for (const bool bias_rate : {false, true}) {
+    parameters.assign(count, 2);
+    velocity.assign(count, 0);
+    for (const ops::UpdateStep& update :
+         steps_of(layout, {.momentum = 0.5, .bias_rate = bias_rate}, Buffer(std::span(parameters)),
+                  Buffer(std::span(gradients)), Buffer(std::span(velocity)), scalars))
+      ops->update(update);
+    for (const TensorSlot& slot : layout.tensors()) {
+      const bool has_own = bias_rate && slot.name.ends_with("bias");
+      EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset.value)], has_own ? 1.75 : 1.5) << slot.name;
+    }
+  }
+}
+
+TEST_F(SgdTest, TakesTheMomentumOfTheStepWhereThereIsOne) {
+  velocity = tensor(4, 0);
+  const ops::UpdateScalars scalars{.learning_rate = 1, .momentum = 0.25};
+  for (const ops::UpdateStep& update :
+       steps_of(layout, {.momentum = 0.5}, view(parameters), view(gradients), view(velocity), scalars))
+    ops->update(update);
+  EXPECT_EQ(velocity[0], 0.25 * 4 + 8);
+}
+
 TEST_F(SgdTest, RefusesWhatCannotBe) {
   EXPECT_EQ(code_of([&] { (void)Optimizer(layout, {.momentum = -0.1}); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code_of([&] { (void)Optimizer(layout, {.weight_decay = -1}); }), ErrorCode::invalid_argument);

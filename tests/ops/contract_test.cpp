@@ -486,6 +486,21 @@ TEST_P(Contract, SgdChangesNothingWhereTheUpdateIsNotToBeMade) {
   EXPECT_EQ(parameters[0], 2);
 }
 
+TEST_P(Contract, AveragesAreWeightedSumsInWhichAFactorOfZeroGivesZeros) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto averaged = [&](const AverageScalars& scalars, float average, float value) {
+    std::vector<float> averages{average, 8};
+    const std::vector<float> values{value, 4};
+    ops_->average({.averages = averages.data(), .values = values.data(), .count = {2}, .scalars = &scalars});
+    return averages;
+  };
+  EXPECT_EQ(averaged({.keep = 0.75, .take = 0.25}, 2, 6), (std::vector<float>{3, 7}));
+  EXPECT_EQ(averaged({.keep = 0, .take = 0.5}, nan, 6), (std::vector<float>{3, 2}));
+  EXPECT_EQ(averaged({.keep = 1, .take = 0}, 2, nan), (std::vector<float>{2, 8}));
+  EXPECT_EQ(averaged({.keep = 0, .take = 0}, nan, nan), (std::vector<float>{0, 0}));
+  EXPECT_EQ(averaged({.keep = 0.75, .take = 0.25, .go = false}, 2, nan), (std::vector<float>{2, 8}));
+}
+
 TEST_P(Contract, SgdRefusesIntegers) {
   expect_refusal([&] { ops_->update({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
   expect_refusal([&] { (void)ops_->measure_limits(DType::int64); }, "int64", ErrorCode::unsupported);

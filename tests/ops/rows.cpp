@@ -131,8 +131,6 @@ std::vector<Row> norms() {
       {"batch-norm-relu", BatchNorm{.activation = Activation::relu}, {{4, 16, 8, 8}}},
       {"batch-norm-relu-odd", BatchNorm{.activation = Activation::relu}, {{3, 37, 5, 3}}},
       {"batch-norm-relu6", BatchNorm{.activation = Activation::relu6}, {{3, 37, 5, 3}}},
-      {"batch-norm-silu", BatchNorm{.activation = Activation::silu}, {{4, 16, 8, 8}}},
-      {"batch-norm-silu-odd", BatchNorm{.activation = Activation::silu}, {{3, 37, 5, 3}}},
       {"batch-norm-add", BatchNorm{.residual = true}, {{3, 20, 4, 3}, {3, 20, 4, 3}}},
       {"batch-norm-add-relu",
        BatchNorm{.activation = Activation::relu, .residual = true},

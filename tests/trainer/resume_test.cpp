@@ -37,16 +37,37 @@ nn::Graph with_batch_norm(const nn::DataSpec& data) {
   return graph;
 }
 
+/// How a run updates its weights.
+struct Updates {
+  ops::UpdateRule rule = ops::UpdateRule::sgd;
+  bool sums_steps = false;  ///< whether an update has several steps, which may be of two epochs
+};
+
 /// Three steps an epoch, the last of which has fewer samples than the others.
-TrainerOptions options_of_run(bool zero, ops::UpdateRule rule) {
-  return {.epochs = 6,
-          .steps = 17,
-          .batch = {24},
-          .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
-          .optimizer = {.rule = rule, .momentum = 0.9},
-          .step = {.shards = 6, .ema = 0.75, .loss_scale = {.initial = 0x1p130, .interval = 4}},
-          .zero = zero,
-          .eval_interval = 2};
+TrainerOptions options_of_run(bool zero, const Updates& updates) {
+  TrainerOptions options{.epochs = 6,
+                         .steps = 17,
+                         .batch = {24},
+                         .schedule = {.peak = 0.05, .decay = nn::Decay::cosine},
+                         .optimizer = {.rule = updates.rule, .momentum = 0.9},
+                         .step = {.shards = 6, .ema = 0.75, .loss_scale = {.initial = 0x1p130, .interval = 4}},
+                         .zero = zero,
+                         .eval_interval = 2};
+  if (!updates.sums_steps) return options;
+  options.nominal_batch = 50;
+  options.schedule = {.peak = 0.01,
+                      .decay = nn::Decay::polynomial,
+                      .warmup_steps = 6,
+                      .final_fraction = 0.01,
+                      .steps_per_epoch = 3,
+                      .warmup_start = 0,
+                      .warmup_bias_rate = 0.1,
+                      .warmup_momentum = 0.5};
+  options.optimizer.bias_rate = true;
+  options.step.ema_ramp = 3;
+  options.step.ema_statistics = true;
+  options.step.times_samples = true;
+  return options;
 }
 
 /// The end of an epoch that was evaluated.
@@ -80,7 +101,7 @@ LeafShares uneven(int ranks, std::size_t most) {
 
 /// Continues from the folder's checkpoint, if there is one, on threads as ranks, up to the end or to a stop.
 /// @return why it stopped; 0: it has ended
-int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std::filesystem::path& folder,
+int live_once(int ranks, bool zero, const Updates& updates, bool stops, const std::filesystem::path& folder,
               std::vector<EvaluatedEpoch>& rows) {
   data::DatasetPair data = testing_support::small_digits(61, 20, 12);
   data.train = data::augmented(data.train, {.crop = true, .flip = true});
@@ -95,7 +116,7 @@ int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std:
         const auto ops = ops::make_reference_ops();
         LifeRecorder recorder(stops && rank == 0);
         Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
-                        options_of_run(zero, rule), &recorder);
+                        options_of_run(zero, updates), &recorder);
         trainer.stop_on(recorder.stop);
         trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
         // Where shards are does not matter, neither to a checkpoint that is read nor to the next one.
@@ -120,7 +141,7 @@ int live_once(int ranks, bool zero, ops::UpdateRule rule, bool stops, const std:
   return stopped_by;
 }
 
-class Resume : public testing::TestWithParam<ops::UpdateRule> {};
+class Resume : public testing::TestWithParam<Updates> {};
 
 TEST_P(Resume, ARunThatIsRebuiltAgainAndAgainEndsAsAnUndisturbedOne) {
   const data::TemporaryDirectory directory;
@@ -155,7 +176,7 @@ TEST(ResumedPosition, ThatDoesNotFitTheDataSetOrTheCheckpointIsRefused) {
   const data::TemporaryDirectory directory;
   const std::filesystem::path folder = directory.path() / "run";
   std::vector<EvaluatedEpoch> rows;
-  ASSERT_EQ(live_once(1, false, ops::UpdateRule::sgd, false, folder, rows), 0);
+  ASSERT_EQ(live_once(1, false, Updates{}, false, folder, rows), 0);
   const std::filesystem::path last = state::checkpoints_of(folder) / "last";
   const state::StateFile good = state::verify_checkpoint(last, state::Check::checksums);
   ASSERT_EQ(good.integer("run", "epoch"), 6);
@@ -172,7 +193,7 @@ TEST(ResumedPosition, ThatDoesNotFitTheDataSetOrTheCheckpointIsRefused) {
     changed.sections["run"][name] = std::int64_t{value};
     data::write_plain(last / "state.json", changed.text());
     try {
-      (void)live_once(2, false, ops::UpdateRule::sgd, false, folder, rows);
+      (void)live_once(2, false, Updates{}, false, folder, rows);
       ADD_FAILURE() << name << ' ' << value << " was taken";
     } catch (const Error& error) {
       EXPECT_NE(error.message().find("is out of range"), std::string::npos) << error.message();
@@ -186,7 +207,7 @@ TEST(ResumedPosition, ThatDoesNotFitTheDataSetOrTheCheckpointIsRefused) {
 std::string step_on(const std::string& fingerprint, const std::string& older, const std::filesystem::path& folder) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
   const auto ops = ops::make_reference_ops();
-  TrainerOptions options = options_of_run(false, ops::UpdateRule::sgd);
+  TrainerOptions options = options_of_run(false, Updates{});
   options.eval_interval = 0;
   options.data_fingerprint = fingerprint;
   options.older_data_fingerprint = older;
@@ -218,8 +239,11 @@ TEST(ResumedData, MayHaveTheFingerprintOfAnOlderVersion) {
   EXPECT_EQ(step_on("abcd", "", folder), "") << "the next checkpoint has the new one";
 }
 
-INSTANTIATE_TEST_SUITE_P(, Resume, testing::Values(ops::UpdateRule::sgd, ops::UpdateRule::adamw),
-                         [](const auto& rule) { return std::string(nn::name(rule.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    , Resume, testing::Values(Updates{}, Updates{.rule = ops::UpdateRule::adamw}, Updates{.sums_steps = true}),
+    [](const auto& updates) {
+      return std::string(nn::name(updates.param.rule)) + (updates.param.sums_steps ? "OverSeveralSteps" : "");
+    });
 
 }  // namespace
 }  // namespace lockstep::trainer

@@ -23,16 +23,16 @@ namespace {
 
 using observe::MetricValue;
 
-constexpr std::int64_t pictures = 23;
-constexpr std::int64_t boxes_of_output = 40;
-constexpr std::int64_t numbers = 5 + 3;  // of each box, with three classes
+constexpr std::int64_t picture_count = 23;
+constexpr std::int64_t output_boxes = 40;
+constexpr std::int64_t output_numbers = 5 + 3;  // of each box, with three classes
 
 /// Pictures of 64×64 with some boxes each; the class 2 has none.
 class Boxes final : public vision::Source {
  public:
   Boxes() {
     std::mt19937 random(7);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same ones in each run
-    for (std::int64_t i = 0; i < pictures; ++i) {
+    for (std::int64_t i = 0; i < picture_count; ++i) {
       for (std::size_t n = random() % 5; n > 0; --n) {
         const auto left = static_cast<float>(random() % 40);
         const auto top = static_cast<float>(random() % 40);
@@ -47,7 +47,7 @@ class Boxes final : public vision::Source {
     }
   }
   [[nodiscard]] std::string format() const override { return "boxes"; }
-  [[nodiscard]] std::int64_t size() const override { return pictures; }
+  [[nodiscard]] std::int64_t size() const override { return picture_count; }
   [[nodiscard]] const std::vector<std::string>& class_names() const override { return names_; }
   [[nodiscard]] const vision::Annotation& annotation(std::int64_t sample) const override {
     return annotations_[static_cast<std::size_t>(sample)];
@@ -57,30 +57,30 @@ class Boxes final : public vision::Source {
 
  private:
   std::vector<std::string> names_{"a", "b", "c"};
-  std::vector<vision::Annotation> annotations_ = std::vector<vision::Annotation>(pictures);
+  std::vector<vision::Annotation> annotations_ = std::vector<vision::Annotation>(picture_count);
 };
 
 /// A model whose output may be that of a detector.
 nn::Graph graph_of(const std::string& output, std::int64_t channels) {
   nn::Graph graph("some-model");
-  graph.input({"images", {1, 1, boxes_of_output}});
+  graph.input({"images", {1, 1, output_boxes}});
   const int boxes = graph.add("head", nn::Convolution{.out_channels = channels, .kernel = 1});
-  graph.loss("distance", nn::SmoothL1{}, {boxes, graph.input({"targets", {channels, 1, boxes_of_output}})});
+  graph.loss("distance", nn::SmoothL1{}, {boxes, graph.input({"targets", {channels, 1, output_boxes}})});
   graph.output(output, boxes);
   return graph;
 }
 
-const std::vector<TensorSpec> tensors{{"images", {1, 1, boxes_of_output}}, {"frame", {6, 1, 1}}};
+const std::vector<TensorSpec> batch_tensors{{"images", {1, 1, output_boxes}}, {"frame", {6, 1, 1}}};
 
 /// What a model might give for each picture: some of its boxes, moved a little, among boxes anywhere. Scores have few
 /// values, so that many are equal.
 std::vector<float> outputs_for(const Boxes& source, std::int64_t picture) {
   std::mt19937 random(static_cast<unsigned>(100 + picture));
   const auto number = [&] { return static_cast<float>(random() % 5) / 4; };
-  std::vector<float> outputs(numbers * boxes_of_output);
+  std::vector<float> outputs(output_numbers * output_boxes);
   const auto& boxes = source.annotation(picture).boxes;
-  for (std::size_t i = 0; i < boxes_of_output; ++i) {
-    const auto at = [&](std::size_t row) -> float& { return outputs[row * boxes_of_output + i]; };
+  for (std::size_t i = 0; i < output_boxes; ++i) {
+    const auto at = [&](std::size_t row) -> float& { return outputs[row * output_boxes + i]; };
     vision::Box box{.label = 2, .left = 30 * number(), .top = 30 * number(), .right = 40, .bottom = 50};
     const bool is_near = i < 2 * boxes.size();
     if (is_near) box = boxes[i / 2];
@@ -102,14 +102,14 @@ struct Evaluation {
 };
 Evaluation evaluate(const std::vector<std::vector<std::int64_t>>& shares) {
   const auto source = std::make_shared<const Boxes>();
-  const nn::Graph graph = graph_of("detections", numbers);
+  const nn::Graph graph = graph_of("detections", output_numbers);
   std::vector<ProcessGroup> groups =
       ProcessGroup::of_threads(static_cast<int>(shares.size()), {.wait = {.spins_before_yield = 0}});
   Evaluation result{std::vector<std::vector<MetricValue>>(shares.size()), {}};
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      const auto metrics = detection_metrics(graph, tensors, source);
+      const auto metrics = detection_metrics(graph, batch_tensors, source);
       trainer::Metric& metric = *metrics.back();
       metric.reset();
       for (std::size_t first = 0; first < shares[rank].size(); first += 3) {
@@ -139,36 +139,52 @@ Evaluation evaluate(const std::vector<std::vector<std::int64_t>>& shares) {
   return result;
 }
 
-std::vector<std::int64_t> range(std::int64_t first, std::int64_t end) {
+std::vector<std::int64_t> ids_from(std::int64_t first, std::int64_t end) {
   std::vector<std::int64_t> all;
   for (std::int64_t i = first; i < end; ++i) all.push_back(i);
   return all;
 }
 
 TEST(DetectionMetrics, AreTheSameHoweverRanksDivideThePictures) {
-  const Evaluation alone = evaluate({range(0, pictures)});
+  const Evaluation alone = evaluate({ids_from(0, picture_count)});
   const auto value = [&](const char* name) { return observe::value_of(alone.values[0], name).value(); };
   EXPECT_GT(value("map50"), 0.1);
   EXPECT_LT(value("map50"), 0.9);
   EXPECT_LT(value("map"), value("map50"));
   EXPECT_EQ(value("fitness"), 0.1 * value("map50") + 0.9 * value("map"));
   for (const auto& shares : std::vector<std::vector<std::vector<std::int64_t>>>{
-           {range(0, 4), range(4, pictures)},
-           {range(15, pictures), range(0, 15)},
-           {range(0, 9), {}, range(9, pictures)},
+           {ids_from(0, 4), ids_from(4, picture_count)},
+           {ids_from(15, picture_count), ids_from(0, 15)},
+           {ids_from(0, 9), {}, ids_from(9, picture_count)},
            {{22, 0, 3, 1}, {2}, {21, 4, 7, 6, 5, 8, 9, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10}},
-           {range(0, 12), range(10, pictures)}}) {  // two pictures occur twice
+           {ids_from(0, 12), ids_from(10, picture_count)}}) {  // two pictures occur twice
     for (const std::vector<MetricValue>& of_rank : evaluate(shares).values)
       EXPECT_EQ(of_rank, alone.values[0]) << "to the last bit on " << shares.size() << " ranks";
   }
 }
 
+TEST(DetectionMetrics, ReadWhatAnnotationsSayOfBoxes) {
+  vision::Annotation annotation;
+  annotation.boxes = {{.label = 2, .left = 1, .top = 2, .right = 11, .bottom = 22, .is_crowd = true, .area = 150},
+                      {.label = 1, .left = 0, .top = 0, .right = 4, .bottom = 4, .is_difficult = true}};
+  const std::vector<GroundTruth> boxes = boxes_of(annotation);
+  ASSERT_EQ(boxes.size(), 2U);
+  EXPECT_EQ(boxes[0].label, 2);
+  EXPECT_EQ(boxes[0].box.x, 1);
+  EXPECT_EQ(boxes[0].box.width, 10);
+  EXPECT_EQ(boxes[0].box.bottom(), 22);
+  EXPECT_EQ(boxes[0].area, 150);
+  EXPECT_TRUE(boxes[0].is_crowd && !boxes[0].is_ignored);
+  EXPECT_EQ(boxes[1].area, 16) << "that of the box";
+  EXPECT_TRUE(boxes[1].is_ignored && !boxes[1].is_crowd);
+}
+
 TEST(DetectionMetrics, CountTheBoxesOfEachClass) {
-  const observe::ClassCounts classes = evaluate({range(0, pictures)}).classes;
+  const observe::ClassCounts classes = evaluate({ids_from(0, picture_count)}).classes;
   const Boxes source;
   std::array<std::int64_t, 3> boxes{};
   std::array<std::int64_t, 3> with_boxes{};
-  for (std::int64_t i = 0; i < pictures; ++i) {
+  for (std::int64_t i = 0; i < picture_count; ++i) {
     std::array<bool, 3> has{};
     for (const vision::Box& box : source.annotation(i).boxes) {
       if (i == 5 || box.is_difficult) continue;  // the picture without a frame is left out
@@ -191,7 +207,7 @@ TEST(DetectionMetrics, CountTheBoxesOfEachClass) {
 TEST(FoundBoxes, AreReadFromTheOutputsOfAModel) {
   const Boxes source;
   const NmsOptions options{.confidence = 0.5};
-  const auto find = find_boxes(graph_of("detections", numbers), tensors, 3, options);
+  const auto find = find_boxes(graph_of("detections", output_numbers), batch_tensors, 3, options);
   std::vector<float> outputs = outputs_for(source, 1);
   const std::vector<float> second = outputs_for(source, 2);
   const std::size_t each = outputs.size();
@@ -212,7 +228,7 @@ TEST(FoundBoxes, AreReadFromTheOutputsOfAModel) {
     EXPECT_EQ(of_second[i].label, expected[i].label);
     EXPECT_EQ(of_second[i].box.x, std::clamp((expected[i].box.x - 8) * 2, 0.0, 64.0));
   }
-  EXPECT_FALSE(find_boxes(graph_of("boxes", numbers), tensors, 3, options)) << "it has no such output";
+  EXPECT_FALSE(find_boxes(graph_of("boxes", output_numbers), batch_tensors, 3, options)) << "it has no such output";
 }
 
 TEST(DetectionMetrics, NeedAnOutputAndAFrame) {
@@ -227,14 +243,14 @@ TEST(DetectionMetrics, NeedAnOutputAndAFrame) {
       EXPECT_NE(error.message().find(why), std::string::npos) << error.message();
     }
   };
-  expect_refused(graph_of("boxes", numbers), tensors, "it has no output 'detections'");
-  expect_refused(graph_of("detections", 7), tensors, "has 7 numbers for each box, and 3 classes need 8");
-  expect_refused(graph_of("detections", numbers), {tensors[0]}, "a batch has no tensor 'frame'");
+  expect_refused(graph_of("boxes", output_numbers), batch_tensors, "it has no output 'detections'");
+  expect_refused(graph_of("detections", 7), batch_tensors, "has 7 numbers for each box, and 3 classes need 8");
+  expect_refused(graph_of("detections", output_numbers), {batch_tensors[0]}, "a batch has no tensor 'frame'");
 }
 
 TEST(DetectionMetrics, BeginWithTheLossAndHaveNoValuesBeforeAnEvaluation) {
-  const nn::Graph graph = graph_of("detections", numbers);
-  const auto metrics = detection_metrics(graph, tensors, std::make_shared<const Boxes>());
+  const nn::Graph graph = graph_of("detections", output_numbers);
+  const auto metrics = detection_metrics(graph, batch_tensors, std::make_shared<const Boxes>());
   ASSERT_EQ(metrics.size(), 2U);
   EXPECT_EQ(metrics[0]->values().front().name, "loss");
   std::string names;

@@ -11,12 +11,12 @@
 namespace lockstep::workloads {
 namespace {
 
-const std::vector<std::string> names{"cell", "platelet"};
+const std::vector<std::string> cell_names{"cell", "platelet"};
 const std::vector<Detection> two{{0, 0.875, {20, 40, 100, 60}}, {1, 0.3333333333, {150.126, 0, 10, 10}}};
 
 TEST(FoundBoxes, AreObjectsWithEdges) {
   nlohmann::ordered_json object;
-  FoundBoxes(two).add_to(object, names);
+  FoundBoxes(two).add_to(object, cell_names);
   EXPECT_EQ(object.dump(), R"({"boxes":[{"class":0,"name":"cell","score":0.875,"box":[20.0,40.0,120.0,100.0]},)"
                            R"({"class":1,"name":"platelet","score":0.333333,"box":[150.13,0.0,160.13,10.0]}]})");
 }
@@ -56,7 +56,7 @@ TEST(FoundBoxes, AreEntriesOfCocoWithAllDigits) {
 TEST(FoundBoxes, AreDrawnWithALabelAbove) {
   vision::Image picture;
   picture.resize(200, 120, 3);
-  FoundBoxes({{0, 0.875, {20, 40, 100, 60}}}).draw(names, picture);
+  FoundBoxes({{0, 0.875, {20, 40, 100, 60}}}).draw(cell_names, picture);
   const vision::Color color = vision::class_color(0);
   const auto is_colored = [&](int x, int y) {
     const auto pixel = picture.row(y).subspan(static_cast<std::size_t>(3 * x), 3);
@@ -71,13 +71,13 @@ TEST(FoundBoxes, HaveACaptionThatComparesThemWithTheAnnotation) {
   vision::Annotation annotation;
   annotation.boxes = {{.label = 0, .left = 22, .top = 40, .right = 120, .bottom = 100}};
   const FoundBoxes one({two[0]});
-  EXPECT_EQ(one.caption(names, annotation).text, "1 of 1 found, 0 false");
-  EXPECT_GT(one.caption(names, annotation).color.green, 150);
-  const vision::Caption with_false = FoundBoxes(two).caption(names, annotation);
+  EXPECT_EQ(one.caption(cell_names, annotation).text, "1 of 1 found, 0 false");
+  EXPECT_GT(one.caption(cell_names, annotation).color.green, 150);
+  const vision::Caption with_false = FoundBoxes(two).caption(cell_names, annotation);
   EXPECT_EQ(with_false.text, "1 of 1 found, 1 false");
   EXPECT_GT(with_false.color.red, 150);
-  EXPECT_EQ(one.caption(names, {}).text, "1 boxes");
-  EXPECT_EQ(FoundBoxes({}).caption(names, annotation).text, "0 of 1 found, 0 false");
+  EXPECT_EQ(one.caption(cell_names, {}).text, "1 box");
+  EXPECT_EQ(FoundBoxes({}).caption(cell_names, annotation).text, "0 of 1 found, 0 false");
 }
 
 }  // namespace

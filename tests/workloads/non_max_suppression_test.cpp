@@ -18,7 +18,7 @@ namespace {
 using Numbers = std::array<double, 7>;
 
 template <typename Real>
-std::vector<Detection> found(const std::vector<Numbers>& boxes, const NmsOptions& options) {
+std::vector<Detection> suppressed_boxes(const std::vector<Numbers>& boxes, const NmsOptions& options) {
   std::vector<Real> outputs(boxes.size() * 7);
   for (std::size_t i = 0; i < boxes.size(); ++i)
     for (std::size_t k = 0; k < 7; ++k) outputs[k * boxes.size() + i] = static_cast<Real>(boxes[i][k]);
@@ -36,32 +36,32 @@ TEST(NonMaxSuppression, SuppressesOverlapsOfOneClassOnly) {
                                    {50, 50, 20, 20, 1, 0.5, 0.25},      // the same place, better
                                    {50, 50, 20, 20, 0.5, 0.25, 0.625},  // class 1
                                    {90, 50, 20, 20, 0.5, 0.5, 0}};      // elsewhere; not above the confidence
-  const std::vector<Detection> detections = found<float>(boxes, {.confidence = 0.25});
+  const std::vector<Detection> detections = suppressed_boxes<float>(boxes, {.confidence = 0.25});
   ASSERT_EQ(labels_of(detections), (std::vector<std::int32_t>{0, 1}));
   EXPECT_EQ(detections[0].score, 0.5);
   EXPECT_EQ(detections[1].score, 0.3125);
   EXPECT_EQ(detections[0].box.x, 40);
   EXPECT_EQ(detections[0].box.bottom(), 60);
-  EXPECT_EQ(labels_of(found<double>(boxes, {.confidence = 0.25})), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(labels_of(suppressed_boxes<double>(boxes, {.confidence = 0.25})), (std::vector<std::int32_t>{0, 1}));
 }
 
 TEST(NonMaxSuppression, KeepsABoxWhoseIouIsTheThreshold) {
   const std::vector<Numbers> boxes{{10, 10, 20, 20, 1, 1, 0}, {10, 15, 20, 10, 1, 0.5, 0}};  // IoU 1/2
-  EXPECT_EQ(found<float>(boxes, {.iou = 0.5}).size(), 2U);
-  EXPECT_EQ(found<float>(boxes, {.iou = 0.499}).size(), 1U);
+  EXPECT_EQ(suppressed_boxes<float>(boxes, {.iou = 0.5}).size(), 2U);
+  EXPECT_EQ(suppressed_boxes<float>(boxes, {.iou = 0.499}).size(), 1U);
 }
 
 TEST(NonMaxSuppression, GivesABoxSeveralLabelsOnlyWhereThatIsWanted) {
   const std::vector<Numbers> boxes{{10, 10, 20, 20, 1, 0.5, 0.75}};
-  EXPECT_EQ(labels_of(found<float>(boxes, {})), (std::vector<std::int32_t>{1}));
-  EXPECT_EQ(labels_of(found<float>(boxes, validation_nms)), (std::vector<std::int32_t>{1, 0}));
+  EXPECT_EQ(labels_of(suppressed_boxes<float>(boxes, {})), (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(labels_of(suppressed_boxes<float>(boxes, validation_nms)), (std::vector<std::int32_t>{1, 0}));
 }
 
 TEST(NonMaxSuppression, OrdersEqualScoresByBoxAndClass) {
   std::vector<Numbers> boxes;
   for (int i = 0; i < 50; ++i) boxes.push_back({100.0 * i, 10, 20, 20, 0.5, 0.5, 0.5});
   const std::vector<Detection> detections =
-      found<float>(boxes, {.confidence = 0, .most = 60, .has_several_labels = true});
+      suppressed_boxes<float>(boxes, {.confidence = 0, .most = 60, .has_several_labels = true});
   ASSERT_EQ(detections.size(), 60U);
   for (std::size_t i = 0; i < detections.size(); ++i) {
     EXPECT_EQ(detections[i].box.x, 100.0 * static_cast<double>(i / 2) - 10);
@@ -72,16 +72,17 @@ TEST(NonMaxSuppression, OrdersEqualScoresByBoxAndClass) {
 TEST(NonMaxSuppression, LooksAtTheBestCandidatesOnly) {
   std::vector<Numbers> boxes;
   for (int i = 0; i < 50; ++i) boxes.push_back({i < 25 ? 0 : 100.0 * i, 0, 20, 20, 1 - 0.01 * i, 1, 0});
-  EXPECT_EQ(found<float>(boxes, {}).size(), 26U);
-  EXPECT_EQ(found<float>(boxes, {.most_candidates = 30}).size(), 6U);
+  EXPECT_EQ(suppressed_boxes<float>(boxes, {}).size(), 26U);
+  EXPECT_EQ(suppressed_boxes<float>(boxes, {.most_candidates = 30}).size(), 6U);
 }
 
 TEST(NonMaxSuppression, LeavesOutWhatIsNotFinite) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double infinity = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(
-      found<float>({{nan, 0, 1, 1, 1, 1, 1}, {0, 0, infinity, 1, 1, 1, 1}, {0, 0, 1, 1, nan, 1, 1}}, {}).empty());
-  EXPECT_TRUE(found<float>({}, {}).empty());
+      suppressed_boxes<float>({{nan, 0, 1, 1, 1, 1, 1}, {0, 0, infinity, 1, 1, 1, 1}, {0, 0, 1, 1, nan, 1, 1}}, {})
+          .empty());
+  EXPECT_TRUE(suppressed_boxes<float>({}, {}).empty());
 }
 
 TEST(Frame, BringsBoxesBackIntoTheStoredPicture) {

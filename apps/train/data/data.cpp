@@ -123,12 +123,15 @@ observe::RunLength length_of(const trainer::TrainerOptions& options, Count batch
 }
 
 /// Returns the warm-up in steps of this data set. The model's default is shortened if the run is too short for it, and
-/// left out before one cycle, which has its own; a warm-up that the user gave is used as it is.
+/// left out before one cycle, which has its own; a warm-up that the user gave is used as it is. Beside a schedule from
+/// epoch to epoch it may be longer than the run.
 /// @throws UsageError
 std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
   if (options.trainer.schedule.decay == nn::Decay::one_cycle) return 0;
+  const std::int64_t in_epochs = nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch);
   const std::int64_t steps =
-      options.warmup_steps.value_or(nn::warmup_steps(options.warmup_epochs, run.steps_per_epoch));
+      options.warmup_steps.value_or(in_epochs == 0 ? 0 : std::max(in_epochs, options.least_warmup_steps));
+  if (options.lr_by_epoch) return steps;
   if (!options.warmup_given) return std::min(steps, run.steps / 2);
   if (steps < run.steps) return steps;
   throw UsageError((options.warmup_steps ? "--warmup-steps" : "--warmup") + std::string(": a warm-up over ") +
@@ -183,6 +186,7 @@ void fit_to_run(const Cluster& cluster, const Options& options, const workloads:
     loaded.batch.value = std::min(loaded.batch.value, train.size());
   loaded.length = length_of(options.trainer, loaded.batch, train);
   loaded.schedule.peak = cluster.batch.peak;
+  if (options.lr_by_epoch) loaded.schedule.steps_per_epoch = loaded.length.steps_per_epoch;
   if (!options.eval_only) loaded.schedule.warmup_steps = warmup_of(options, loaded.length);
 }
 

@@ -13,6 +13,12 @@
 
 namespace lockstep::train {
 
+/// The anchors of a model, as `nn::DataSpec::anchors`.
+struct Anchors {
+  std::vector<double> sizes;  ///< empty: the model has none
+  std::string text;           ///< how they fit the data, for people; empty: nothing was compared
+};
+
 /// The second stage of a run: its data, and how long it trains on them.
 struct Data {
   data::DatasetPair sets;
@@ -21,6 +27,7 @@ struct Data {
   std::string older_fingerprint;  ///< the one that checkpoints had before pictures in memory were hashed as they are
                                   ///< stored; empty unless the run resumes
   Count batch;                    ///< global batch
+  Anchors anchors;
   observe::RunLength length;
   nn::LearningRateSchedule schedule;  ///< with the peak and the warm-up of this run
 };

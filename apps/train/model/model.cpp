@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/data/anchors.hpp"
 #include "apps/train/data/model_of_run.hpp"
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
@@ -33,24 +34,39 @@ nn::Graph made(std::string_view model, const nn::Models& models, const nn::DataS
   return graph;
 }
 
-/// Makes the graphs of a model for all extents of the data. The stem is that of the first ones.
+/// Returns the longer side of the images, if there are any; else 0.
+std::int64_t image_size(const std::vector<TensorSpec>& tensors) {
+  const auto images = std::ranges::find(tensors, "images", &TensorSpec::name);
+  return images == tensors.end() ? 0 : std::max(images->extent[1], images->extent[2]);
+}
+
+/// What the user chooses of a model.
+struct ModelChoices {
+  nn::Stem stem = nn::Stem::by_extent;
+  std::vector<double> anchors = {};
+};
+
+/// Makes the graphs of a model for all extents of the data. The stem, and the size of the images that the run is for,
+/// are those of the first ones.
 /// @throws Error that says what the model lacks in the data, or in which parameter it depends on the extents
 std::vector<nn::Graph> made_for_all(std::string_view model, const nn::Models& models, const data::DatasetPair& data,
-                                    nn::Stem stem) {
-  const std::int64_t classes = data.train->classes();
+                                    const ModelChoices& choices) {
   std::vector<nn::Graph> graphs;
+  nn::DataSpec spec{.classes = data.train->classes(), .stem = choices.stem, .anchors = choices.anchors};
   for (std::vector<TensorSpec>& tensors : data::extents_of(data).all) {
     for (TensorSpec& tensor : tensors) tensor.bytes.reset();  // the trainer lets the graph read them
-    graphs.push_back(made(model, models, {tensors, classes, stem}));
+    spec.tensors = tensors;
+    if (graphs.empty()) spec.image_size = image_size(tensors);
+    graphs.push_back(made(model, models, spec));
     nn::require_same_model(graphs.front(), graphs.back());
-    if (graphs.size() == 1) stem = models.stem(model, {tensors, classes, stem}).value_or(nn::Stem::by_extent);
+    if (graphs.size() == 1) spec.stem = models.stem(model, spec).value_or(nn::Stem::by_extent);
   }
   return graphs;
 }
 
 bool can_take(std::string_view model, const nn::Models& models, const data::DatasetPair& data, nn::Stem stem) {
   try {
-    (void)made_for_all(model, models, data, stem);
+    (void)made_for_all(model, models, data, {.stem = stem});
     return true;
   } catch (const Error&) {
     return false;
@@ -68,9 +84,10 @@ std::string alternatives(const std::vector<std::string_view>& words) {
 }
 
 /// Returns the graphs for all extents of the data. @throws UsageError
-std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& models, const data::DatasetPair& data) {
+std::vector<nn::Graph> model_for_data(const Options& options, const nn::Models& models, const data::DatasetPair& data,
+                                      const std::vector<double>& anchors) {
   try {
-    return made_for_all(options.model, models, data, options.stem);
+    return made_for_all(options.model, models, data, {options.stem, anchors});
   } catch (const Error& error) {
     std::vector<std::string_view> others = models.names();
     std::erase_if(others, [&](std::string_view model) { return !can_take(model, models, data, options.stem); });
@@ -132,7 +149,7 @@ void require_metrics(const Options& options, const trainer::Workload& workload, 
 /// @throws UsageError
 std::vector<nn::Graph> graphs_for_data(const Options& options, const nn::Models& models,
                                        const trainer::Workload& workload, const Data& data) {
-  std::vector<nn::Graph> graphs = model_for_data(options, models, data.sets);
+  std::vector<nn::Graph> graphs = model_for_data(options, models, data.sets, data.anchors.sizes);
   for (const GraphEdit& edit : options.graph_edits) {
     try {
       for (nn::Graph& graph : graphs) graph = edit.apply(graph);
@@ -149,6 +166,7 @@ nn::ModelDescription description_of(const Options& options, const nn::Models& mo
   const data::Dataset& data = *loaded.sets.train;
   nn::ModelDescription description{
       .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
+  description.data.anchors = loaded.anchors.sizes;
   description.class_names = data.class_names();
   if (loaded.pictures) description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
@@ -297,6 +315,7 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
   const trainer::Workload& workload = workload_of(options.model, registry);
   const std::optional<nn::ModelDescription> known = read_model_of_run(cluster.world, options);
+  const AnchorsOfWeights anchors = read_anchors_of_run(cluster.world, options, registry.models);
   Agreement agreement;
   Data data;
   agreement.add_check(
@@ -307,6 +326,8 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   try {
     if (data.sets.train != nullptr) {
       fit_to_run(cluster, options, picture_task(workload), data);
+      data.anchors = choose_anchors(options, registry.models, data, anchors);
+      for (const double size : data.anchors.sizes) agreement.add({{"anchor", cli::text_of(size)}});
       const Phase making(group, "making the model '" + options.model + "'", Phase::Kind::work);
       graphs = graphs_for_data(options, registry.models, workload, data);
       description = description_of(options, registry.models, data);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <iterator>
 #include <limits>
 #include <system_error>
 
@@ -23,6 +24,7 @@ constexpr std::array<std::string_view, 3> stems = {"auto", "cifar", "imagenet"};
 /// In the order of `InitialValues`.
 constexpr std::array<std::string_view, 2> initial_values = {"broadcast", "compare"};
 constexpr const char* no_early_stop = "off";
+constexpr std::array<std::string_view, 2> anchor_words = {"auto", "default"};
 
 data::Augmentation augmentation_of(const std::string& words) {
   data::Augmentation augmentation;
@@ -59,6 +61,17 @@ void smooth_labels(Options& o, double fraction) {
                            [fraction](const nn::Graph& graph) { return nn::smooth_labels(graph, fraction); }});
 }
 
+std::vector<Rule> anchor_rules(const Options& o, const Registry& registry, const OptionValues& given) {
+  const bool is_word = std::ranges::find(anchor_words, o.anchors) != anchor_words.end();
+  const bool has_anchors = !o.model.empty() && !registry.models.usual_anchors(o.model).empty();
+  return {{"anchors", given.has("anchors") && !has_anchors,
+           "--anchors has no meaning with --model " + o.model + ", which has no anchors"},
+          {"anchors", !is_word && anchors_of(o.anchors).empty(),
+           "--anchors " + o.anchors +
+               ": give auto, default, or the width and height of each anchor in pixels, all above "
+               "0, such as 10,13,16,30"}};
+}
+
 std::vector<Rule> data_rules(const Options& o, const Registry& registry, const OptionValues& given) {
   // Values that have not been stored, in a program that only reads or writes a configuration file, break no rule.
   const data::Directory directory =
@@ -67,17 +80,20 @@ std::vector<Rule> data_rules(const Options& o, const Registry& registry, const O
   const auto augment = given.get<std::string>("augment");
   const bool is_named = o.user_data.path.empty();
   const std::string wrong = is_named ? unknown_augmentation(augment) : "";
-  return {{"data-dir", is_named && has_folder && directory == data::Directory::none,
-           "--data-dir has no meaning with --dataset " + o.dataset +
-               ", which the program draws by itself; did you mean --dataset mnist or cifar10?"},
-          {"data-dir", is_named && !has_folder && directory == data::Directory::required,
-           "--dataset " + o.dataset + " needs --data-dir, the folder with its files"},
-          {"stem", o.stem != nn::Stem::by_extent && !registry.models.stem(o.model, {.tensors = {}, .stem = o.stem}),
-           "--stem " + given.get<std::string>("stem") + " has no meaning with --model " + o.model +
-               ", whose first layers have one form"},
-          {"augment", !wrong.empty(), "--augment " + augment + ": " + wrong},
-          {"augment", augment.find("none") != std::string::npos && augment != "none",
-           "--augment " + augment + ": none cannot stand beside other words"}};
+  std::vector<Rule> rules = {
+      {"data-dir", is_named && has_folder && directory == data::Directory::none,
+       "--data-dir has no meaning with --dataset " + o.dataset +
+           ", which the program draws by itself; did you mean --dataset mnist or cifar10?"},
+      {"data-dir", is_named && !has_folder && directory == data::Directory::required,
+       "--dataset " + o.dataset + " needs --data-dir, the folder with its files"},
+      {"stem", o.stem != nn::Stem::by_extent && !registry.models.stem(o.model, {.tensors = {}, .stem = o.stem}),
+       "--stem " + given.get<std::string>("stem") + " has no meaning with --model " + o.model +
+           ", whose first layers have one form"},
+      {"augment", !wrong.empty(), "--augment " + augment + ": " + wrong},
+      {"augment", augment.find("none") != std::string::npos && augment != "none",
+       "--augment " + augment + ": none cannot stand beside other words"}};
+  std::ranges::move(anchor_rules(o, registry, given), std::back_inserter(rules));
+  return rules;
 }
 
 std::vector<Rule> training_rules(const Options& o, const OptionValues& given) {
@@ -96,6 +112,18 @@ std::vector<Rule> training_rules(const Options& o, const OptionValues& given) {
 }
 
 }  // namespace
+
+std::vector<double> anchors_of(const std::string& text) {
+  std::vector<double> sizes;
+  for (const std::string& word : words_of(text)) {
+    double size = 0;
+    const char* const end = word.data() + word.size();
+    const auto read = std::from_chars(word.data(), end, size);
+    if (read.ec != std::errc() || read.ptr != end || !(size > 0) || size > 1e6) return {};
+    sizes.push_back(size);
+  }
+  return sizes;
+}
 
 Rule at_most_a_sample_each(const std::string& option, int parts, Count batch) {
   return {option, batch.value > 0 && parts > batch.value,
@@ -130,6 +158,11 @@ OptionGroup data_options(Options& o, const Registry& registry) {
            "first layers of models that have both: cifar keeps the extent of small images, imagenet is "
            "torchvision's; auto: cifar below 64 pixels, but imagenet for resnet50",
            into(o.stem, value_named<nn::Stem, stems>)),
+       row("anchors", Text{"auto|default|W,H,..."}, "auto",
+           "anchors of yolov5n and yolov5s, in pixels of the network's input, the smallest first; auto: those of the "
+           "weights or of the model, unless at most 98 % of the boxes to train on can match one, and then the means of "
+           "the boxes' sizes (k-means)",
+           into(o.anchors)),
        row("initial", one_of(initial_values), "broadcast",
            "how all ranks get the same initial weights: broadcast rank 0's, or compare everybody's",
            into(o.trainer.initial, value_named<InitialValues, initial_values>)),

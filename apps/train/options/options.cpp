@@ -19,6 +19,8 @@ namespace {
 /// Returns a model's defaults with those of another optimizer than SGD, which are PyTorch's and timm's.
 nn::Defaults with_optimizer(nn::Defaults model, const std::string& optimizer) {
   if (optimizer == "sgd") return model;
+  model.warmup_momentum.reset();
+  model.warmup_bias_rate.reset();
   model.nesterov = false;
   model.momentum = 0.9;
   model.learning_rate = optimizer == "lars" ? 1 : 1e-3;
@@ -34,11 +36,23 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("lr", model.learning_rate);
   given.default_to("lr-schedule", schedule_name(model.decay));
   const bool is_one_cycle = given.get<std::string>("lr-schedule") == schedule_name(nn::Decay::one_cycle);
-  given.default_to("lr-final", is_one_cycle ? nn::one_cycle_final_fraction : 0.0);
+  given.default_to("lr-final", is_one_cycle ? nn::one_cycle_final_fraction : model.final_fraction);
+  given.default_to("lr-by", std::string(model.decays_by_epoch && !is_one_cycle ? "epoch" : "step"));
   given.default_to("warmup", model.warmup_epochs);
+  given.default_to("warmup-least-steps", model.least_warmup_steps);
+  if (model.warmup_start && !is_one_cycle) given.default_to("warmup-start", *model.warmup_start);
+  if (model.warmup_bias_rate && !is_one_cycle) given.default_to("warmup-bias-lr", *model.warmup_bias_rate);
+  if (model.warmup_momentum && !is_one_cycle) given.default_to("warmup-momentum", *model.warmup_momentum);
   given.default_to("momentum", model.momentum);
   given.default_to("nesterov", model.nesterov);
   given.default_to("weight-decay", model.weight_decay);
+  given.default_to("decay-vectors", model.decay_vectors);
+  given.default_to("nominal-batch", model.nominal_batch);
+  given.default_to("loss-times-batch", model.loss_times_batch);
+  given.default_to("ema", model.ema);
+  const bool has_ema = given.get<double>("ema") > 0;
+  given.default_to("ema-ramp", has_ema ? model.ema_ramp : 0.0);
+  given.default_to("ema-statistics", has_ema && model.ema_statistics);
   given.default_to("epsilon", given.get<std::string>("optimizer") == "lamb" ? 1e-6 : 1e-8);
   given.default_to("loss-scale", precision.loss_scale);
   given.default_to("ops", std::string(precision.reals == DType::float64 ? "reference" : "onednn"));
@@ -221,6 +235,7 @@ CommandLine parse_options(int argc, char** argv, const Registry& registry, const
   require_data_to_evaluate(options, values);
   options.cpu_reason = why_not_on_gpus(values, options);
   options.trainer.precision = options.precision.reals;
+  options.trainer.optimizer.bias_rate = options.trainer.schedule.warmup_bias_rate.has_value();
   options.warmup_given = values.has("warmup") || values.has("warmup-steps");
   options.configuration = values.as_configuration(not_in_configuration(options));
   return line;

@@ -39,6 +39,7 @@ struct Options {
   UserData user_data;
   std::string model;
   nn::Stem stem = nn::Stem::by_extent;
+  std::string anchors = "auto";        ///< "auto", "default", or the sizes of anchors
   std::vector<GraphEdit> graph_edits;  ///< in the order in which they are applied
   std::string algorithm = "auto";      ///< one of algorithm_names()
   std::string compress;                ///< one of backends::compression_names()
@@ -62,6 +63,8 @@ struct Options {
   std::int64_t base_batch = 0;
   double warmup_epochs = 0;
   std::optional<std::int64_t> warmup_steps;  ///< instead of epochs
+  std::int64_t least_warmup_steps = 0;       ///< of a warm-up that is given in epochs
+  bool lr_by_epoch = false;                  ///< whether the schedule changes the rate from epoch to epoch
   std::optional<Bytes> bucket;               ///< size of a gradient bucket; empty: the device's default
   bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
   int threads = 0;            ///< 0: as many as this rank has processors to itself
@@ -107,6 +110,9 @@ inline bool continues_in_folder(const Options& o) {
 /// Whether options that are not given are those of a run: of the one to resume, or of the one whose checkpoint has the
 /// weights to evaluate.
 inline bool takes_options_of_run(const Options& o) { return !o.resume.empty() || (o.eval_only && !o.weights.empty()); }
+
+/// Reads the sizes of --anchors. @return nothing for its words, and if one is not above 0
+std::vector<double> anchors_of(const std::string& text);
 
 /// Reads the value of --device. @return the indices of a list; nothing for a word
 std::vector<int> listed_gpus(const std::string& device);

@@ -68,13 +68,31 @@ std::string batch_norm_text(const Options& options, const nn::Graph& graph) {
 }
 
 /// A warning where the moving average still holds much of the initial weights at the end of the run; else empty.
-std::string ema_text(double decay, std::int64_t steps) {
-  const double initial = decay > 0 ? std::pow(decay, static_cast<double>(steps)) : 0;
+std::string ema_text(double decay, double ramp, std::int64_t steps) {
+  double initial = decay > 0 ? std::pow(decay, static_cast<double>(steps)) : 0;
+  if (ramp > 0) {
+    initial = 1;
+    for (std::int64_t update = 1; update <= steps && initial >= 0.05; ++update)
+      initial *= decay * (1 - std::exp(-static_cast<double>(update) / ramp));
+  }
   if (initial < 0.05) return "";
   return format_text("--ema %g is too slow for a run of %s: ", decay, count_of(steps, "step").c_str()) +
          format_text("at its end, the initial weights still make up %.0f %% of the average that is evaluated; ",
                      100 * initial) +
          "lower --ema, or train for longer";
+}
+
+/// Says how steps are added up for an update; empty if each step makes one.
+std::string nominal_batch_text(const Options& options, const Data& data) {
+  const std::int64_t nominal = options.trainer.nominal_batch;
+  if (nominal == 0) return "";
+  const nn::AccumulationSchedule schedule{
+      .nominal_batch = nominal, .batch = data.batch.value, .warmup_steps = data.schedule.warmup_steps};
+  const std::int64_t steps = schedule.most_steps();
+  const double of_update = static_cast<double>(steps * data.batch.value);
+  return "weights are updated after " + count_of(steps, "step") + (steps > 1 ? ", fewer in the warm-up" : "") +
+         format_text(" (--nominal-batch %lld), with a weight decay of %g", static_cast<long long>(nominal),
+                     options.trainer.optimizer.weight_decay * of_update / static_cast<double>(nominal));
 }
 
 /// The results of the last evaluation, with its step if the weights have changed since.
@@ -151,7 +169,9 @@ std::string header_text(const RunContext& run, const Computation& computation, s
                   to_text(data.schedule, data.length.steps)),
       of_training(scaling_text(options, data)),
       of_training(batch_norm_text(options, run.model.graph)),
-      of_training(ema_text(options.trainer.step.ema, data.length.steps)),
+      of_training(data.anchors.text),
+      of_training(nominal_batch_text(options, data)),
+      of_training(ema_text(options.trainer.step.ema, options.trainer.step.ema_ramp, data.length.steps)),
       computation.kernels,
       why_cpu.empty() ? "" : "on CPUs: " + why_cpu,
       options.options_file.empty() ? "" : "options that are not given are those of " + options.options_file};
@@ -168,7 +188,7 @@ std::string memory_text(const trainer::Trainer& trainer, std::size_t columns) {
   const nn::Model::MemoryUse use = model.memory_use();
   const nn::Model::Memory tensors = trainer.replica().store().memory();
   Bytes bytes{tensors.parameters.bytes() + tensors.gradients.bytes() + tensors.state.bytes() +
-              tensors.averages.bytes()};
+              tensors.averages.bytes() + tensors.gradient_sums.bytes()};
   for (const Buffer& state : tensors.optimizer_state) bytes += state.bytes();
   return wrapped("GPU memory: " + mib_text(bytes) + " of weights, gradients and optimizer state, " +
                      mib_text(use.activations) + " of activations, " + mib_text(use.inputs) + " of inputs; " +

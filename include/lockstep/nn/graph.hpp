@@ -62,6 +62,15 @@ struct Output {
   [[nodiscard]] const std::string& exported_name() const { return exported.name.empty() ? name : exported.name; }
 };
 
+/// Numbers that belong to a model and that no step changes, such as the anchors of a detector. They are saved with the
+/// weights.
+struct Constant {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<double> values;  ///< row-major
+  friend bool operator==(const Constant&, const Constant&) = default;
+};
+
 /// The description of a model: operators over named inputs, in an order in which they can be computed, and the loss
 /// terms. It is a value without weights, independent of any compute library. Parameters belong to the graph, and
 /// several nodes may share them.
@@ -86,6 +95,12 @@ class Graph {
   /// Appends a node with the operator, the parameters and the state of an earlier one.
   /// @throws as `add`, and if there is no node `as` or its parameters do not fit these inputs
   int add_shared(std::string name, std::string_view as, std::vector<int> inputs);
+  /// Adds numbers to the initial values of a parameter, one to each element.
+  /// @throws Error{invalid_argument} if there is no such parameter, or if it has another number of elements
+  void add_to_initial(std::string_view parameter, std::vector<double> numbers);
+  /// Adds numbers that are saved with the weights.
+  /// @throws Error{invalid_argument} if the name is taken by another tensor, or there are not as many as the shape says
+  void constant(Constant numbers);
   /// Appends a loss term; no node reads its value.
   /// @throws as `add`, and if the operator is not a loss
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
@@ -114,6 +129,7 @@ class Graph {
   /// Initial values of the parameters and of the state.
   [[nodiscard]] std::span<const ops::OwnedTensor> initial_parameters() const { return initial_parameters_; }
   [[nodiscard]] std::span<const ops::OwnedTensor> initial_state() const { return initial_state_; }
+  [[nodiscard]] const std::vector<Constant>& constants() const { return constants_; }
   /// The last value.
   [[nodiscard]] int last() const { return static_cast<int>(values_.size()) - 1; }
   /// Extent per sample of a value.
@@ -146,6 +162,7 @@ class Graph {
   Layout state_;
   std::vector<ops::OwnedTensor> initial_parameters_;
   std::vector<ops::OwnedTensor> initial_state_;
+  std::vector<Constant> constants_;
 };
 
 /// Optimization passes over a graph, which do not change its function. Each can be disabled.
@@ -168,8 +185,7 @@ Graph fuse_additions(const Graph& graph);
 /// gradients stay the same to the last bit, and the ReLU has fewer elements.
 Graph pool_before_relu(const Graph& graph);
 /// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
-/// else reads becomes the activation of that operator, and so does a ReLU6 or SiLU after a batch norm. The function
-/// stays the same, with fewer passes over memory.
+/// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
 /// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
 /// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the

@@ -116,13 +116,16 @@ class Model {
   struct Memory {
     Buffer parameters;
     Buffer gradients;  ///< `gradient_places()` gradient buffers, concatenated; the sums are in the first ones
-    Buffer state;      ///< one for each of the rank's shards, concatenated
+    /// One for each of the rank's shards, concatenated. With `StepOptions::ema_statistics` each has its EMA behind it.
+    Buffer state;
     /// The optimizer's state buffers, if there is an optimizer: each like parameters, and zero before the first step.
     std::vector<Buffer> optimizer_state;
     Buffer averages;  ///< EMA weights, if there is a decay: like parameters, and equal to them before the first step
+    /// With `StepOptions::sum_steps`: the sum of gradients over several steps, like parameters.
+    Buffer gradient_sums = {};
     /// With a sharded optimizer: the parts of the parameters that this rank updates, ascending;
-    /// `GradientReducer::gather_parameters` provides all others. `optimizer_state` and `averages` then hold these parts
-    /// only, concatenated.
+    /// `GradientReducer::gather_parameters` provides all others. `optimizer_state`, `averages` and `gradient_sums` then
+    /// hold these parts only, concatenated.
     std::optional<std::vector<LayoutPart>> owned = {};
     /// The parts whose gradients are sums over ranks after `GradientReducer::finish`, if each rank has other parts.
     std::optional<std::vector<LayoutPart>> summed = {};
@@ -145,6 +148,9 @@ class Model {
   /// are dropped, and `bind` and `set_state` follow. @pre no step is in flight
   /// @throws Error{invalid_argument} if they are not among the shards of a step
   void take_shards(const Share& own);
+
+  /// Number of elements of the state of a shard, with its EMA if there is one.
+  [[nodiscard]] Count state_of_shard() const;
 
   /// Number of gradient buffers that are held at a time: one, plus those of shards that wait to be added.
   [[nodiscard]] int gradient_places() const;

@@ -23,6 +23,18 @@ struct Defaults {
   std::int64_t batch = 128;
   Decay decay = Decay::constant;
   double warmup_epochs = 0;  ///< length of the linear warm-up in epochs; may be a fraction
+  std::int64_t least_warmup_steps = 0;
+  double final_fraction = 0;  ///< `LearningRateSchedule` has this and the following four
+  bool decays_by_epoch = false;
+  std::optional<double> warmup_start = {};
+  std::optional<double> warmup_bias_rate = {};
+  std::optional<double> warmup_momentum = {};
+  bool decay_vectors = true;       ///< `OptimizerOptions::decay_vectors`
+  std::int64_t nominal_batch = 0;  ///< `trainer::TrainerOptions::nominal_batch`
+  bool loss_times_batch = false;   ///< `ops::StepOptions` has this as `times_samples`, and the following three
+  double ema = 0;
+  double ema_ramp = 0;
+  bool ema_statistics = false;
 };
 
 /// The first layers of a model that has two versions of them. Networks for photographs halve their images five times,
@@ -38,6 +50,10 @@ struct DataSpec {
   std::vector<TensorSpec> tensors;
   std::int64_t classes = 0;     ///< number of classes of the labels; 0 without labels
   Stem stem = Stem::by_extent;  ///< `by_extent` is replaced by the model's usual stem before `ModelEntry::make`
+  /// The longer side of the images that the run is for, in pixels, if steps have other extents; 0: that of "images".
+  std::int64_t image_size = 0;
+  /// Anchors of a detector, width and height of each in pixels, from the finest level on; empty: the model's own.
+  std::vector<double> anchors = {};
 
   /// @throws Error{invalid_argument} if there is no tensor of that name
   [[nodiscard]] const TensorSpec& at(std::string_view tensor) const;
@@ -61,6 +77,8 @@ struct ModelEntry {
   DataSpec example = DataSpec::of_images(3, 8, 8, 10);
   /// The stem where none is chosen; none if the model has only one, which then need not read `DataSpec::stem`.
   std::optional<Stem> usual_stem = {};
+  /// The anchors that it has where none are chosen, as `DataSpec::anchors`; empty: it has no anchors.
+  std::vector<double> usual_anchors = {};
 };
 
 /// Models by name. It contains the models of lockstep from the start, which are in src/nn/models.
@@ -77,6 +95,8 @@ class Models {
   [[nodiscard]] const DataSpec& example(std::string_view name) const;
   /// @throws as above
   [[nodiscard]] const std::string& workload(std::string_view name) const;
+  /// @throws as above
+  [[nodiscard]] const std::vector<double>& usual_anchors(std::string_view name) const;
   /// Returns the stem that the model has for such data: cifar or imagenet; none if it has only one.
   /// @throws as above
   [[nodiscard]] std::optional<Stem> stem(std::string_view name, const DataSpec& data) const;

@@ -24,6 +24,8 @@ struct OptimizerOptions {
   /// Whether weight decay, and the trust ratio of lars and lamb, also apply to parameters of one dimension: biases and
   /// the parameters of normalization.
   bool decay_vectors = true;
+  /// Whether biases, the parameters named "bias", have a learning rate of their own, `StepScalars::bias_learning_rate`.
+  bool bias_rate = false;
   /// Parameters that are not updated: names, or prefixes of names that end before a dot ("layer1" includes
   /// "layer1.0.conv1").
   std::vector<std::string> frozen;
@@ -49,10 +51,12 @@ class Optimizer {
   /// @param scalars  are read when the update runs
   /// @param squares  two numbers for each parameter, as `ops::UpdateStep::squares`, zero at the start of each step
   /// @param parts    the parts of the parameters to update, ascending
+  /// @param sums     if it is not empty: of each part the gradient that is read instead, concatenated
   /// @throws Error{invalid_argument} if counts or dtypes differ
   [[nodiscard]] std::vector<ops::UpdateStep> steps(Buffer parameters, ConstBuffer gradients,
                                                    std::span<const Buffer> state, const ops::UpdateScalars& scalars,
-                                                   std::span<double> squares, std::span<const LayoutPart> parts) const;
+                                                   std::span<double> squares, std::span<const LayoutPart> parts,
+                                                   const ConstBuffer& sums = {}) const;
 
   /// The ranges of these parts that are updated, without frozen parameters.
   [[nodiscard]] std::vector<LayoutPart> updated(std::span<const LayoutPart> parts) const;
@@ -63,8 +67,12 @@ class Optimizer {
     LayoutPart part;
     double weight_decay;
     int adapted;  // the only parameter of the range, if it has a trust ratio; −1: none has
+    bool is_bias;
+    [[nodiscard]] bool is_like(const Range& other) const {
+      return adapted < 0 && other.adapted < 0 && weight_decay == other.weight_decay && is_bias == other.is_bias;
+    }
   };
-  void add(const TensorSlot& slot, double weight_decay, int adapted);
+  void add(const Range& range);
   void check_buffers(const Buffer& parameters, const ConstBuffer& gradients, std::span<const Buffer> state,
                      Count owned) const;
 

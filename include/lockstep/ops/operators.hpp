@@ -16,12 +16,13 @@
 namespace lockstep::ops {
 
 /// A parameter, which is learned, or a state tensor, which steps update otherwise. Its initial values are uniform in
-/// [value − spread, value + spread).
+/// [value − spread, value + spread), plus a number for each element.
 struct OwnedTensor {
   std::string name;  ///< within its operator: "weight"
   std::vector<std::int64_t> shape;
   double value = 0;
   double spread = 0;
+  std::vector<double> added = {};  ///< by element; empty: zeros
 
   [[nodiscard]] std::int64_t count() const;
 };
@@ -77,7 +78,6 @@ enum class Activation {
   none,
   relu,
   relu6,  ///< for batch norm only
-  silu,   ///< x·sigmoid(x), for batch norm without a residual only
 };
 
 // Each operator consists of its options, the function `signature`, which derives everything else from the options and
@@ -532,13 +532,11 @@ struct AnchorLoss {
     /// matches, `correct` that of those whose intersection over union is above ½.
     box,
     /// Σ over cells and anchors of the binary cross-entropy against the CIoU of the match, at least 0, which is
-    /// constant
-    /// for gradients; against the largest one where several boxes match, and against 0 without a match. Weight: cells ×
-    /// anchors × samples; correct: those whose logit is above 0 exactly if the target is above ½.
+    /// constant for gradients; against the largest one where several boxes match, and against 0 without a match.
+    /// Weight: cells × anchors × samples; correct: those whose logit is above 0 exactly if the target is above ½.
     objectness,
     /// Σ over matches and classes of the binary cross-entropy. Weight: matches × classes; correct: classes × the
-    /// matches
-    /// whose largest logit is that of the class. With a single class all of them are 0.
+    /// matches whose largest logit is that of the class. With a single class all of them are 0.
     classes,
   };
   Part part = Part::box;

@@ -43,6 +43,15 @@ struct StepOptions {
   double clip_norm = 0;  ///< clips gradients to this global L2 norm over all updated parameters; 0: no clipping
   double ema = 0;        ///< decay of the EMA weights, which evaluations use; 0: no EMA
   LossScaleOptions loss_scale;
+  /// Update u, counted from 1, averages with a decay of ema·(1 − e^(−u ÷ ema_ramp)), so that the first weights are soon
+  /// forgotten; 0: always with `ema`.
+  double ema_ramp = 0;
+  bool ema_statistics = false;  ///< whether there is an EMA of the running statistics, too
+  /// Whether gradients are added up over several steps: `StepScalars::begins_sum` and `updates` say which.
+  bool sum_steps = false;
+  /// Multiplies the gradients by the number of samples of the global batch, so that they are those of a sum over
+  /// samples. The reported loss stays the mean.
+  bool times_samples = false;
 };
 
 /// The key of random numbers: everything they depend on beside the operator.
@@ -58,6 +67,10 @@ struct StepScalars {
   double samples = 0;   ///< size of the global batch
   RngKey rng_key = {};  ///< key of this rank's samples; all fields but `first_sample` are the same on all ranks
   double request = 0;   ///< 1 if this rank has a request, for instance to stop
+  double bias_learning_rate = 0;  ///< of biases, with `nn::OptimizerOptions::bias_rate`
+  double momentum = -1;           ///< of this step, for sgd and lars; negative: that of the optimizer
+  double begins_sum = 1;  ///< with `StepOptions::sum_steps`: not 0 if the sum of gradients begins with this step
+  double updates = 1;     ///< with `StepOptions::sum_steps`: not 0 if the weights are updated with the sum
 };
 
 /// Scalars that a step hands to the next one, the same on all ranks.
@@ -106,10 +119,12 @@ struct StepResult {
 /// values.
 struct UpdateScalars {
   double learning_rate = 0;
-  double gradient_scale = 1;     ///< factor of the gradients
-  double first_correction = 1;   ///< 1 − momentum^t for update t, counted from 1; for adamw and lamb
-  double second_correction = 1;  ///< 1 − beta2^t
-  bool go = true;                ///< false: nothing is changed
+  double gradient_scale = 1;      ///< factor of the gradients
+  double first_correction = 1;    ///< 1 − momentum^t for update t, counted from 1; for adamw and lamb
+  double second_correction = 1;   ///< 1 − beta2^t
+  bool go = true;                 ///< false: nothing is changed
+  double bias_learning_rate = 0;  ///< the learning rate of updates with `UpdateStep::is_bias`
+  double momentum = -1;           ///< of sgd and lars; negative: `UpdateStep::momentum`
 };
 
 /// The rule by which an optimizer changes the weights. With the weights w, the gradient g = gradient·gradient_scale,
@@ -144,6 +159,7 @@ struct UpdateStep {
   double epsilon = 0;
   double weight_decay = 0;
   double trust_coefficient = 0;
+  bool is_bias = false;  ///< whether the update takes `UpdateScalars::bias_learning_rate`
   /// Two sums over the tensor that the slice belongs to, which `Ops::measure_update` adds to: the squares of the
   /// weights, and of the unscaled gradients (lars) or of u (lamb). Null: the trust ratio is 1.
   double* squares = nullptr;
@@ -151,14 +167,21 @@ struct UpdateStep {
   Queue queue = Queue::host();             ///< what the update is submitted to
 };
 
-/// EMA update over flat slices: averages = decay · averages + (1 − decay) · values. It is skipped with the update.
+/// Scalars that an average reads when it runs.
+struct AverageScalars {
+  double keep = 0;
+  double take = 1;
+  bool go = true;  ///< false: nothing is changed
+};
+
+/// A weighted sum over flat slices: averages = keep · averages + take · values. A factor of 0 gives zeros, whatever the
+/// numbers are. EMA weights and sums of gradients over several steps are made so.
 struct AverageStep {
   void* averages = nullptr;
   const void* values = nullptr;
   Count count;
   DType dtype = DType::float32;
-  double decay = 0;
-  const UpdateScalars* scalars = nullptr;
+  const AverageScalars* scalars = nullptr;  ///< not null when it runs
   Queue queue = Queue::host();
 };
 
@@ -185,6 +208,8 @@ struct StepBlock {
   std::int64_t* first_samples = nullptr;  ///< by leaf: its first sample, counted from the rank's first
   StepResult* result = nullptr;
   UpdateScalars* update = nullptr;
+  AverageScalars* ema = nullptr;    ///< of the EMA weights; skipped with the update
+  AverageScalars* sum = nullptr;    ///< of the sum of gradients over several steps
   RngKey* rng_keys = nullptr;       ///< by leaf
   LossSums* own = nullptr;          ///< by leaf and term
   LossSums* rank = nullptr;         ///< by term: summed over this rank's leaves

@@ -45,6 +45,10 @@ struct TrainerOptions {
   bool drop_last = false;             ///< leaves out the last batch of an epoch if it is smaller
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
   nn::OptimizerOptions optimizer;
+  /// Adds up the gradients of as many steps as make about this many samples before the weights are updated
+  /// (`nn::AccumulationSchedule`), for which the optimizer's weight decay is meant: it is multiplied by the samples of
+  /// an update ÷ this. 0: each step updates the weights, and weight decay is as given.
+  std::int64_t nominal_batch = 0;
   bool sync_batch_norm = false;  ///< batch norm with statistics of the global batch instead of each rank or shard
   ops::StepOptions step;         ///< `step.shards` must be 0 or at least the number of ranks
   /// Whether shards move from slow ranks to fast ones between steps, by the times that ranks take for theirs. This

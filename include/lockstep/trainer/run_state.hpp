@@ -23,12 +23,14 @@ struct RunState {
   std::int64_t step = 0;   ///< steps done in this epoch
   /// Whether the end of this epoch, or of the run, has been evaluated and reported after the last step.
   bool is_reported = false;
-  std::int64_t global_step = 0;   ///< steps done in the run
-  std::int64_t skipped = 0;       ///< steps without an update, because gradients were not finite with this loss scale
-  double loss_scale = 0;          ///< 0: none
-  std::int64_t scaled_steps = 0;  ///< steps since the loss scale changed
-  double last_loss = 0;           ///< mean loss of the last step over the samples of all ranks
-  double epoch_loss_sum = 0;      ///< sum of the losses of this epoch's samples
+  std::int64_t global_step = 0;    ///< steps done in the run
+  std::int64_t skipped = 0;        ///< steps without an update, because gradients were not finite with this loss scale
+  std::int64_t deferred = 0;       ///< steps without an update, because their gradients are part of a later one
+  std::int64_t pending_steps = 0;  ///< steps since the last one that updated the weights, or was to
+  double loss_scale = 0;           ///< 0: none
+  std::int64_t scaled_steps = 0;   ///< steps since the loss scale changed
+  double last_loss = 0;            ///< mean loss of the last step over the samples of all ranks
+  double epoch_loss_sum = 0;       ///< sum of the losses of this epoch's samples
   std::int64_t epoch_samples = 0;
   std::vector<observe::MetricValue> evaluation;  ///< the last one; without values if there was none
   std::int64_t evaluated_step = 0;               ///< `global_step` of the last one; 0: not known

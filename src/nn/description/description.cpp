@@ -102,6 +102,14 @@ Normalization normalization_of(const DescriptionReader& reader) {
   return images;
 }
 
+std::vector<double> anchors_of(const DescriptionReader& reader) {
+  std::vector<double> anchors = reader.reals("anchors");
+  if (anchors.size() % 2 != 0) reader.refuse("anchors", "has a width without a height");
+  if (!std::ranges::all_of(anchors, [](double side) { return side > 0 && std::isfinite(side); }))
+    reader.refuse("anchors", "has a number that is not positive and finite");
+  return anchors;
+}
+
 }  // namespace
 
 Metadata to_metadata(const ModelDescription& description) {
@@ -113,6 +121,7 @@ Metadata to_metadata(const ModelDescription& description) {
     tensors += (tensors.empty() ? "" : "\n") + text_of_tensor(tensor);
   for (const std::string& name : description.class_names)
     texts["lockstep.class_names"] += echo(name, name.size()) + '\n';
+  if (!description.data.anchors.empty()) texts["lockstep.anchors"] = joined(description.data.anchors);
   if (!description.transforms.empty()) texts["lockstep.transforms"] = echo(description.transforms, 1000);
   if (description.images) {
     texts["lockstep.mean"] = joined(description.images->mean);
@@ -139,6 +148,7 @@ std::optional<ModelDescription> description_of(const Metadata& metadata, const s
   if (!description.class_names.empty() && std::ssize(description.class_names) != data.classes)
     reader.refuse("class_names", "has " + std::to_string(description.class_names.size()) + " names for " +
                                      std::to_string(data.classes) + " classes");
+  if (reader.has("anchors")) data.anchors = anchors_of(reader);
   if (reader.has("transforms")) description.transforms = reader.text("transforms");
   if (reader.has("mean")) description.images = normalization_of(reader);
   return description;

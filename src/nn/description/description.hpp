@@ -14,7 +14,7 @@ namespace lockstep::nn {
 /// outputs without the data set.
 struct ModelDescription {
   std::string model;                     ///< its name in `Models`
-  DataSpec data;                         ///< with the stem that the model has
+  DataSpec data;                         ///< with the stem and the anchors that the model has
   std::vector<std::string> class_names;  ///< by label; empty: the classes have numbers only
   std::string transforms = {};  ///< how pictures get the extents of "images" for evaluation, as --augment says it
   std::optional<Normalization> images = {};  ///< the numbers that bytes of "images" stand for, if they come from bytes

@@ -30,14 +30,17 @@ void write_elements(Buffer tensor, Write write) {
 
 }  // namespace
 
-void fill_uniform(Buffer tensor, std::uint64_t seed, std::string_view name, double middle, double bound) {
+void fill_uniform(Buffer tensor, std::uint64_t seed, std::string_view name, double middle, double bound,
+                  std::span<const double> added) {
   Fnv1a hash;
   hash.add(static_cast<std::int64_t>(seed));
   hash.add(name);
   const std::uint64_t key = split_mix::mix(hash.value());
   write_elements(tensor, [&]<typename Real>(Real* elements, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i)
-      elements[i] = static_cast<Real>(middle + bound * symmetric_uniform(key, i));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double center = added.empty() ? middle : middle + added[static_cast<std::size_t>(i)];
+      elements[i] = static_cast<Real>(center + bound * symmetric_uniform(key, i));
+    }
   });
 }
 

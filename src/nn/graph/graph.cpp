@@ -152,6 +152,31 @@ void Graph::output(std::string name, int value, Output::Exported exported) {
   outputs_.push_back({std::move(name), value, std::move(exported)});
 }
 
+void Graph::add_to_initial(std::string_view parameter, std::vector<double> numbers) {
+  for (std::size_t i = 0; i < initial_parameters_.size(); ++i) {
+    const TensorSlot& slot = parameters_.at(static_cast<int>(i));
+    if (slot.name != parameter) continue;
+    if (slot.count.value != std::ssize(numbers))
+      refuse(slot.name, "has not " + std::to_string(numbers.size()) + " values");
+    initial_parameters_[i].added = std::move(numbers);
+    return;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "model '" + name_ + "' has no parameter '" + std::string(parameter) + "' to begin with other values");
+}
+
+void Graph::constant(Constant numbers) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : numbers.shape) count *= extent;
+  const auto has = [&](const Layout& layout) { return find(layout.tensors(), numbers.name) != nullptr; };
+  if (count != std::ssize(numbers.values) || has(parameters_) || has(state_) || find(constants_, numbers.name)) {
+    throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' cannot have the constant '" + numbers.name +
+                                                 "' of " + std::to_string(numbers.values.size()) +
+                                                 " numbers: give a name of its own, and as many as its shape says");
+  }
+  constants_.push_back(std::move(numbers));
+}
+
 void Graph::check() const {
   if (losses_.empty()) throw Error(ErrorCode::invalid_argument, "model '" + name_ + "' has no loss");
   std::vector<int> uses = readers();

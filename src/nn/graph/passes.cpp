@@ -26,9 +26,7 @@ ops::Activation* activation_of(ops::Operator& op) {
 Activation activation_that_is(const ops::Operator& op) {
   if (std::holds_alternative<Relu>(op)) return Activation::relu;
   const auto* pointwise = std::get_if<Pointwise>(&op);
-  if (pointwise == nullptr) return Activation::none;
-  if (pointwise->kind == Pointwise::Kind::silu) return Activation::silu;
-  return pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
+  return pointwise != nullptr && pointwise->kind == Pointwise::Kind::relu6 ? Activation::relu6 : Activation::none;
 }
 
 /// Returns how often each value is needed: by its readers, and as an output.
@@ -148,16 +146,15 @@ class Absorption {
 };
 
 Graph fuse_activations(const Graph& graph) {
-  return Absorption(graph).without([](const Node& node, std::vector<Node>& kept, std::size_t producer,
-                                      std::size_t /*input*/) {
-    ops::Activation* own = activation_of(kept[producer].op);
-    const Activation next = activation_that_is(node.op);
-    const auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
-    const bool has_it = next == Activation::relu || (norm != nullptr && !(norm->residual && next == Activation::silu));
-    if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
-    *own = next;
-    return true;
-  });
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
+        ops::Activation* own = activation_of(kept[producer].op);
+        const Activation next = activation_that_is(node.op);
+        const bool has_it = next == Activation::relu || std::holds_alternative<BatchNorm>(kept[producer].op);
+        if (own == nullptr || *own != Activation::none || next == Activation::none || !has_it) return false;
+        *own = next;
+        return true;
+      });
 }
 
 Graph fuse_additions(const Graph& graph) {

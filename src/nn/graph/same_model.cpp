@@ -58,7 +58,7 @@ bool is_same_loss(const LossTerm& first, const LossTerm& second) {
 }
 
 bool is_same_fill(const ops::OwnedTensor& first, const ops::OwnedTensor& second) {
-  return first.value == second.value && first.spread == second.spread;
+  return first.value == second.value && first.spread == second.spread && first.added == second.added;
 }
 
 }  // namespace
@@ -71,6 +71,7 @@ void require_same_model(const Graph& usual, const Graph& other) {
   if (!std::ranges::equal(usual.initial_parameters(), other.initial_parameters(), is_same_fill) ||
       !std::ranges::equal(usual.initial_state(), other.initial_state(), is_same_fill))
     refuse_model(usual, other, "its parameters begin with other values");
+  if (usual.constants() != other.constants()) refuse_model(usual, other, "it has other constants");
   if (!std::ranges::equal(usual.losses(), other.losses(), is_same_loss))
     refuse_model(usual, other, "it has other losses");
   if (!std::ranges::equal(usual.outputs(), other.outputs(), {}, &Output::name, &Output::name))

@@ -36,8 +36,7 @@ void classify(Graph& graph, const DataSpec& data) {
 Models::Models() : entries_(models::bundled()) { std::ranges::sort(entries_, {}, &ModelEntry::name); }
 
 void Models::add(ModelEntry entry) {
-  const std::vector<std::string_view> taken = names();
-  if (std::find(taken.begin(), taken.end(), entry.name) != taken.end()) {
+  if (std::ranges::find(entries_, entry.name, &ModelEntry::name) != entries_.end()) {
     throw Error(ErrorCode::invalid_argument, "there is a model '" + entry.name + "' already; give yours another name");
   }
   entries_.push_back(std::move(entry));
@@ -58,6 +57,7 @@ const ModelEntry& Models::at(std::string_view name) const {
 const Defaults& Models::defaults(std::string_view name) const { return at(name).defaults; }
 const DataSpec& Models::example(std::string_view name) const { return at(name).example; }
 const std::string& Models::workload(std::string_view name) const { return at(name).workload; }
+const std::vector<double>& Models::usual_anchors(std::string_view name) const { return at(name).usual_anchors; }
 
 std::optional<Stem> Models::stem(std::string_view name, const DataSpec& data) const {
   const std::optional<Stem> usual = at(name).usual_stem;

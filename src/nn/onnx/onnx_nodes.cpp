@@ -283,8 +283,6 @@ std::string OnnxNodes::result(const char* op, const std::vector<std::string>& in
 std::string OnnxNodes::activated(const std::string& input, Activation activation) {
   if (activation == Activation::none) return input;
   if (activation == Activation::relu) return result("Relu", {input});
-  if (activation == Activation::silu)
-    return result("Mul", {input, onnx_.node("Sigmoid", {input}, node_->name + ".sigmoid")});
   constexpr std::array<float, 1> least{0};
   constexpr std::array<float, 1> most{6};
   const std::string low = onnx_.constant(node_->name + ".least", {}, least);

@@ -22,6 +22,20 @@ void check_shards(const ModelOptions& options) {
                                                " lanes: give at least one of each");
 }
 
+/// Checks the options that belong to another one.
+void check_recipe(const ops::StepOptions& options) {
+  if (!(options.ema_ramp >= 0) || (options.ema == 0 && (options.ema_ramp > 0 || options.ema_statistics))) {
+    throw Error(ErrorCode::invalid_argument, "a ramp of " + std::to_string(options.ema_ramp) +
+                                                 " updates, or an average of running statistics, without EMA weights: "
+                                                 "give a decay for them, and a ramp of at least 0");
+  }
+  if (options.sum_steps && options.clip_norm > 0) {
+    throw Error(ErrorCode::unsupported, "gradients of single steps cannot be clipped at " +
+                                            std::to_string(options.clip_norm) +
+                                            " before they are added up over several steps: leave one of the two out");
+  }
+}
+
 StepShape shape_of(const ModelOptions& options) {
   return {.shards = std::max(1, options.step.shards),
           .own_shards = options.own_shards,
@@ -47,6 +61,7 @@ Model::Model(Graph graph, ops::Ops& ops, ModelOptions options) : ops_(ops), opti
                     ", or weights averaged with a decay of " + std::to_string(options_.step.ema) +
                     "; use a norm above 0 and a decay in 0 … 1, 1 excluded, or 0 for none");
   }
+  check_recipe(options_.step);
   if (options_.optimizer) optimizer_.emplace(parameters(), *options_.optimizer);
   check_shards(options_);
   if (options_.step.lanes > 1 && !ops.device().queue().is_host()) {

@@ -30,15 +30,17 @@ void fill_tensors(const Layout& layout, std::span<const ops::OwnedTensor> initia
   for (std::size_t i = 0; i < initial.size(); ++i) {
     const TensorSlot& slot = layout.at(static_cast<int>(i));
     const Buffer tensor = slice(memory, slot.offset, slot.count);
-    if (initial[i].spread == 0) {
+    if (initial[i].spread == 0 && initial[i].added.empty()) {
       fill(tensor, initial[i].value);
     } else {
-      fill_uniform(tensor, seed, slot.name, initial[i].value, initial[i].spread);
+      fill_uniform(tensor, seed, slot.name, initial[i].value, initial[i].spread, initial[i].added);
     }
   }
 }
 
 }  // namespace
+
+Count Model::state_of_shard() const { return {state().count().value * (options_.step.ema_statistics ? 2 : 1)}; }
 
 void Model::bind(const Memory& memory) {
   require_none_in_flight();
@@ -46,11 +48,12 @@ void Model::bind(const Memory& memory) {
   const Count updated = memory.owned ? total(*memory.owned) : count;
   check_memory("parameters", memory.parameters, count, dtype(), ops_.device());
   check_memory("gradients", memory.gradients, {gradient_places() * count.value}, dtype(), ops_.device());
-  check_memory("state", memory.state, {options_.own_shards.count * state().count().value}, dtype(), ops_.device());
+  check_memory("state", memory.state, {options_.own_shards.count * state_of_shard().value}, dtype(), ops_.device());
   if (optimizer_) check_optimizer_state(memory.optimizer_state, updated);
   if (options_.step.ema > 0) check_memory("averages", memory.averages, updated, dtype(), ops_.device());
   if (options_.step.ema > 0 && memory.owned)
     check_memory("gathered averages", memory.gathered_averages, count, dtype(), ops_.device());
+  if (options_.step.sum_steps) check_memory("sums of gradients", memory.gradient_sums, updated, dtype(), ops_.device());
   memory_ = memory;
   bound_ = true;
   place_all();
@@ -79,8 +82,8 @@ void Model::initialize(std::uint64_t seed) {
   };
   make(parameters(), graph().initial_parameters(), memory_.parameters);
   const Count count = state().count();
-  for (std::int64_t shard = 0; shard < options_.own_shards.count; ++shard)
-    make(state(), graph().initial_state(), slice(memory_.state, {shard * count.value}, count));
+  for (std::int64_t first = 0; first < memory_.state.count.value; first += count.value)
+    make(state(), graph().initial_state(), slice(memory_.state, {first}, count));
 }
 
 Bytes Model::input_bytes(const TensorSpec& spec, std::int64_t samples) const {
@@ -154,7 +157,8 @@ void Model::place(PreparedGraph& prepared) {
   if (optimizer_) {
     const ops::StepBlock& block = numbers_->block();
     updates = optimizer_->steps(memory_.parameters, slice(memory_.gradients, {0}, parameters().count()),
-                                memory_.optimizer_state, *block.update, {block.trust_norms, parameter_count}, owned);
+                                memory_.optimizer_state, *block.update, {block.trust_norms, parameter_count}, owned,
+                                memory_.gradient_sums);
     for (ops::UpdateStep& update : updates) update.queue = ops_.device().queue();
     if (options_.step.clip_norm > 0) clipped = optimizer_->updated(summed);
   }
@@ -171,7 +175,8 @@ void Model::place(PreparedGraph& prepared) {
        .own_sums = options_.step.shards == 0 ? 1 : count_tree_nodes(options_.step.shards, options_.own_shards),
        .updates = updates,
        .owned = owned,
-       .ema = options_.step.ema,
+       .options = options_.step,
+       .state_of_shard = state_of_shard(),
        .device = &ops_.device()});
 }
 

@@ -41,12 +41,19 @@ void* PlacedSteps::address(const Operand& operand, const StepMemory& memory) con
     case Kind::activation: return memory.arena + plan_.offsets[index].value + operand.which;
     case Kind::parameter: return slot_address(tensors.parameters, graph_->parameters(), operand);
     case Kind::gradient: return slot_address(tensors.gradients, graph_->parameters(), operand);
-    case Kind::state: return slot_address(tensors.state, graph_->state(), operand);
+    case Kind::state: return state_address(operand, memory);
     case Kind::loss_sums:
       return memory.numbers->block().own + static_cast<std::size_t>(operand.which) * graph_->losses().size() + index;
     case Kind::factor: return memory.numbers->block().factors + index;
   }
   return nullptr;
+}
+
+void* PlacedSteps::state_address(const Operand& operand, const StepMemory& memory) const {
+  const Layout& layout = graph_->state();
+  const Count first{operand.which * memory.state_of_shard.value + (memory.reads_averages ? layout.count().value : 0)};
+  const TensorSlot& slot = layout.at(operand.index);
+  return slice(memory.tensors.state, first + slot.offset, slot.count).data;
 }
 
 void PlacedSteps::add(const PlannedPack& pack, const StepMemory& memory) {
@@ -186,6 +193,7 @@ void PlacedSteps::add_reduction(const StepMemory& memory) {
 void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory) {
   add_reduction(memory);
   add(Compute{ops::StepStage::gate});
+  if (memory.options.sum_steps) add_sums(memory);
   for (const ops::UpdateStep& step : memory.updates)
     if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) add(MeasureUpdate{step});
   const bool has_trust = std::any_of(memory.updates.begin(), memory.updates.end(),
@@ -194,21 +202,42 @@ void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory)
   if (has_trust && memory.tensors.owned)
     add(SumOverRanks{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
   for (std::size_t i = 0; i < memory.updates.size(); ++i) add(Update{memory.updates[i], &labels_[i]});
-  if (memory.ema > 0) add_averages(memory);
+  if (memory.options.ema > 0) add_averages(memory);
   if (memory.tensors.owned) add(GatherParameters{});
 }
 
-void PlacedSteps::add_averages(const StepMemory& memory) {
+/// Adds items that average parts of a buffer.
+/// @param averages  has the parts only, one after the other
+void PlacedSteps::add_averages(const Buffer& averages, const Buffer& values, std::span<const LayoutPart> parts,
+                               const ops::AverageScalars& scalars, const StepMemory& memory) {
   std::int64_t before = 0;  // elements of earlier parts
-  for (const LayoutPart& part : memory.owned) {
-    add(Average{{.averages = slice(memory.tensors.averages, {before}, part.count).data,
-                 .values = slice(memory.tensors.parameters, part.offset, part.count).data,
+  for (const LayoutPart& part : parts) {
+    add(Average{{.averages = slice(averages, {before}, part.count).data,
+                 .values = slice(values, part.offset, part.count).data,
                  .count = part.count,
                  .dtype = dtype_,
-                 .decay = memory.ema,
-                 .scalars = memory.numbers->block().update,
+                 .scalars = &scalars,
                  .queue = memory.device->queue()}});
     before += part.count.value;
+  }
+}
+
+/// Adds the gradients of the step to the sum over several steps.
+void PlacedSteps::add_sums(const StepMemory& memory) {
+  const Buffer gradients = slice(memory.tensors.gradients, {0}, graph_->parameters().count());
+  add_averages(memory.tensors.gradient_sums, gradients, memory.owned, *memory.numbers->block().sum, memory);
+}
+
+/// Adds the averages of weights and, in each shard, of running statistics.
+void PlacedSteps::add_averages(const StepMemory& memory) {
+  const ops::AverageScalars& scalars = *memory.numbers->block().ema;
+  add_averages(memory.tensors.averages, memory.tensors.parameters, memory.owned, scalars, memory);
+  const Count count = graph_->state().count();
+  if (!memory.options.ema_statistics || count.value == 0) return;
+  const LayoutPart whole{{0}, count};
+  for (Count first; first < memory.tensors.state.count; first += memory.state_of_shard) {
+    const Buffer statistics = slice(memory.tensors.state, first, count);
+    add_averages(slice(memory.tensors.state, first + count, count), statistics, {&whole, 1}, scalars, memory);
   }
 }
 

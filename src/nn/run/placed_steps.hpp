@@ -29,8 +29,10 @@ struct StepMemory {
   std::span<const LayoutPart> clipped;  ///< those that count for the norm; empty without clipping
   int own_sums = 1;                     ///< number of gradient buffers that this rank contributes to each reduction
   std::span<const ops::UpdateStep> updates;
-  std::span<const LayoutPart> owned;           ///< the parts of the layout that this rank updates
-  double ema = 0;                              ///< decay of the EMA weights; 0: none
+  std::span<const LayoutPart> owned;  ///< the parts of the layout that this rank updates
+  ops::StepOptions options;
+  Count state_of_shard;                        ///< from the state of one shard to that of the next
+  bool reads_averages = false;                 ///< whether kernels read the EMA of the running statistics
   const ops::ComputeDevice* device = nullptr;  ///< where the memory is
 };
 
@@ -93,6 +95,7 @@ class PlacedSteps {
   };
 
   [[nodiscard]] void* address(const Operand& operand, const StepMemory& memory) const;
+  [[nodiscard]] void* state_address(const Operand& operand, const StepMemory& memory) const;
   Item placed(const PlannedRun& run, const StepMemory& memory);
   static void set_inputs(List& list, std::span<const void* const> inputs);
   /// Adds an item to the list that is being made.
@@ -110,7 +113,10 @@ class PlacedSteps {
   void add_check(const ConstBuffer& gradients, const LayoutPart& part, double* marks);
   void add_outputs(const StepMemory& memory);
   void add_reduction(const StepMemory& memory);
+  void add_sums(const StepMemory& memory);
   void add_averages(const StepMemory& memory);
+  void add_averages(const Buffer& averages, const Buffer& values, std::span<const LayoutPart> parts,
+                    const ops::AverageScalars& scalars, const StepMemory& memory);
 
   const Graph* graph_;
   StepPlan step_plan_;

@@ -87,7 +87,8 @@ void PreparedGraph::place(const StepMemory& memory) {
   if (!evaluation_) return;
   StepMemory averaged = memory;
   averaged.slots = memory.slots.first(1);
-  if (memory.ema > 0) {
+  averaged.reads_averages = memory.options.ema_statistics;
+  if (memory.options.ema > 0) {
     averaged.tensors.parameters = memory.tensors.owned ? memory.tensors.gathered_averages : memory.tensors.averages;
   }
   evaluation_->place(averaged);

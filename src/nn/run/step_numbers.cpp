@@ -48,6 +48,8 @@ Bytes place_results(ops::StepBlock& block, void* memory) {
 Bytes place_others(ops::StepBlock& block, void* memory) {
   Arrays arrays(memory);
   arrays.take(block.update, 1);
+  arrays.take(block.ema, 1);
+  arrays.take(block.sum, 1);
   arrays.take(block.state, 1);
   arrays.take(block.rng_keys, block.leaves());
   arrays.take(block.shard_weights, block.shards() * block.terms);

@@ -11,40 +11,21 @@
 /// diverged loss is visible.
 namespace lockstep::ops {
 
-// Each function has its value and its derivative. The derivative takes the result if `by_output`, otherwise the
-// argument.
-
-template <typename T>
-struct SiluFunction {
-  static constexpr bool by_output = false;
-  LOCKSTEP_HOST_DEVICE T value(T x) const { return x / (T{1} + std::exp(-x)); }
-  LOCKSTEP_HOST_DEVICE T derivative(T x) const {
-    const T s = T{1} / (T{1} + std::exp(-x));
-    return s * (T{1} + x * (T{1} - s));
-  }
-};
-
 template <typename T>
 LOCKSTEP_HOST_DEVICE T activated(Activation activation, T x) {
   if (activation == Activation::none) return x;
-  if (activation == Activation::silu) return SiluFunction<T>{}.value(x);
   const T positive = x < T{0} ? T{0} : x;
   return activation == Activation::relu6 && positive > T{6} ? T{6} : positive;
 }
 
-/// Whether the gradient passes an activation that is no SiLU. The value may be its input or its output.
+/// Whether the gradient passes the activation. The value may be its input or its output.
 template <typename T>
 LOCKSTEP_HOST_DEVICE bool passes(Activation activation, T value) {
   return activation == Activation::none || (value > T{0} && !(activation == Activation::relu6 && value >= T{6}));
 }
 
-/// Returns the gradient before the activation.
-/// @param x  the activation's input; that of a ReLU or ReLU6 may be its output
-template <typename T>
-LOCKSTEP_HOST_DEVICE T before_activation(Activation activation, T gradient, T x) {
-  if (activation == Activation::silu) return gradient * SiluFunction<T>{}.derivative(x);
-  return passes(activation, x) ? gradient : T{0};
-}
+// Each function has its value and its derivative. The derivative takes the result if `by_output`, otherwise the
+// argument.
 
 template <typename T>
 struct Relu6Function {
@@ -73,6 +54,16 @@ struct TanhFunction {
   static constexpr bool by_output = true;
   LOCKSTEP_HOST_DEVICE T value(T x) const { return std::tanh(x); }
   LOCKSTEP_HOST_DEVICE T derivative(T y) const { return T{1} - y * y; }
+};
+
+template <typename T>
+struct SiluFunction {
+  static constexpr bool by_output = false;
+  LOCKSTEP_HOST_DEVICE T value(T x) const { return x / (T{1} + std::exp(-x)); }
+  LOCKSTEP_HOST_DEVICE T derivative(T x) const {
+    const T s = T{1} / (T{1} + std::exp(-x));
+    return s * (T{1} + x * (T{1} - s));
+  }
 };
 
 template <typename T>

@@ -83,6 +83,26 @@ LOCKSTEP_HOST_DEVICE inline void scale_loss(const StepBlock& b, bool finite) {
   state.scaled_steps = 0;
 }
 
+/// Sets the scalars of the EMA weights for the update that is made, if it is.
+LOCKSTEP_HOST_DEVICE inline void set_ema(const StepBlock& b) {
+  if (b.options.ema == 0) return;
+  const auto updates = static_cast<double>(b.state->updates);
+  const double ramp = b.options.ema_ramp == 0 ? 1 : 1 - std::exp(-updates / b.options.ema_ramp);
+  b.ema->keep = b.options.ema * ramp;
+  b.ema->take = 1 - b.ema->keep;
+  b.ema->go = b.update->go;
+}
+
+/// Lets the update read the sum of gradients over several steps, to which those of this step are added first. A step
+/// whose gradients are not finite adds nothing.
+LOCKSTEP_HOST_DEVICE inline void set_sum(const StepBlock& b, bool is_good) {
+  if (!b.options.sum_steps) return;
+  b.sum->keep = b.scalars->begins_sum != 0 ? 0 : 1;
+  b.sum->take = is_good ? b.update->gradient_scale : 0;
+  b.sum->go = b.state->halted == 0;
+  b.update->gradient_scale = 1;
+}
+
 /// Computes `StepStage::gate`.
 LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   fold_rows(b.sums, b.shards(), 3 * b.terms);
@@ -97,19 +117,25 @@ LOCKSTEP_HOST_DEVICE inline void gate(const StepBlock& b) {
   result.finite = result.finite_gradients && std::isfinite(result.loss);
   result.requests = after[1];
   result.faults = after[2];
-  result.gradient_norm = std::sqrt(b.found[0]) / state.loss_scale;
+  const double of_samples = b.options.times_samples ? b.scalars->samples : 1;
+  result.gradient_norm = std::sqrt(b.found[0]) / state.loss_scale * of_samples;
   // As in PyTorch's clip_grad_norm_, the divisor is slightly larger than the norm.
   const double clipped = b.options.clip_norm == 0 ? 1 : b.options.clip_norm / (result.gradient_norm + 1e-6);
   const auto update = static_cast<double>(state.updates + 1);
   b.update->learning_rate = b.scalars->learning_rate;
-  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / state.loss_scale;
+  b.update->bias_learning_rate = b.scalars->bias_learning_rate;
+  b.update->momentum = b.scalars->momentum;
+  b.update->gradient_scale = (clipped < 1 ? clipped : 1) / state.loss_scale * of_samples;
   b.update->first_correction = 1 - std::pow(b.momentum, update);
   b.update->second_correction = 1 - std::pow(b.beta2, update);
   // A smaller loss scale helps gradients only, and not below 1.
   const bool hopeless = !std::isfinite(result.loss) || (!result.finite_gradients && state.loss_scale <= 1);
   if (result.faults != 0 || hopeless) state.halted = 1;
-  b.update->go = result.finite && state.halted == 0;
+  const bool is_good = result.finite && state.halted == 0;
+  b.update->go = is_good && (!b.options.sum_steps || b.scalars->updates != 0);
   if (b.update->go) ++state.updates;
+  set_sum(b, is_good);
+  set_ema(b);
   if (state.halted == 0) scale_loss(b, result.finite);
   result.state = state;
   for (int i = 0; i < 2 * b.parameters; ++i) b.trust_norms[i] = 0;

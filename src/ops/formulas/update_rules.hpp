@@ -20,6 +20,16 @@ LOCKSTEP_HOST_DEVICE inline double trust_ratio(const UpdateStep& step) {
   return step.trust_coefficient * weights / (other * step.scalars->gradient_scale + step.weight_decay * weights);
 }
 
+/// Returns the learning rate of an update.
+LOCKSTEP_HOST_DEVICE inline double rate_of(const UpdateStep& step) {
+  return step.is_bias ? step.scalars->bias_learning_rate : step.scalars->learning_rate;
+}
+
+/// Returns the momentum of an update.
+LOCKSTEP_HOST_DEVICE inline double momentum_of(const UpdateStep& step) {
+  return step.scalars->momentum < 0 ? step.momentum : step.scalars->momentum;
+}
+
 /// The numbers of an update in the elements' type.
 template <typename T>
 struct UpdateFactors {
@@ -27,9 +37,9 @@ struct UpdateFactors {
   T of_first, of_second;  // what the first moment, and the root of the second, are multiplied by
 
   LOCKSTEP_HOST_DEVICE explicit UpdateFactors(const UpdateStep& step)
-      : rate(static_cast<T>(step.scalars->learning_rate)),
+      : rate(static_cast<T>(rate_of(step))),
         scale(static_cast<T>(step.scalars->gradient_scale)),
-        momentum(static_cast<T>(step.momentum)),
+        momentum(static_cast<T>(momentum_of(step))),
         beta2(static_cast<T>(step.beta2)),
         decay(static_cast<T>(step.weight_decay)),
         epsilon(static_cast<T>(step.epsilon)),

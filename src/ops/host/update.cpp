@@ -30,7 +30,7 @@ LOCKSTEP_INLINE void lars(const UpdateStep& step) {
   T* __restrict velocity = static_cast<T*>(step.first);
   const T* __restrict gradients = static_cast<const T*>(step.gradients);
   const UpdateFactors<T> f(step);
-  const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
+  const T local_rate = static_cast<T>(rate_of(step) * trust_ratio(step));
   for (std::int64_t i = 0; i < step.count.value; ++i) {
     const T v = f.momentum * velocity[i] + local_rate * (gradients[i] * f.scale + f.decay * weights[i]);
     velocity[i] = v;
@@ -57,7 +57,7 @@ LOCKSTEP_INLINE void lamb(const UpdateStep& step) {
   const T* __restrict first = static_cast<const T*>(step.first);
   const T* __restrict second = static_cast<const T*>(step.second);
   const UpdateFactors<T> f(step);
-  const T local_rate = static_cast<T>(step.scalars->learning_rate * trust_ratio(step));
+  const T local_rate = static_cast<T>(rate_of(step) * trust_ratio(step));
   for (std::int64_t i = 0; i < step.count.value; ++i)
     weights[i] -= local_rate * (f.direction(first[i], second[i]) + f.decay * weights[i]);
 }
@@ -133,17 +133,25 @@ LOCKSTEP_VECTORISED double squares_float32(const float* values, std::int64_t cou
 LOCKSTEP_VECTORISED double squares_float64(const double* values, std::int64_t count) { return squares(values, count); }
 
 template <typename T>
-LOCKSTEP_INLINE void average(T* __restrict averages, const T* __restrict values, std::int64_t count, double decay) {
-  const T keep = static_cast<T>(decay);
-  const T take = static_cast<T>(1 - decay);
-  for (std::int64_t i = 0; i < count; ++i) averages[i] = keep * averages[i] + take * values[i];
+LOCKSTEP_INLINE void average(T* __restrict averages, const T* __restrict values, std::int64_t count,
+                             const AverageScalars& scalars) {
+  const T keep = static_cast<T>(scalars.keep);
+  const T take = static_cast<T>(scalars.take);
+  if (keep == 0 || take == 0) {
+    for (std::int64_t i = 0; i < count; ++i)
+      averages[i] = (keep == 0 ? T{0} : keep * averages[i]) + (take == 0 ? T{0} : take * values[i]);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) averages[i] = keep * averages[i] + take * values[i];
+  }
 }
 
-LOCKSTEP_VECTORISED void average_float32(float* averages, const float* values, std::int64_t count, double decay) {
-  average(averages, values, count, decay);
+LOCKSTEP_VECTORISED void average_float32(float* averages, const float* values, std::int64_t count,
+                                         const AverageScalars& scalars) {
+  average(averages, values, count, scalars);
 }
-LOCKSTEP_VECTORISED void average_float64(double* averages, const double* values, std::int64_t count, double decay) {
-  average(averages, values, count, decay);
+LOCKSTEP_VECTORISED void average_float64(double* averages, const double* values, std::int64_t count,
+                                         const AverageScalars& scalars) {
+  average(averages, values, count, scalars);
 }
 
 /// Returns part `part` of `parts` of the step. The parts have about equal sizes and begin at cache lines if the tensors
@@ -168,10 +176,10 @@ void average_part(const AverageStep& step, int part, int parts) {
   const std::int64_t count = step.count.value * (part + 1) / parts - begin;
   if (step.dtype == DType::float32) {
     average_float32(static_cast<float*>(step.averages) + begin, static_cast<const float*>(step.values) + begin, count,
-                    step.decay);
+                    *step.scalars);
   } else {
     average_float64(static_cast<double*>(step.averages) + begin, static_cast<const double*>(step.values) + begin, count,
-                    step.decay);
+                    *step.scalars);
   }
 }
 

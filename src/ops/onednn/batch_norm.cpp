@@ -34,17 +34,15 @@ class BatchNormKernel final : public Kernel {
         out_(in[0]),
         layout_(channel_layout(in[0])),
         channels_(shape, layout_, in[0].shape.channels, team_size()) {
-    const bool is_activated = channels_.is_activated();
-    // To compute the exponentials of a SiLU again would take longer than to keep its result.
-    const bool is_recomputable = !shape.residual && !channels_.is_silu();
+    const bool is_clipped = channels_.is_clipped();
     const std::int64_t exchanged = shape.synchronized ? 3 * out_.shape.channels : 0;
     set({.inputs = inputs_of(shape, in),
          .output = out_,
          .saved = channels_.saved_bytes(),
          .backward_reads_first_input = true,
-         .backward_reads_output = shape.residual && is_activated,
-         .recomputable = is_recomputable,
-         .takes_two_gradients = shape.residual || is_activated,
+         .backward_reads_output = shape.residual && is_clipped,
+         .recomputable = !shape.residual,
+         .takes_two_gradients = shape.residual || is_clipped,
          .in_place_gradient = shape.residual ? 1 : 0,
          .forward_part = exchanged,
          .backward_part = exchanged});
@@ -145,7 +143,7 @@ class BatchNormKernel final : public Kernel {
     const auto* x = static_cast<const T*>(call.inputs[0]);
     const auto* dy = static_cast<const T*>(call.output_gradient);
     auto* dx = static_cast<T*>(call.input_gradients[0]);
-    const bool done = shape_.residual || (call.second_output_gradient != nullptr && !channels_.is_silu());
+    const bool done = shape_.residual || call.second_output_gradient != nullptr;
     const kernels::Mask<T> left = done ? kernels::Mask<T>{} : channels_.template mask<T>(call);
     for_each_part(groups, [&](const kernels::TensorPart& part, int /*member*/) {
       kernels::backward_input(layout_, part, channels_.backward_coefficients(call), left, x, dy, dx);
@@ -202,7 +200,7 @@ class FrozenBatchNormKernel final : public Kernel {
 
  private:
   void apply(const std::vector<double>& shifts, const void* from, void* to) const {
-    kernels::normalize(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::NormActivation::none},
+    kernels::normalize(layout_, whole(layout_), {scales_.data(), shifts.data(), kernels::Clip::none},
                        static_cast<const T*>(from), nullptr, static_cast<T*>(to));
   }
 

@@ -79,23 +79,16 @@ void BatchNormChannels::set_running_line(const Arguments& call) {
 
 kernels::ForwardCoefficients BatchNormChannels::batch_line(const Arguments& call) const {
   const auto* line = static_cast<const double*>(call.saved);
-  return {line, line + layout_.channels(), activation()};
+  return {line, line + layout_.channels(), clip()};
 }
 
 kernels::ForwardCoefficients BatchNormChannels::running_line() const {
-  return {running_line_.data(), running_line_.data() + layout_.channels(), activation()};
+  return {running_line_.data(), running_line_.data() + layout_.channels(), clip()};
 }
 
 void BatchNormChannels::set_thresholds(const Arguments& call, const Groups& groups) {
-  if (!is_activated() || shape_.residual) return;
+  if (!is_clipped() || shape_.residual) return;
   const auto* line = static_cast<const double*>(call.saved);
-  if (is_silu()) {
-    for_channels(groups, [&](std::int64_t c) {
-      coefficient(direction)[c] = static_cast<float>(line[c]);
-      coefficient(from)[c] = static_cast<const float*>(call.parameters[1])[c];
-    });
-    return;
-  }
   for_channels(groups, [&](std::int64_t c) {
     const double factor = line[c];
     const double summand = line[layout_.channels() + c];
@@ -159,10 +152,9 @@ void BatchNormChannels::backward_channel(const Arguments& call, std::int64_t c) 
   coefficient(intercept)[c] = static_cast<float>(factor * all_sum / count);
 }
 
-kernels::NormActivation BatchNormChannels::activation() const {
-  if (!is_activated()) return kernels::NormActivation::none;
-  if (is_silu()) return kernels::NormActivation::silu;
-  return shape_.activation == Activation::relu ? kernels::NormActivation::relu : kernels::NormActivation::relu6;
+kernels::Clip BatchNormChannels::clip() const {
+  if (!is_clipped()) return kernels::Clip::none;
+  return shape_.activation == Activation::relu ? kernels::Clip::relu : kernels::Clip::relu6;
 }
 
 }  // namespace lockstep::ops::onednn

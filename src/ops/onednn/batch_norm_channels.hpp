@@ -47,14 +47,13 @@ class BatchNormChannels {
   [[nodiscard]] kernels::ForwardCoefficients running_line() const;
 
   [[nodiscard]] const float* mean(const Arguments& call) const { return saved(call, mean_row); }
-  /// Computes the thresholds of the activation's input, or that of a SiLU as a line, from what is saved.
+  /// Computes the thresholds of the activation's input from what is saved.
   void set_thresholds(const Arguments& call, const Groups& groups);
   /// Returns the mask of the gradient before the activation: the output if there is a residual, otherwise the
-  /// thresholds, or the line of a SiLU.
+  /// thresholds.
   template <typename T>
   [[nodiscard]] kernels::Mask<T> mask(const Arguments& call) {
-    if (!is_activated()) return {};
-    if (is_silu()) return {.factor = coefficient(direction), .shift = coefficient(from)};
+    if (!is_clipped()) return {};
     const bool six = shape_.activation == Activation::relu6;
     if (shape_.residual) return {.output = static_cast<const T*>(call.output), .six = six};
     return {.direction = coefficient(direction), .from = coefficient(from), .to = coefficient(to), .six = six};
@@ -63,8 +62,7 @@ class BatchNormChannels {
   void backward(const Arguments& call, const Groups& groups);
   [[nodiscard]] kernels::BackwardCoefficients backward_coefficients(const Arguments& call);
 
-  [[nodiscard]] bool is_activated() const { return shape_.activation != Activation::none; }
-  [[nodiscard]] bool is_silu() const { return shape_.activation == Activation::silu; }
+  [[nodiscard]] bool is_clipped() const { return shape_.activation != Activation::none; }
 
  private:
   // These are the rows of what is saved, and of `coefficients_`.
@@ -73,8 +71,8 @@ class BatchNormChannels {
   static constexpr std::int64_t scale = 1;
   static constexpr std::int64_t slope = 2;
   static constexpr std::int64_t intercept = 3;
-  static constexpr std::int64_t direction = 4;  // for a SiLU: the factor of its argument
-  static constexpr std::int64_t from = 5;       // for a SiLU: the shift of its argument
+  static constexpr std::int64_t direction = 4;
+  static constexpr std::int64_t from = 5;
   static constexpr std::int64_t to = 6;
   static constexpr std::int64_t rows = 7;
 
@@ -99,7 +97,7 @@ class BatchNormChannels {
   [[nodiscard]] float* coefficient(std::int64_t row) { return coefficients_.data() + row * layout_.channels(); }
   [[nodiscard]] double sum(std::int64_t c) { return sums_of(0)[c]; }
   [[nodiscard]] double product(std::int64_t c) { return products_of(0)[c]; }
-  [[nodiscard]] kernels::NormActivation activation() const;
+  [[nodiscard]] kernels::Clip clip() const;
   /// Returns the number of values of which a channel's statistics are computed.
   [[nodiscard]] double values() const { return static_cast<double>(layout_.images * layout_.positions); }
 

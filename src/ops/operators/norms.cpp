@@ -6,15 +6,12 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, residual ? 2 : 1, residual ? "batch norm with a residual" : "batch norm");
   require(epsilon > 0, "epsilon is " + std::to_string(epsilon) + "; it must be positive");
   require(momentum >= 0 && momentum <= 1, "momentum is " + std::to_string(momentum) + "; it must lie between 0 and 1");
-  require(
-      !residual || activation != Activation::silu,
-      "batch norm with a residual has no SiLU of its own; let Pointwise{.kind = Pointwise::Kind::silu} follow instead");
   const Shape& in = inputs[0];
   if (residual) require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   const std::vector<std::int64_t> channels{in.channels};
   const std::int64_t sum = residual ? in.count() : 0;
   // Forward makes two sums, then scales and shifts. Backward makes two sums, then three terms. Without a residual,
-  // backward finds the activation's sign, or argument, from the input.
+  // backward finds the activation's sign from the input.
   return {
       .output = in,
       .parameters = {{.name = "weight", .shape = channels, .value = 1}, {.name = "bias", .shape = channels}},

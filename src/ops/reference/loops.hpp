@@ -36,16 +36,12 @@ double dot(const T* a, const T* b, std::int64_t count) {
 template <typename T>
 void activate(Activation activation, T* values, std::int64_t count) {
   if (activation == Activation::none) return;
-  if (activation == Activation::silu) {
-    for (std::int64_t i = 0; i < count; ++i) values[i] = activated(activation, values[i]);
-    return;
-  }
   for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] < T{0} ? T{0} : values[i];
   if (activation != Activation::relu6) return;
   for (std::int64_t i = 0; i < count; ++i) values[i] = values[i] > T{6} ? T{6} : values[i];
 }
 
-/// Turns the gradient of the output of an activation that is no SiLU into that of its input, in place.
+/// Turns the gradient of the activation's output into that of its input, in place.
 template <typename T>
 void activate_backward(Activation activation, const T* output, T* gradient, std::int64_t count) {
   if (activation == Activation::none) return;

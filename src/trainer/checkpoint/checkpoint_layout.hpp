@@ -10,7 +10,7 @@
 namespace lockstep::trainer {
 
 /// The files of tensors. `model.safetensors` has what evaluations compute with: the parameters, or with EMA their
-/// averages, and the running statistics, averaged over all shards. `optimizer.safetensors` has the rest.
+/// averages, the running statistics or their EMA, averaged over all shards, and the graph's constants. `optimizer.safetensors` has the rest.
 enum class CheckpointFile { model, optimizer };
 inline constexpr std::array checkpoint_files = {CheckpointFile::model, CheckpointFile::optimizer};
 inline const char* name_of(CheckpointFile file) {
@@ -28,7 +28,8 @@ struct StoredPart {
 /// The headers of a checkpoint's files. They follow from the model and the options, so they are equal on all ranks.
 class CheckpointLayout {
  public:
-  /// @param statistics  the number of parts of the running statistics; with 1 they are in the model's file only
+  /// @param statistics  the number of parts of the running statistics; with 1 and without their EMA they are in the
+  ///         model's file only
   /// @param metadata  of the model's file
   CheckpointLayout(const Store& store, std::int64_t statistics, state::SafetensorsHeader::Metadata metadata = {});
 
@@ -46,10 +47,14 @@ class CheckpointLayout {
   /// Adds the parts of the values, EMA weights and optimizer state that this rank has.
   /// @param all_values  whether the values of all parts are wanted, or only those that this rank updates
   void add_own(std::vector<StoredPart>& parts, const Store& store, bool all_values) const;
-  /// Adds the averaged running statistics in the model's file. @param memory  like the model's state
+  /// Adds the averaged running statistics, or their EMA, in the model's file. @param memory  a part of the statistics
   void add_average(std::vector<StoredPart>& parts, const Store& store, const Buffer& memory) const;
   /// Adds the running statistics of all parts in the optimizer's file, unless they are in the model's file only.
   void add_statistics(std::vector<StoredPart>& parts, const Store& store, GatheredStatistics& all) const;
+  /// Adds the constants of the graph, which follow from the options and are not read from a checkpoint.
+  void add_constants(std::vector<StoredPart>& parts, const Store& store) const;
+  /// Returns whether the optimizer's file has the running statistics.
+  [[nodiscard]] bool has_statistics() const;
 
  private:
   void add(std::vector<StoredPart>& parts, CheckpointFile file, const std::string& prefix, const Layout& layout,

@@ -121,7 +121,7 @@ void load_tensors(ProcessGroup& group, const std::filesystem::path& path, Store&
   GatheredStatistics all = store.statistics().make_gathered(statistics);
   std::vector<StoredPart> parts;
   layout.add_own(parts, store, true);
-  if (statistics == 1) layout.add_average(parts, store, all.as(store.model().dtype()));
+  if (!layout.has_statistics()) layout.add_average(parts, store, all.as(store.model().dtype()));
   layout.add_statistics(parts, store, all);
   Wanted wanted;
   for (const StoredPart& part : parts) wanted[{part.file, part.tensor}].push_back(part);

@@ -60,6 +60,7 @@ void Checkpoints::save(Store& store, const RunState& run, state::StateFile file,
   GatheredStatistics averaged = all;
   std::vector<StoredPart> parts;
   layout.add_own(parts, store, false);
+  layout.add_constants(parts, store);
   layout.add_statistics(parts, store, all);
   layout.add_average(parts, store, store.statistics().average_of(averaged));
   job->stage(std::move(parts), store.model().device(), std::move(file), is_best);

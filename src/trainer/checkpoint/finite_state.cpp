@@ -30,7 +30,7 @@ std::optional<std::int64_t> first_not_finite(const ConstBuffer& elements) {
 std::vector<StoredPart> all_parts(const Store& store, const CheckpointLayout& layout) {
   std::vector<StoredPart> parts;
   layout.add_own(parts, store, false);
-  const std::int64_t each = store.model().state().count().value;
+  const std::int64_t each = store.model().state_of_shard().value;
   const std::int64_t shards = each == 0 ? 0 : store.statistics().all().count.value / each;
   for (std::int64_t shard = 0; shard < shards; ++shard)
     layout.add_average(parts, store, store.statistics().part(shard));

@@ -16,6 +16,8 @@ constexpr const char* run_section = "run";
 constexpr const char* evaluation_section = "evaluation";
 constexpr const char* best_section = "best";
 constexpr const char* evaluated_step_key = "evaluated_step";
+constexpr const char* deferred_key = "deferred";
+constexpr const char* pending_steps_key = "pending_steps";
 constexpr const char* since_best_section = "evaluations_since_best";
 
 /// Calls `take` with the name of each number and the number.
@@ -61,17 +63,24 @@ std::string difference(const state::StateFile::Section& saved, const std::vector
 std::vector<RunSetting> settings_of(const Store& store, const TrainerOptions& options, std::int64_t training_samples) {
   const nn::Model& model = store.model();
   const auto yes_or_no = [](bool is_so) { return is_so ? "yes" : "no"; };
-  std::vector<RunSetting> settings{{"model", model.graph().name() + options.model_variant},
-                                   {"optimizer", std::string(nn::name(store.rule()))},
-                                   {"precision", std::string(name(model.values()))},
-                                   {"parameters", format_text("%" PRIx64, model.parameters().hash())},
-                                   {"statistics", format_text("%" PRIx64, model.state().hash())},
-                                   {"ema", yes_or_no(store.has_averages())},
-                                   {"training samples", std::to_string(training_samples)},
-                                   {"batch", std::to_string(options.batch.value)},
-                                   {"drop-last", yes_or_no(options.drop_last)},
-                                   {"seed", std::to_string(options.seed)},
-                                   {"shards", std::to_string(options.step.shards)}};
+  const bool averages_statistics = store.has_averages() && options.step.ema_statistics;
+  std::vector<RunSetting> settings{
+      {"model", model.graph().name() + options.model_variant},
+      {"optimizer", std::string(nn::name(store.rule()))},
+      {"precision", std::string(name(model.values()))},
+      {"parameters", format_text("%" PRIx64, model.parameters().hash())},
+      {"statistics", format_text("%" PRIx64, model.state().hash())},
+      {"ema", averages_statistics ? "of weights and statistics" : yes_or_no(store.has_averages())},
+      {"training samples", std::to_string(training_samples)},
+      {"batch", std::to_string(options.batch.value)},
+      {"drop-last", yes_or_no(options.drop_last)},
+      {"seed", std::to_string(options.seed)},
+      {"shards", std::to_string(options.step.shards)}};
+  for (const nn::Constant& constant : model.graph().constants()) {
+    std::string numbers;
+    for (const double value : constant.values) numbers += (numbers.empty() ? "" : " ") + format_text("%.9g", value);
+    settings.push_back({constant.name, std::move(numbers)});
+  }
   if (!options.data_fingerprint.empty())
     settings.push_back({"data set", options.data_fingerprint, options.older_data_fingerprint});
   return settings;
@@ -130,6 +139,9 @@ void add_run(const RunState& run, state::StateFile& file) {
   for_each_number(run, [&](const char* name, auto number) { section[name] = number; });
   section["is_reported"] = std::int64_t{run.is_reported};
   section[evaluated_step_key] = run.evaluated_step;
+  // Runs in which each step makes an update do not have them.
+  for (const auto& [name, number] : {std::pair(deferred_key, run.deferred), {pending_steps_key, run.pending_steps}})
+    if (number != 0) section[name] = number;
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}})
     for (const observe::MetricValue& metric : *metrics)
       if (metric.value) file.sections[name][metric.name] = *metric.value;
@@ -155,6 +167,11 @@ RunState run_state_of(const state::StateFile& file) {
   // Older files lack it.
   if (file.sections.at(run_section).contains(evaluated_step_key))
     run.evaluated_step = file.integer(run_section, evaluated_step_key);
+  for (const auto& [name, number] : {std::pair(deferred_key, &run.deferred), {pending_steps_key, &run.pending_steps}}) {
+    if (file.sections.at(run_section).contains(name)) *number = file.integer(run_section, name);
+    require_in_range(*number >= 0 && *number <= run.global_step, name);
+  }
+  require_in_range(run.skipped + run.deferred <= run.global_step, deferred_key);
   require_in_range(run.evaluated_step >= 0 && run.evaluated_step <= run.global_step, evaluated_step_key);
   for (const auto& [name, metrics] : {std::pair(evaluation_section, &run.evaluation), {best_section, &run.best}}) {
     const auto section = file.sections.find(name);

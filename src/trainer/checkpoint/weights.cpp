@@ -39,7 +39,9 @@ std::string not_real(const state::StoredTensor& tensor) {
   return is_real(tensor.dtype) ? "" : std::string(name(tensor.dtype)) + ' ' + extents_text(tensor.extents);
 }
 
-LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<Target>& targets) {
+/// @param constants  of the graph, which need not be those of the file
+LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<Target>& targets,
+                       const std::vector<nn::Constant>& constants) {
   LoadedWeights found;
   std::vector<bool> is_of_model(file.tensors().size());
   for (const Target& target : targets) {
@@ -54,7 +56,8 @@ LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<T
   }
   for (std::size_t i = 0; i < is_of_model.size(); ++i) {
     const state::StoredTensor& other = file.tensors()[i];
-    if (!is_of_model[i] && !is_batch_count(other.name))
+    const bool is_constant = std::ranges::find(constants, other.name, &nn::Constant::name) != constants.end();
+    if (!is_of_model[i] && !is_batch_count(other.name) && !is_constant)
       found.tensors.push_back(
           {.name = other.name, .in_file = other.extents, .in_model = {}, .not_real = not_real(other)});
   }
@@ -157,7 +160,7 @@ std::vector<std::uint8_t> choose(ProcessGroup& group, const std::filesystem::pat
   std::vector<std::uint8_t> is_loaded(targets.size());
   on_rank_zero(group, [&] {
     reader.emplace(path, state::ForeignTensors::describe);
-    found = compared(reader->header(), targets);
+    found = compared(reader->header(), targets, model.constants());
     require_fit(found, path.string(), model, match);
     for (std::size_t i = 0; i < targets.size(); ++i) is_loaded[i] = found.tensors[i].is_loaded() ? 1 : 0;
   });

@@ -53,6 +53,7 @@ std::vector<Buffer> Continuation::tensors() const {
   std::vector<Buffer> all = store.optimizer_state();
   all.push_back(store.values());
   all.push_back(store.averages());
+  all.push_back(store.gradient_sums());
   return all;
 }
 

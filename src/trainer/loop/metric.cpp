@@ -20,8 +20,8 @@ bool is_one_of(const ops::Operator& op) {
 }
 
 bool counts_correct_predictions(const nn::Graph& graph) {
-  return is_one_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::BinaryCrossEntropy, ops::Ctc, ops::Custom>(
-      first_loss(graph).op);
+  return is_one_of<ops::CrossEntropy, ops::SoftCrossEntropy, ops::BinaryCrossEntropy, ops::Ctc, ops::AnchorLoss,
+                   ops::Custom>(first_loss(graph).op);
 }
 
 /// The objective, and if wanted the fraction of correct predictions as the first loss counts them.

@@ -171,9 +171,10 @@ std::int64_t Trainer::train_steps(std::int64_t most) {
 
 void Trainer::submit(const data::Batch& batch) {
   const std::int64_t step = run_->next_step();
-  const bool has_request = requests_->wants_to_stop() != 0 || requests_->wants_to_save() || stragglers_->wants_report();
+  Replica::StepSettings settings = run_->next_settings();
+  settings.has_request = requests_->wants_to_stop() != 0 || requests_->wants_to_save() || stragglers_->wants_report();
   try {
-    replica().submit(batch, nn::learning_rate(run_->options.schedule, step, total_steps()), step, has_request);
+    replica().submit(batch, settings, step);
   } catch (const Error& error) {
     throw error.in_step(run_->next_step() + 1);
   }
@@ -192,6 +193,7 @@ void Trainer::finish_step(Clock::time_point& begin) {
   } catch (const Error& error) {
     throw error.in_step(state.global_step + 1);
   }
+  run_->note_pending();
   ++state.step;
   ++state.global_step;
   state.is_reported = false;

@@ -14,10 +14,28 @@ void require(bool holds, const std::string& message, const ProcessGroup& group) 
 
 namespace {
 
-const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup& group, const data::DatasetPair& data) {
+nn::AccumulationSchedule accumulation_of(const TrainerOptions& options) {
+  return {.nominal_batch = options.nominal_batch,
+          .batch = options.batch.value,
+          .warmup_steps = options.schedule.warmup_steps};
+}
+
+/// Returns the options with what follows from the nominal batch.
+TrainerOptions with_nominal_batch(TrainerOptions options) {
+  if (options.nominal_batch == 0) return options;
+  const std::int64_t steps = accumulation_of(options).most_steps();
+  options.step.sum_steps = steps > 1;
+  options.optimizer.weight_decay *=
+      static_cast<double>(options.batch.value * steps) / static_cast<double>(options.nominal_batch);
+  return options;
+}
+
+TrainerOptions checked(const TrainerOptions& options, const ProcessGroup& group, const data::DatasetPair& data) {
   const auto number = [](std::int64_t value) { return std::to_string(value); };
   require(options.epochs >= 1, number(options.epochs) + " epochs: at least 1 is needed", group);
   require(options.steps >= 0, number(options.steps) + " steps: their number cannot be negative", group);
+  require(options.nominal_batch >= 0, "a nominal batch of " + number(options.nominal_batch) + ": it cannot be negative",
+          group);
   require(options.log_every >= 1, "a report every " + number(options.log_every) + " steps: at least 1 is needed",
           group);
   require(options.eval_interval >= 0,
@@ -32,7 +50,7 @@ const TrainerOptions& checked(const TrainerOptions& options, const ProcessGroup&
           "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
               " training images: give a smaller one, or more images",
           group);
-  return options;
+  return with_nominal_batch(options);
 }
 
 data::PairExtents extents_of(const ProcessGroup& group, const data::DatasetPair& data) {
@@ -106,6 +124,19 @@ void TrainingRun::prepare_steps() {
   for (const std::int64_t step : {std::int64_t{0}, sampler.steps() - 1})
     samples.push_back({static_cast<std::int64_t>(sampler.indices(step).size())});
   replica.prepare_steps(samples);
+}
+
+nn::AccumulationSchedule TrainingRun::accumulation() const { return accumulation_of(options); }
+
+Replica::StepSettings TrainingRun::next_settings() const {
+  const std::int64_t step = next_step();
+  std::int64_t pending = state.pending_steps;
+  for (std::int64_t in_flight = state.global_step; in_flight < step; ++in_flight)
+    pending = pending_after(pending, in_flight);
+  const bool begins_epoch = state.step + replica.model().in_flight() == 0;
+  return {.rates = nn::step_rates(options.schedule, options.optimizer.momentum, step, total_steps()),
+          .begins_sum = pending == 0 || begins_epoch,
+          .updates = pending_after(pending, step) == 0};
 }
 
 std::int64_t TrainingRun::total_steps() const {

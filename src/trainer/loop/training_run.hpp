@@ -29,6 +29,10 @@ struct TrainingRun {
   [[nodiscard]] std::int64_t steps_per_epoch() const { return batches.sampler().steps(); }
   [[nodiscard]] std::int64_t total_steps() const;
   [[nodiscard]] bool all_steps_done() const { return state.global_step >= total_steps(); }
+  /// Returns what the next step is given.
+  [[nodiscard]] Replica::StepSettings next_settings() const;
+  /// Notes a step that has been finished and updated the weights, or did not.
+  void note_pending() { state.pending_steps = pending_after(state.pending_steps, state.global_step); }
   /// The number of the next step of the run, from 0.
   [[nodiscard]] std::int64_t next_step() const { return state.global_step + replica.model().in_flight(); }
   /// Notes for the watchdog what this rank does.
@@ -39,6 +43,12 @@ struct TrainingRun {
     std::int64_t samples = 0;
     double seconds = 0;
   };
+
+  [[nodiscard]] nn::AccumulationSchedule accumulation() const;
+  /// Returns the number of steps since the last update after a step. @param pending  before it
+  [[nodiscard]] std::int64_t pending_after(std::int64_t pending, std::int64_t step) const {
+    return pending + 1 >= accumulation().steps(step) ? 0 : pending + 1;
+  }
 
   ProcessGroup& group;
   const data::DatasetPair data;

@@ -216,17 +216,21 @@ void Replica::move_shards(const LeafShares& shards) {
 void Replica::start_from(const RunState& run) {
   model_.set_state({.loss_scale = run.loss_scale == 0 ? 1 : run.loss_scale,
                     .scaled_steps = run.scaled_steps,
-                    .updates = run.global_step - run.skipped});
+                    .updates = run.global_step - run.skipped - run.deferred});
 }
 
-void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request) {
+void Replica::submit(const data::Batch& batch, const StepSettings& settings, std::int64_t global_step) {
   exchange_.begin(global_step + 1, batch.samples);
   or_abort(*group_, model_.device(), [&] {
     model_.submit(inputs_.feed(batch),
-                  {.learning_rate = learning_rate,
+                  {.learning_rate = settings.rates.learning_rate,
                    .samples = static_cast<double>(batch.step_samples.value),
                    .rng_key = {seed_, global_step, batch.first},
-                   .request = has_request ? 1.0 : 0.0},
+                   .request = settings.has_request ? 1.0 : 0.0,
+                   .bias_learning_rate = settings.rates.bias_learning_rate,
+                   .momentum = settings.rates.momentum,
+                   .begins_sum = settings.begins_sum ? 1.0 : 0.0,
+                   .updates = settings.updates ? 1.0 : 0.0},
                   exchange_);
   });
   std::rotate(submitted_.begin(), submitted_.begin() + 1, submitted_.end());
@@ -234,6 +238,7 @@ void Replica::submit(const data::Batch& batch, double learning_rate, std::int64_
   newest.of_rank = batch.samples;
   newest.of_all_ranks = batch.step_samples;
   newest.extents = batch.extents;
+  newest.updates = settings.updates;
   newest.ids.assign(batch.ids.begin(), batch.ids.end());
 }
 
@@ -253,6 +258,7 @@ Replica::Finished Replica::finish(RunState& run) {
   }
   run.last_loss = result.loss;
   run.skipped += result.finite ? 0 : 1;
+  run.deferred += result.finite && !samples.updates ? 1 : 0;
   store_.statistics().count_samples(samples.of_rank);
   return {.samples = samples.of_all_ranks.value, .has_request = result.requests > 0, .extents = samples.extents};
 }

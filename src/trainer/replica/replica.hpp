@@ -71,14 +71,23 @@ class Replica {
 
   /// Sets the loss scale and the number of updates that the next step starts from. @pre no step is in flight
   void start_from(const RunState& run);
+  /// The numbers of a step that change during a run.
+  struct StepSettings {
+    nn::StepRates rates;
+    bool begins_sum = true;    ///< with `StepOptions::sum_steps`, as `StepScalars::begins_sum`
+    bool updates = true;       ///< likewise
+    bool has_request = false;  ///< whether this rank wants to stop or to save; all ranks learn of it in the same step
+  };
   /// Submits forward, backward, the reduction of gradients and the update. Collective; a rank may have no samples. On
   /// the host the step has run when the call returns. The batch may be overwritten then, unless it is in pinned memory,
   /// from which a device copies it before the step is finished.
   /// @param global_step  number of the step in the run, from 0; random numbers depend on it and the seed
-  /// @param has_request  whether this rank wants to stop or to save; all ranks learn of it in the same step
   /// @pre fewer steps than `Model::max_in_flight` are in flight
   /// @throws Error{mismatch} as DataParallel::finish, where weights have drifted apart; Error{transport | timeout}
-  void submit(const data::Batch& batch, double learning_rate, std::int64_t global_step, bool has_request = false);
+  void submit(const data::Batch& batch, const StepSettings& settings, std::int64_t global_step);
+  void submit(const data::Batch& batch, double learning_rate, std::int64_t global_step) {
+    submit(batch, {.rates = {.learning_rate = learning_rate}}, global_step);
+  }
   /// What a step has done, beside what is in `RunState`.
   struct Finished {
     std::int64_t samples = 0;  ///< of all ranks
@@ -130,6 +139,7 @@ class Replica {
     Count of_rank;
     Count of_all_ranks;
     std::size_t extents = 0;
+    bool updates = true;
     std::vector<std::int64_t> ids;  // indices in the data set of this rank's samples
   };
   void add_extents(const ops::Ops& ops, const TrainerOptions& options);

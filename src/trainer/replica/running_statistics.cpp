@@ -52,6 +52,13 @@ RunningStatistics::RunningStatistics(ProcessGroup& group, const nn::Model& model
 
 Buffer RunningStatistics::part(std::int64_t index) const { return slice(all(), {index * count().value}, count()); }
 
+void RunningStatistics::start_averages() {
+  const Count statistics = model_->state().count();
+  if (count() == statistics) return;
+  for (std::int64_t i = 0; i < own_shards().count; ++i)
+    copy_and_wait(model_->device(), slice(part(i), statistics, statistics), slice(part(i), {0}, statistics));
+}
+
 void RunningStatistics::allocate() {
   const std::int64_t shards = own_shards().count;
   memory_ = {};  // frees the old memory before the new one is allocated

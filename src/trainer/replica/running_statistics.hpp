@@ -16,7 +16,8 @@
 namespace lockstep::trainer {
 
 /// The running statistics of batch norm on this rank, a part for each of its shards, with the numbers of samples that
-/// the parts have seen since they were averaged. Without shards a rank has one part.
+/// the parts have seen since they were averaged. Without shards a rank has one part. A part holds the statistics and,
+/// with `StepOptions::ema_statistics`, their EMA behind them, which is averaged, gathered and moved with them.
 class RunningStatistics {
  public:
   /// Allocates zeroed memory. @param model  outlives this, as does `group`
@@ -27,6 +28,8 @@ class RunningStatistics {
   /// One of this rank's parts, by its index among them.
   [[nodiscard]] Buffer part(std::int64_t index) const;
   [[nodiscard]] bool has_shards() const { return has_shards_; }
+  /// Overwrites the EMA of each part, if there is one, with the statistics.
+  void start_averages();
   /// Moves shards between ranks with their statistics, whose buffer changes. Collective.
   void move_shards(const LeafShares& shards);
   /// Returns for each rank `each` times the number of its parts. Valid until the next call. It does not allocate.
@@ -70,7 +73,7 @@ class RunningStatistics {
     std::vector<std::int64_t> samples;  // of this rank within a step
   };
   static void count_samples(Count samples, std::vector<std::int64_t>& seen);
-  [[nodiscard]] Count count() const { return model_->state().count(); }
+  [[nodiscard]] Count count() const { return model_->state_of_shard(); }
   [[nodiscard]] Share own_shards() const { return shards_.of(group_->rank().value, group_->size()); }
   [[nodiscard]] std::int64_t gathered_parts() const { return are_equal_ ? 1 : shards_.total(); }
   void allocate();

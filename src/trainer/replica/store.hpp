@@ -6,8 +6,8 @@
 namespace lockstep::trainer {
 
 /// The tensors of a run that must survive a restart: the values of the parameters, which the `DataParallel` holds, the
-/// state of the optimizer, the EMA weights, and the running statistics. With a sharded optimizer a rank has all values,
-/// and the state and EMA weights of the parts that it updates.
+/// state of the optimizer, the EMA weights, the sum of gradients over several steps, and the running statistics. With a
+/// sharded optimizer a rank has all values, and the state and EMA weights of the parts that it updates.
 class Store {
  public:
   /// Allocates the memory; all but the values is zero. @param data_parallel  outlives this, as do `group` and `model`
@@ -15,7 +15,7 @@ class Store {
 
   /// The buffers for Model::bind.
   [[nodiscard]] nn::Model::Memory memory() const;
-  /// Overwrites the EMA weights, if there are any, with the values.
+  /// Overwrites the EMA of the weights and of the running statistics, if there is one, with the values.
   void start_averages();
 
   [[nodiscard]] const nn::Model& model() const { return *model_; }
@@ -27,11 +27,18 @@ class Store {
   /// The EMA weights of this rank's parts; empty without EMA.
   [[nodiscard]] Buffer averages() const { return averages_.as(model_->dtype()); }
   [[nodiscard]] bool has_averages() const { return has_averages_; }
+  /// The sum of gradients over several steps of this rank's parts; empty where each step makes an update.
+  [[nodiscard]] Buffer gradient_sums() const { return gradient_sums_.as(model_->dtype()); }
+  [[nodiscard]] bool has_gradient_sums() const { return has_gradient_sums_; }
   /// The parts of the layout that this rank updates.
   [[nodiscard]] const std::vector<LayoutPart>& owned() const { return data_parallel_->owned(); }
   [[nodiscard]] bool is_sharded() const { return is_sharded_; }
-  /// Memory of the optimizer's state and the EMA weights on this rank. Rank 0 has at least as much as any other.
+  /// Memory of the optimizer's state, the EMA weights and the sum of gradients on this rank. Rank 0 has at least as
+  /// much as any other.
   [[nodiscard]] Bytes optimizer_bytes() const;
+
+  /// The numbers of the graph's constants, one after the other, in memory of the host.
+  [[nodiscard]] Buffer constants() const { return constants_.as(model_->dtype()); }
 
   [[nodiscard]] RunningStatistics& statistics() { return statistics_; }
   [[nodiscard]] const RunningStatistics& statistics() const { return statistics_; }
@@ -51,8 +58,11 @@ class Store {
   ops::UpdateRule rule_;
   bool is_sharded_;
   bool has_averages_;
+  bool has_gradient_sums_;
   std::vector<Allocation> optimizer_state_;
   Allocation averages_;
+  Allocation gradient_sums_;
+  Allocation constants_;
   RunningStatistics statistics_;
 };
 

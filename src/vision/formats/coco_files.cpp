@@ -108,7 +108,7 @@ fs::path named_coco_part(const fs::path& val) {
   const CocoFiles files = coco_files_in(val);
   if (!files.val.empty()) return files.val;
   if (!files.train.empty()) return files.train;
-  if (const fs::path own = val / "_annotations.coco.json"; fs::exists(own, ignored)) return own;
+  if (fs::path own = val / "_annotations.coco.json"; fs::exists(own, ignored)) return own;
   throw Error(ErrorCode::io, "the validation part " + shown(val) + " has no annotations: " + files.why_not);
 }
 

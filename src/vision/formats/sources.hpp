@@ -43,8 +43,8 @@ struct Sources : SourcePair {
 ///         a label that is no class, with file and line; Error{invalid_argument} if the format is not recognized, or
 ///         the options do not fit the data, or a sample is of none of the classes that they name; Error{unsupported} if
 ///         this lockstep was built without a library that is needed
-/// @cost reads all lists and annotations, looks up every picture, and reads the headers of those whose size is needed and
-///       not annotated (`yolo`, `voc`); decodes none
+/// @cost reads all lists and annotations, looks up every picture, and reads the headers of those whose annotations do
+///       not say their size (`yolo`, `voc`); decodes none
 Sources open_sources(const SourceOptions& options);
 
 /// Opens both parts of data of a format as their files say, without looking for its marks. @throws as open_sources

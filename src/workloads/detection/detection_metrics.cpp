@@ -109,7 +109,8 @@ class DetectionMetric final : public trainer::Metric {
       const std::optional<std::vector<Detection>> detections = reader_.detections(prediction, batch, i);
       if (!detections) continue;
       const std::int64_t sample = batch.ids[static_cast<std::size_t>(i)];
-      append_records(match(sample, *detections, boxes_of(source_->annotation(sample))), records_);
+      const vision::Annotation& annotation = source_->annotation(sample);
+      append_records(match(annotation.image_id.value_or(sample), *detections, boxes_of(annotation)), records_);
     }
   }
   void reduce(Communicator& communicator) override {
@@ -140,8 +141,8 @@ std::vector<GroundTruth> boxes_of(const vision::Annotation& annotation) {
     const Rectangle rectangle{box.left, box.top, double{box.right} - box.left, double{box.bottom} - box.top};
     boxes.push_back({.label = box.label,
                      .box = rectangle,
-                     .area = rectangle.area(),
-                     .is_crowd = false,
+                     .area = vision::area_of(box),
+                     .is_crowd = box.is_crowd,
                      .is_ignored = box.is_difficult});
   }
   return boxes;

@@ -15,7 +15,6 @@
 namespace lockstep::workloads {
 
 /// Returns the boxes of an annotation that is in the pixels of the stored picture. Difficult ones need not be found.
-/// The area of a box without one of its own is that of its rectangle.
 std::vector<GroundTruth> boxes_of(const vision::Annotation& annotation);
 
 /// Makes the metrics of a detector: "loss" and
@@ -27,8 +26,9 @@ std::vector<GroundTruth> boxes_of(const vision::Annotation& annotation);
 /// - "yolov5_map50" and "yolov5_map", as YOLOv5 reports them.
 /// Values whose boxes the data do not have are empty. Detections are in pixels of the stored pictures. Each rank
 /// matches those of its own pictures, and ranks exchange what became of them, so that the values have the same bits
-/// however the pictures are divided. Samples whose "frame" has no extents are left out.
-/// `Metric::classes` has the boxes and detections of each class at that confidence, and its average precision.
+/// however the pictures are divided; of equal scores those of earlier pictures come first, in the order of their image
+/// ids, or of the samples where they have none. Samples whose "frame" has no extents are left out. `Metric::classes`
+/// has the boxes and detections of each class at that confidence, and its average precision.
 /// @param graph    has the output "detections" (`suppressed`), of `source`'s classes; outlives the metrics
 /// @param tensors  the tensors of a batch, with "frame" (`DetectionReader`)
 /// @param source   has the annotations of the samples, by their index in the data set

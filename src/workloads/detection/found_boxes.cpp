@@ -18,7 +18,7 @@ using nlohmann::ordered_json;
 
 constexpr int label_height = 16;
 
-double rounded(double value, double digits) { return std::round(value * digits) / digits; }
+double to_decimals(double value, double steps) { return std::round(value * steps) / steps; }
 
 vision::Region region_of(const Rectangle& box) {
   const auto left = static_cast<int>(std::floor(box.x));
@@ -43,10 +43,10 @@ void FoundBoxes::add_to(ordered_json& object, const std::vector<std::string>& cl
   for (const Detection& one : detections_) {
     ordered_json edges = ordered_json::array();
     for (const double edge : {one.box.x, one.box.y, one.box.right(), one.box.bottom()})
-      edges.push_back(rounded(edge, 100));
+      edges.push_back(to_decimals(edge, 100));
     boxes.push_back({{"class", one.label},
                      {"name", class_name(class_names, one)},
-                     {"score", rounded(one.score, 1e6)},
+                     {"score", to_decimals(one.score, 1e6)},
                      {"box", std::move(edges)}});
   }
 }
@@ -76,7 +76,9 @@ vision::Caption FoundBoxes::caption(const std::vector<std::string>& /*class_name
       ++(judgment.is_match(all_areas, at_50) ? hits : false_ones);
     }
   }
-  if (annotation.boxes.empty()) return {std::to_string(detections_.size()) + " boxes", false_ones == 0 ? right : wrong};
+  if (annotation.boxes.empty())
+    return {std::to_string(detections_.size()) + (detections_.size() == 1 ? " box" : " boxes"),
+            false_ones == 0 ? right : wrong};
   return {std::to_string(hits) + " of " + std::to_string(boxes) + " found, " + std::to_string(false_ones) + " false",
           hits == boxes && false_ones == 0 ? right : wrong};
 }

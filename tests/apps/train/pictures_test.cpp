@@ -129,6 +129,48 @@ TEST(OwnPictures, ThatDifferBetweenRanksAreNamed) {
                  {"sample 7 is the first that differs: rank 0 on ", "give all ranks the same files (--data)"});
 }
 
+/// Shows the first batch of data of each of two ranks.
+testing_support::ProgramResult run_on_each(const UserFiles& one, const UserFiles& other, const std::string& data) {
+  const auto on = [&](const UserFiles& user) {
+    return std::string(LOCKSTEP_TRAIN) + " --model lenet --batch 2 --threads 1 --show-batch " +
+           one.path("sheet.png").string() + " --data " + user.path(data).string();
+  };
+  return testing_support::run_program(std::string(LOCKSTEP_MPIEXEC) + " -np 1 " + on(one) + " : -np 1 " + on(other) +
+                                      " 2>&1");
+}
+
+TEST(OwnPictures, WhoseBoxesDifferBetweenRanksAreNamed) {
+  const UserFiles one;
+  const UserFiles other;
+  std::string images;
+  std::string boxes;
+  for (int i = 0; i < 4; ++i) {
+    const std::string number = std::to_string(i);
+    for (const UserFiles* user : {&one, &other}) {
+      user->put("images/train/" + number + ".png", png(i));
+      user->put("images/val/" + number + ".png", png(i));
+      user->put("labels/train/" + number + ".txt", "0 0.5 0.5 0.5 0.5\n");
+      user->put("labels/val/" + number + ".txt", "0 0.5 0.5 0.5 0.5\n");
+      user->put("classes.txt", "cell\n");
+    }
+    images += (i > 0 ? ", " : "") + ("{\"id\": " + number) + ", \"file_name\": \"" + number + ".png\"}";
+    boxes += (i > 0 ? ", " : "") + ("{\"image_id\": " + number) +
+             ", \"category_id\": 7, \"bbox\": [1, 1, 5, 5], \"area\": 20}";
+  }
+  EXPECT_EQ(run_on_each(one, other, "").exit_code, 0);
+  other.put("labels/train/2.txt", "0 0.5 0.5 0.5 0.6\n");
+  expect_refused(run_on_each(one, other, ""), 1,
+                 {"sample 2 is the first that differs: rank 0 on ", "give all ranks the same files (--data)"});
+  const std::string coco = "{\"images\": [" + images + "], \"annotations\": [" + boxes +
+                           "], \"categories\": [{\"id\": 7, \"name\": \"cell\"}]}";
+  one.put("images/train/boxes.json", coco);
+  other.put("images/train/boxes.json", coco);
+  EXPECT_EQ(run_on_each(one, other, "images/train/boxes.json").exit_code, 0);
+  other.put("images/train/boxes.json", std::regex_replace(coco, std::regex("20\\}\\], "), "21}], "));
+  expect_refused(run_on_each(one, other, "images/train/boxes.json"), 1,
+                 {"sample 3 is the first that differs: rank 0 on ", "give all ranks the same files (--data)"});
+}
+
 TEST(OwnPictures, AreShownAsTheNetworkSeesThem) {
   const PictureFolder folder;
   const std::string sheet = folder.path("sheet.png");

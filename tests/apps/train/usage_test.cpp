@@ -174,6 +174,26 @@ const Mistake mistakes[] = {
     {"NoTime", "--max-time 0s", {"--max-time 0s: it must be a time such as 90s"}},
     {"NegativeNorm", "--clip-norm -1", {"--clip-norm -1: it must be a number of at least 0 and at most 1e+30, or off"}},
     {"DecayOfOne", "--ema 1", {"--ema 1: it must be a number of at least 0 and below 1, or off"}},
+    {"AnchorsOfAModelWithoutAny", "--anchors 10,13", {"--anchors has no meaning with --model lenet"}},
+    {"AnchorsThatAreNoNumbers", "--model yolov5n --anchors 10,x", {"--anchors 10,x: give auto, default, or the width"}},
+    {"AnchorsWithoutExtent", "--model yolov5n --anchors 10,0", {"--anchors 10,0: give auto, default, or the width"}},
+    {"RampWithoutAnAverage", "--ema-ramp 10", {"--ema-ramp needs --ema"}},
+    {"AverageOfStatisticsOnly", "--ema-statistics", {"--ema-statistics needs --ema"}},
+    {"ClippedGradientsOfSeveralSteps",
+     "--clip-norm 1 --nominal-batch 512",
+     {"--clip-norm beside --nominal-batch 512: ", "(--nominal-batch off)"}},
+    {"WarmUpOfAMomentumThatThereIsNot",
+     "--warmup-momentum 0.8 --optimizer adamw",
+     {"--warmup-momentum has no meaning with --optimizer adamw"}},
+    {"LeastOfAWarmUpInSteps",
+     "--warmup-steps 10 --warmup-least-steps 5",
+     {"--warmup-least-steps beside --warmup-steps"}},
+    {"OneCycleFromEpochToEpoch",
+     "--lr-schedule one-cycle --lr-by epoch",
+     {"--lr-by epoch has no meaning with --lr-schedule one-cycle"}},
+    {"StartOfTheWarmUpOfOneCycle",
+     "--lr-schedule one-cycle --warmup-start 0",
+     {"--warmup-start has no meaning with --lr-schedule one-cycle"}},
     {"WindowWithoutALossScale", "--loss-scale-window 5", {"--loss-scale-window has no meaning without a loss scale"}},
     {"EmptyWindowOfTheLossScale", "--loss-scale-window 0", {"--loss-scale-window 0: it must be a whole number from 1"}},
     {"NegativeLossScale", "--loss-scale -2", {"--loss-scale -2: it must be "}},
@@ -467,6 +487,27 @@ TEST(Configuration, TheScheduleIsTheModelsUnlessAnotherIsChosen) {
   EXPECT_EQ(step.gamma, 0.2);
   EXPECT_EQ(schedule("--lr-schedule polynomial --lr-power 0.9").power, 0.9);
   EXPECT_EQ(parse("--warmup_iters 500").options.warmup_steps, 500);
+}
+
+TEST(Configuration, TheRecipeIsTheModelsUnlessAnotherIsChosen) {
+  const trainer::TrainerOptions usual = parse("").options.trainer;
+  EXPECT_EQ(usual.nominal_batch, 0);
+  EXPECT_EQ(usual.schedule.warmup_start, std::nullopt);
+  EXPECT_EQ(usual.optimizer, (nn::OptimizerOptions{.momentum = 0.9}));
+  EXPECT_FALSE(usual.step.times_samples);
+  const trainer::TrainerOptions given =
+      parse(
+          "--nbs 64 --warmup_bias_lr 0.1 --warmup_momentum 0.8 --warmup-start 0 --loss-times-batch --ema 0.9999 "
+          "--ema-ramp 2000 --ema-statistics --decay-vectors no")
+          .options.trainer;
+  EXPECT_EQ(given.nominal_batch, 64);
+  EXPECT_EQ(given.schedule.warmup_start, 0);
+  EXPECT_EQ(given.schedule.warmup_bias_rate, 0.1);
+  EXPECT_EQ(given.schedule.warmup_momentum, 0.8);
+  EXPECT_EQ(given.optimizer, (nn::OptimizerOptions{.momentum = 0.9, .decay_vectors = false, .bias_rate = true}));
+  EXPECT_TRUE(given.step.times_samples);
+  EXPECT_EQ(given.step.ema_ramp, 2000);
+  EXPECT_TRUE(given.step.ema_statistics);
 }
 
 TEST(Configuration, TheBatchOfARankTimesTheRanksIsTheGlobalBatch) {

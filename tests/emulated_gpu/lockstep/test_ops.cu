@@ -250,10 +250,11 @@ struct SgdUpdate {
 struct EmaUpdate {
   float* averages;
   const float* values;
-  float decay;
-  const ops::UpdateScalars* scalars;
+  const ops::AverageScalars* scalars;
   LOCKSTEP_HOST_DEVICE void operator()(int64_t i) const {
-    if (scalars->go) averages[i] = decay * averages[i] + (1 - decay) * values[i];
+    if (!scalars->go) return;
+    const auto kept = scalars->keep == 0 ? 0 : static_cast<float>(scalars->keep) * averages[i];
+    averages[i] = kept + (scalars->take == 0 ? 0 : static_cast<float>(scalars->take) * values[i]);
   }
 };
 
@@ -312,8 +313,7 @@ class TestOpsOnDevice final : public TestOps {
   }
   void measure_update(const ops::UpdateStep& /*step*/) override { throw std::logic_error("SGD measures nothing"); }
   void average(const ops::AverageStep& step) override {
-    for_each(EmaUpdate{floats(step.averages), floats(step.values), static_cast<float>(step.decay), step.scalars},
-             step.count.value, step.queue);
+    for_each(EmaUpdate{floats(step.averages), floats(step.values), step.scalars}, step.count.value, step.queue);
   }
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     for_each(SumOfSquares{floats(values.data), values.count.value, sum}, 1, queue);

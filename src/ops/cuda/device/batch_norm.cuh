@@ -69,7 +69,7 @@ struct Normalize {
 };
 
 /// The gradient before the activation. With a residual the sign of the activation's input is found from the result;
-/// otherwise that input is computed again from x. A SiLU has no residual.
+/// otherwise that input is computed again from x.
 template <typename E, int size>
 struct Gradient {
   const void* dy;
@@ -77,29 +77,18 @@ struct Gradient {
   const void* y;       ///< null: from x
   Activation activation;
 
-  /// The sum of both summands.
-  [[nodiscard]] __device__ Pack<size> sum(std::int64_t i) const {
+  __device__ Pack<size> at(std::int64_t i, const Pack<size>& values, const PackLines<size>& lines) const {
     Pack<size> gradient = load_pack<E, size>(dy, i);
     if (second != nullptr) {
       const Pack<size> added = load_pack<E, size>(second, i);
       for (int k = 0; k < size; ++k) gradient.at[k] = E::widen(E::narrow(gradient.at[k] + added.at[k]));
     }
-    return gradient;
-  }
-  /// The gradient before the activation, from the sum.
-  [[nodiscard]] __device__ Pack<size> before(std::int64_t i, Pack<size> gradient, const Pack<size>& values,
-                                             const PackLines<size>& lines) const {
     if (activation == Activation::none) return gradient;
     Pack<size> result = values;
     if (y != nullptr) result = load_pack<E, size>(y, i);
-    for (int k = 0; k < size; ++k) {
-      const float at = y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]);
-      gradient.at[k] = before_activation(activation, gradient.at[k], at);
-    }
+    for (int k = 0; k < size; ++k)
+      if (!passes(activation, y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
     return gradient;
-  }
-  __device__ Pack<size> at(std::int64_t i, const Pack<size>& values, const PackLines<size>& lines) const {
-    return before(i, sum(i), values, lines);
   }
 };
 
@@ -108,7 +97,7 @@ template <typename E, int size>
 struct GradientSums {
   const void* x;
   Gradient<E, size> gradient;
-  void* keep;  ///< gets the gradient before the activation, or before that the sum, if it is a SiLU; may be null, or dy
+  void* keep;  ///< gets the gradient before the activation; may be null, or dy
   LineSource source;
   using Constants = PackLines<size>;
 
@@ -117,9 +106,8 @@ struct GradientSums {
   }
   __device__ void add(std::int64_t i, const Constants& lines, float (&sums)[2][size]) const {
     const Pack<size> values = load_pack<E, size>(x, i);
-    const Pack<size> sum = gradient.sum(i);
-    const Pack<size> g = gradient.before(i, sum, values, lines);
-    if (keep != nullptr) store_pack<E, size>(keep, i, gradient.activation == Activation::silu ? sum : g);
+    const Pack<size> g = gradient.at(i, values, lines);
+    if (keep != nullptr) store_pack<E, size>(keep, i, g);
     for (int k = 0; k < size; ++k) {
       sums[0][k] += g.at[k];
       sums[1][k] += g.at[k] * (values.at[k] - lines.of[k].mean);

@@ -106,11 +106,7 @@ struct BatchNormPasses {
     for_each_pack(tiles, body, call.queue);
   }
 
-  /// The gradient before a SiLU is not stored, because it would be rounded: the next pass computes it again.
-  [[nodiscard]] bool is_silu() const { return op.activation == Activation::silu; }
-
-  /// Sums the gradients before the activation, and writes them to `keep` unless it is null; if it is a SiLU, those
-  /// behind it.
+  /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
     const bool from_result = op.residual && op.activation != Activation::none;
     const Gradient<E, size> gradient{.dy = call.output_gradient,
@@ -122,8 +118,7 @@ struct BatchNormPasses {
   }
 
   void measure_backward(const Arguments& call) const {
-    const bool masks = op.activation != Activation::none && !is_silu();
-    const bool changes = call.second_output_gradient != nullptr || masks;
+    const bool changes = call.second_output_gradient != nullptr || op.activation != Activation::none;
     sum_gradients(call, changes ? call.output_gradient : nullptr);
     const WriteGradients write{gradients(call), saved(call, 1), static_cast<double>(tiles.rows),
                                call.part,       saved(call, 2), saved(call, 3)};
@@ -139,8 +134,7 @@ struct BatchNormPasses {
       const UseGatheredGradients use{channels(), call.parts.data(), saved(call, 2), saved(call, 3),
                                      of_gamma,   of_beta,           means(call)};
       fold_channels(ranks(call), channels(), use, call.queue);
-      const Activation left = is_silu() ? op.activation : Activation::none;
-      input_gradient(call, {.dy = dy, .activation = left}, d_residual == dy ? nullptr : d_residual);
+      input_gradient(call, {.dy = dy}, d_residual == dy ? nullptr : d_residual);
       return;
     }
     // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
@@ -151,7 +145,7 @@ struct BatchNormPasses {
     const UseGradients use{gradients(call), saved(call, 1), of_gamma, of_beta, static_cast<double>(tiles.rows),
                            means(call)};
     fold_channels(tiles.parts, channels(), use, call.queue);
-    const Activation left = keep == nullptr || is_silu() ? op.activation : Activation::none;
+    const Activation left = keep == nullptr ? op.activation : Activation::none;
     input_gradient(call, {.dy = keep == nullptr ? dy : keep, .activation = left}, nullptr);
   }
 

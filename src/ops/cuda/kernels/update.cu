@@ -128,13 +128,18 @@ void average(const AverageStep& step) {
   require_float32(step.dtype, "averages");
   auto* averages = static_cast<float*>(step.averages);
   const auto* values = static_cast<const float*>(step.values);
-  const auto keep = static_cast<float>(step.decay);
-  const auto take = static_cast<float>(1 - step.decay);
-  const UpdateScalars* scalars = step.scalars;
+  const AverageScalars* scalars = step.scalars;
   for_each(
       step.count.value,
       [=] __device__(std::int64_t i) {
-        if (scalars->go) averages[i] = keep * averages[i] + take * values[i];
+        if (!scalars->go) return;
+        const auto keep = static_cast<float>(scalars->keep);
+        const auto take = static_cast<float>(scalars->take);
+        if (keep == 0 || take == 0) {
+          averages[i] = (keep == 0 ? 0 : keep * averages[i]) + (take == 0 ? 0 : take * values[i]);
+        } else {
+          averages[i] = keep * averages[i] + take * values[i];
+        }
       },
       step.queue);
 }

@@ -135,7 +135,7 @@ class BatchNormKernel final : public Kernel {
     const T* x = static_cast<const T*>(call.inputs[0]);
     for (std::int64_t c = 0; c < channels(); ++c) {
       const Line line = line_of(call, c, mean(call, c), istd(call, c));
-      for_each(c, [&](std::int64_t i) { dy[i] = before_activation(shape_.activation, dy[i], line.at(x[i])); });
+      for_each(c, [&](std::int64_t i) { dy[i] = passes(shape_.activation, line.at(x[i])) ? dy[i] : T{0}; });
     }
     return dy;
   }
