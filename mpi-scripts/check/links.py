@@ -21,7 +21,7 @@ import urllib.parse
 EXTERNAL = re.compile(r"[a-z]+:")
 SOURCE = re.compile(r"[\w*./-]+\.(?:cpp|hpp|cu|cuh|sh|py|sbatch|def|cmake|conf|pl)\b")
 # Files of other programs, of runs and of examples.
-FOREIGN = {"train.py", "tools/train.py", "val.py", "dnnl.hpp", "pugixml.hpp", "dnnl-config.cmake", "options.conf", "src/nn/models/some-model.cpp"}
+FOREIGN = {"train.py", "tools/train.py", "val.py", "detect.py", "dnnl.hpp", "pugixml.hpp", "dnnl-config.cmake", "options.conf", "src/nn/models/some-model.cpp"}
 
 
 def without_code(markdown):

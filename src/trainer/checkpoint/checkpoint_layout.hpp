@@ -10,7 +10,8 @@
 namespace lockstep::trainer {
 
 /// The files of tensors. `model.safetensors` has what evaluations compute with: the parameters, or with EMA their
-/// averages, the running statistics or their EMA, averaged over all shards, and the graph's constants. `optimizer.safetensors` has the rest.
+/// averages, the running statistics or their EMA, averaged over all shards, and the graph's constants.
+/// `optimizer.safetensors` has the rest.
 enum class CheckpointFile { model, optimizer };
 inline constexpr std::array checkpoint_files = {CheckpointFile::model, CheckpointFile::optimizer};
 inline const char* name_of(CheckpointFile file) {
