@@ -21,7 +21,18 @@ namespace {
 
 constexpr std::int64_t evaluated = 70;
 
-nn::Graph resnet20_of(const std::vector<TensorSpec>& tensors) { return nn::make_model("resnet20", {tensors, 10}); }
+/// A network for images of any extent.
+nn::Graph network_of(const std::vector<TensorSpec>& tensors) {
+  const nn::DataSpec data{tensors, 10};
+  nn::Graph graph("network");
+  graph.input(data.at("images"));
+  graph.add("conv", ops::Convolution{.out_channels = 8, .padding = 1});
+  graph.add("bn", ops::BatchNorm{.activation = ops::Activation::relu});
+  graph.add("pool", ops::GlobalAveragePool{});
+  graph.add("fc", ops::Linear{.out_features = 10});
+  nn::classify(graph, data);
+  return graph;
+}
 
 /// Keeps the logits of each sample, from all ranks.
 class KeptLogits final : public Metric {
@@ -56,7 +67,7 @@ struct GroupEvaluation {
 GroupEvaluation evaluate_groups(int ranks, TrainerOptions options, const std::shared_ptr<const data::Dataset>& test) {
   std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   options.batch = {12};
-  options.graphs = resnet20_of;
+  options.graphs = network_of;
   const data::DatasetPair data{
       std::make_shared<data::DatasetOfSizes>(50, std::vector{data::DatasetOfSizes::Size{8, 8}}), test};
   GroupEvaluation evaluation;
@@ -68,7 +79,7 @@ GroupEvaluation evaluate_groups(int ranks, TrainerOptions options, const std::sh
       ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
       try {
         const auto ops = ops::make_onednn_ops(1);
-        Trainer trainer(group, *ops, resnet20_of(data.train->tensors()), data, options);
+        Trainer trainer(group, *ops, network_of(data.train->tensors()), data, options);
         trainer.add_metric(std::make_unique<KeptLogits>(evaluation.logits, mutex));
         const auto values = trainer.evaluate();
         if (rank == 0) evaluation.values = values;

@@ -39,7 +39,7 @@ int rounded(double value) {
 }
 
 /// One axis: `from` pixels become `to`, of which those from `begin` to `end` − 1 are made.
-struct Axis {
+struct AxisExtent {
   int from = 0;
   int to = 0;
   int begin = 0;
@@ -49,7 +49,7 @@ struct Axis {
 };
 
 /// @param exact  memory that is used again
-void make_filter(const Axis& axis, Filter& filter, std::vector<double>& exact) {
+void make_filter(const AxisExtent& axis, Filter& filter, std::vector<double>& exact) {
   const auto [from, to, first_place, last_place] = axis;
   const double scale = static_cast<double>(from) / to;
   const double width = std::max(scale, 1.0);  // half of the triangle's base
@@ -78,7 +78,7 @@ void make_filter(const Axis& axis, Filter& filter, std::vector<double>& exact) {
 
 /// Makes the filter of an axis, counted from the first pixel that it needs. An axis that does not change needs none.
 /// @return the pixels that it needs, as the first one and their number
-std::pair<int, int> needed_pixels(const Axis& axis, Filter& filter, std::vector<double>& exact) {
+std::pair<int, int> needed_pixels(const AxisExtent& axis, Filter& filter, std::vector<double>& exact) {
   if (!axis.changes()) return {axis.begin, axis.count()};
   make_filter(axis, filter, exact);
   const int first = filter.first.front();
@@ -251,7 +251,7 @@ Input resize_all_rows(Input from, int height, int width, int channels, Workspace
 }
 
 /// Makes a part of the result. @param from  where the region that is resized begins
-void resize_axes(Input from, int channels, const Axis& across, const Axis& down, Output out) {
+void resize_axes(Input from, int channels, const AxisExtent& across, const AxisExtent& down, Output out) {
   thread_local Workspace workspace;
   const std::ptrdiff_t row_bytes = std::ptrdiff_t{across.count()} * channels;
   const auto [column, columns] = needed_pixels(across, workspace.horizontal, workspace.exact);

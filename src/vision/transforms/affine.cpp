@@ -37,14 +37,14 @@ struct Angle {
 };
 
 /// A linear map of the plane.
-struct Linear {
+struct LinearMap {
   double xx = 1;
   double xy = 0;
   double yx = 0;
   double yy = 1;
 
   [[nodiscard]] double determinant() const { return xx * yy - xy * yx; }
-  [[nodiscard]] Linear inverse() const {
+  [[nodiscard]] LinearMap inverse() const {
     const double d = determinant();
     return {yy / d, -xy / d, -yx / d, xx / d};
   }
@@ -52,7 +52,7 @@ struct Linear {
 
 /// What is drawn for a sample, from the picture to the result. Everything is drawn for every sample.
 struct DrawnMap {
-  Linear linear;
+  LinearMap linear;
   double scale = 1;
   double x = 0;  ///< where the middle of the picture comes to lie
   double y = 0;
@@ -79,7 +79,7 @@ DrawnMap draw_map(const data::SampleKey& key, const Size& size, const AffineRang
 
 /// Returns where points of the result come from in a picture.
 AffineMap source_of(const DrawnMap& drawn, int width, int height) {
-  const Linear back = drawn.linear.inverse();
+  const LinearMap back = drawn.linear.inverse();
   return {.xx = back.xx,
           .xy = back.xy,
           .x0 = 0.5 * width - back.xx * drawn.x - back.xy * drawn.y,

@@ -35,7 +35,7 @@ vision::InputSize detection_input(const vision::Source& /*source*/, const Size& 
   const bool is_square = given.width == given.height;
   throw Error(ErrorCode::invalid_argument,
               "an input of " + std::to_string(given.height) + "×" + std::to_string(given.width) +
-                  " pixels: detectors halve pictures five times, so give a multiple of 32, such as --img " +
+                  " pixels: detectors halve pictures five times, so give a multiple of 32, such as " +
                   (is_square ? rounded(given.width) : rounded(given.height) + "x" + rounded(given.width)));
 }
 

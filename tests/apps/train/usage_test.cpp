@@ -579,9 +579,9 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(occurrences(result.output, "Exit codes: 0 "), 1) << result.output;
   const std::string text = testing_support::in_one_line(result.output);
-  for (const char* workload :
-       {"Workloads, with their models: classification (a class for each image): lenet, ",
-        "; detection (the box and class of each object): detector; ", "(the text in each image): crnn."})
+  for (const char* workload : {"Workloads, with their models: classification (a class for each image): lenet, ",
+                               "; detection (the box and class of each object): detector, yolov5n, yolov5s; ",
+                               "(the text in each image): crnn."})
     EXPECT_EQ(occurrences(text, workload), 1) << workload << result.output;
   const Registry registry;
   Options options;
