@@ -89,7 +89,7 @@ std::string nominal_batch_text(const Options& options, const Data& data) {
   const nn::AccumulationSchedule schedule{
       .nominal_batch = nominal, .batch = data.batch.value, .warmup_steps = data.schedule.warmup_steps};
   const std::int64_t steps = schedule.most_steps();
-  const double of_update = static_cast<double>(steps * data.batch.value);
+  const auto of_update = static_cast<double>(steps * data.batch.value);
   return "weights are updated after " + count_of(steps, "step") + (steps > 1 ? ", fewer in the warm-up" : "") +
          format_text(" (--nominal-batch %lld), with a weight decay of %g", static_cast<long long>(nominal),
                      options.trainer.optimizer.weight_decay * of_update / static_cast<double>(nominal));

@@ -25,7 +25,7 @@ struct AnchorMap {
   std::int64_t anchors;
   std::int64_t numbers;  ///< of a prediction: 5 and the classes
   double stride;         ///< pixels of a cell
-  double sizes[most_anchors][2];
+  double sizes[most_anchors][2] = {};
 
   AnchorMap(const Shape& map, std::span<const AnchorSize> of, std::int64_t pixels)
       : samples(map.batch),
@@ -33,8 +33,7 @@ struct AnchorMap {
         width(map.width),
         anchors(static_cast<std::int64_t>(of.size())),
         numbers(map.channels / anchors),
-        stride(static_cast<double>(pixels)),
-        sizes() {
+        stride(static_cast<double>(pixels)) {
     for (std::size_t a = 0; a < of.size(); ++a)
       for (std::size_t k = 0; k < 2; ++k) sizes[a][k] = of[a][k] / stride;
   }
@@ -57,9 +56,9 @@ struct CenteredBox {
 /// A place along an axis of a map: its cell, and the nearest other cell if that is matched, too.
 struct AnchorCell {
   std::int64_t own;
-  std::int64_t neighbor;  ///< −1: none
+  std::int64_t neighbor = -1;  ///< −1: none
 
-  LOCKSTEP_HOST_DEVICE AnchorCell(double at, std::int64_t cells) : neighbor(-1) {
+  LOCKSTEP_HOST_DEVICE AnchorCell(double at, std::int64_t cells) {
     const auto end = static_cast<double>(cells);
     const double inside = at < 0 ? 0 : (at < end ? at : end);
     const double cell = std::floor(inside);
@@ -79,7 +78,7 @@ struct AnchorTarget {
   /// @param numbers  class, and center and extents in pixels
   LOCKSTEP_HOST_DEVICE AnchorTarget(const double (&of)[numbers_of_box], const AnchorMap& map)
       : box{of[1] / map.stride, of[2] / map.stride, of[3] / map.stride, of[4] / map.stride},
-        label(of[0] > -0.5 ? static_cast<std::int64_t>(of[0] + 0.5) : -1),
+        label(of[0] > -0.5 ? static_cast<std::int64_t>(std::floor(of[0] + 0.5)) : -1),
         column(box.x, map.width),
         row(box.y, map.height) {}
 

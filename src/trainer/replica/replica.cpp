@@ -168,7 +168,7 @@ Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, dat
 }
 
 Replica::Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
-                 std::vector<std::vector<TensorSpec>> extents, const TrainerOptions& options, Observer* observer)
+                 const std::vector<std::vector<TensorSpec>>& extents, const TrainerOptions& options, Observer* observer)
     : Replica(group, ops, graph, data::PairExtents{.all = extents, .training = extents.size()}, options, observer) {}
 
 /// Makes the graphs for all extents but the first.

@@ -42,8 +42,8 @@ class Replica {
   Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, data::PairExtents extents,
           const TrainerOptions& options, Observer* observer);
   /// Makes a replica whose evaluations have the first ones of these extents.
-  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph, std::vector<std::vector<TensorSpec>> extents,
-          const TrainerOptions& options, Observer* observer);
+  Replica(ProcessGroup& group, ops::Ops& ops, const nn::Graph& graph,
+          const std::vector<std::vector<TensorSpec>>& extents, const TrainerOptions& options, Observer* observer);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
   ~Replica() = default;

@@ -139,10 +139,11 @@ LOCKSTEP_VECTORISED void scale_all(std::uint8_t* pixels, std::size_t count, floa
       colors.blue[i] = pixel[3 * i + 2];
     }
     scale_block(colors, hue, saturation, value);
+    constexpr float half = 0.5F;
     for (std::size_t i = 0; i < some; ++i) {
-      pixel[3 * i] = static_cast<std::uint8_t>(colors.red[i] + 0.5F);
-      pixel[3 * i + 1] = static_cast<std::uint8_t>(colors.green[i] + 0.5F);
-      pixel[3 * i + 2] = static_cast<std::uint8_t>(colors.blue[i] + 0.5F);
+      pixel[3 * i] = static_cast<std::uint8_t>(colors.red[i] + half);
+      pixel[3 * i + 1] = static_cast<std::uint8_t>(colors.green[i] + half);
+      pixel[3 * i + 2] = static_cast<std::uint8_t>(colors.blue[i] + half);
     }
   }
 }

@@ -90,7 +90,9 @@ void find_columns(const Image& from, const Position& across, int width, std::vec
 template <int channels>
 void warp_axes(const Image& from, const Position& across, const Position& down, std::uint8_t fill, Image& to) {
   thread_local WarpWorkspace workspace;
-  auto& [columns, sums, beyond] = workspace;
+  std::vector<Column>& columns = workspace.columns;
+  std::vector<std::uint16_t>& sums = workspace.sums;
+  std::vector<std::uint8_t>& beyond = workspace.fill;
   find_columns(from, across, to.width, columns);
   sums.assign(static_cast<std::size_t>(from.width + 3) * channels, static_cast<std::uint16_t>(fill * whole_weight));
   beyond.assign(from.row_bytes(), fill);

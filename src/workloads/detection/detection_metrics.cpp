@@ -99,7 +99,7 @@ observe::ClassCounts counts_of_classes(std::span<const ClassScores> classes, Ope
 class DetectionMetric final : public trainer::Metric {
  public:
   DetectionMetric(DetectionReader reader, std::shared_ptr<const vision::Source> source)
-      : reader_(std::move(reader)), source_(std::move(source)) {
+      : reader_(reader), source_(std::move(source)) {
     values_ = detection_values({}, class_count());
   }
 
@@ -156,9 +156,9 @@ std::vector<std::unique_ptr<trainer::Metric>> detection_metrics(const nn::Graph&
                                                                 const std::vector<TensorSpec>& tensors,
                                                                 std::shared_ptr<const vision::Source> source,
                                                                 const NmsOptions& options) {
-  DetectionReader reader(graph, tensors, std::ssize(source->class_names()), options);
+  const DetectionReader reader(graph, tensors, std::ssize(source->class_names()), options);
   std::vector<std::unique_ptr<trainer::Metric>> metrics = trainer::loss_metrics(graph, tensors);
-  metrics.push_back(std::make_unique<DetectionMetric>(std::move(reader), std::move(source)));
+  metrics.push_back(std::make_unique<DetectionMetric>(reader, std::move(source)));
   return metrics;
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <ranges>
 
 #include "base/wrapped.hpp"
 #include "vision/image/draw.hpp"
@@ -53,9 +52,10 @@ void FoundBoxes::add_to(ordered_json& object, const std::vector<std::string>& cl
 
 void FoundBoxes::draw(const std::vector<std::string>& class_names, vision::Image& picture) const {
   const int line = line_width(picture);
-  for (const Detection& one : std::views::reverse(detections_))  // the best one is on top
-    vision::draw_rectangle(region_of(one.box), line, vision::class_color(one.label), picture);
-  for (const Detection& one : std::views::reverse(detections_)) {
+  for (std::size_t i = detections_.size(); i-- > 0;)  // the best one is on top
+    vision::draw_rectangle(region_of(detections_[i].box), line, vision::class_color(detections_[i].label), picture);
+  for (std::size_t i = detections_.size(); i-- > 0;) {
+    const Detection& one = detections_[i];
     const vision::Region region = region_of(one.box);
     vision::draw_label(class_name(class_names, one) + format_text(" %.2f", one.score), region.left,
                        region.top - label_height, vision::class_color(one.label), picture);

@@ -81,8 +81,8 @@ std::vector<PictureOfClass> read_records(std::span<const std::int64_t> records) 
   for (RecordReader reader(records); !reader.is_at_end();) pictures.push_back(reader.picture());
   const auto key = [](const PictureOfClass& one) { return std::pair(one.picture, one.label); };
   std::ranges::stable_sort(pictures, {}, key);
-  const auto repeated = std::ranges::unique(pictures, {}, key);
-  pictures.erase(repeated.begin(), repeated.end());
+  const auto is_same = [&](const PictureOfClass& a, const PictureOfClass& b) { return key(a) == key(b); };
+  pictures.erase(std::unique(pictures.begin(), pictures.end(), is_same), pictures.end());
   return pictures;
 }
 

@@ -48,8 +48,8 @@ struct Wanted {
       return !box.is_crowd && !box.is_ignored && range.contains(box.area);
     };
     for (std::size_t i = 0; i < pairs.boxes.size(); ++i) order.push_back(i);
-    const auto ignored = std::ranges::stable_partition(order, is_wanted);
-    count = static_cast<std::size_t>(ignored.begin() - order.begin());
+    const auto ignored = std::stable_partition(order.begin(), order.end(), is_wanted);
+    count = static_cast<std::size_t>(ignored - order.begin());
   }
   [[nodiscard]] bool is_wanted(std::size_t place) const { return place < count; }
 };
