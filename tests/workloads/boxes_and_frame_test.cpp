@@ -81,7 +81,8 @@ TEST(DetectionTask, HasInputsOfWholeStrides) {
   };
   EXPECT_EQ(input(0, 0), (vision::Size{640, 640}));
   EXPECT_EQ(input(320, 256), (vision::Size{320, 256}));
-  expect_error([&] { (void)input(330, 330); }, ErrorCode::invalid_argument, {"330×330", "multiple of 32", "such as 352"});
+  expect_error([&] { (void)input(330, 330); }, ErrorCode::invalid_argument,
+               {"330×330", "multiple of 32", "such as 352"});
   expect_error([&] { (void)input(330, 240); }, ErrorCode::invalid_argument, {"240×330", "such as 256x352"});
   const Normalization numbers = detection().normalization(source, 3);
   EXPECT_EQ(numbers.mean, (std::vector<double>{0, 0, 0}));
