@@ -88,7 +88,7 @@ TEST(NonMaxSuppression, LeavesOutWhatIsNotFinite) {
 TEST(Frame, BringsBoxesBackIntoTheStoredPicture) {
   // A picture of 200×100 that was halved and padded to 100×100.
   std::array<float, 12> numbers{1, 1, 0, 0, 7, 7, 0.5, 0.5, 0, 25, 200, 100};
-  const Frame frame = frame_of(Buffer(std::span(numbers)), 1);
+  const vision::Frame frame = frame_of(Buffer(std::span(numbers)), 1);
   const Rectangle inside = to_stored({10, 35, 20, 10}, frame);
   EXPECT_EQ(inside.x, 20);
   EXPECT_EQ(inside.y, 20);
@@ -104,8 +104,8 @@ TEST(Frame, BringsBoxesBackIntoTheStoredPicture) {
       {10, 35, 20, 10}, {.scale_x = -0.5, .scale_y = 0.5, .left = 100, .top = 25, .width = 200, .height = 100});
   EXPECT_EQ(mirrored.x, 140);
   EXPECT_EQ(mirrored.right(), 180);
-  EXPECT_FALSE(frame.is_left_out());
-  EXPECT_TRUE(Frame{.width = 0}.is_left_out());
+  EXPECT_FALSE(is_left_out(frame));
+  EXPECT_TRUE(is_left_out(vision::Frame{.width = 0}));
 }
 
 }  // namespace

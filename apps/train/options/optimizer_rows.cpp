@@ -195,8 +195,7 @@ std::vector<Option> update_rows(Options& o) {
       row("nominal-batch", Whole{0, 1'000'000'000, "off"}, described("by model; off for most"),
           "add up the gradients of several steps, and update the weights when about N samples have been seen: after "
           "N/batch steps, rounded, a number that grows from 1 during the warm-up; --weight-decay is meant for N "
-          "samples "
-          "and multiplied by those of an update / N. What is left at the end of an epoch is dropped",
+          "samples and multiplied by those of an update / N. What is left at the end of an epoch is dropped",
           into(o.trainer.nominal_batch)),
       row("loss-times-batch", Switch{}, described("by model; no for most"),
           "multiply the gradients by the global batch, as if losses were summed over samples; the printed loss stays "

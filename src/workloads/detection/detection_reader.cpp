@@ -40,8 +40,8 @@ DetectionReader::DetectionReader(const nn::Graph& graph, const std::vector<Tenso
 
 std::optional<std::vector<Detection>> DetectionReader::detections(const nn::Prediction& prediction,
                                                                   const data::Batch& batch, std::int64_t sample) const {
-  const Frame frame = frame_of(batch.tensors[frames_], sample);
-  if (frame.is_left_out()) return std::nullopt;
+  const vision::Frame frame = frame_of(batch.tensors[frames_], sample);
+  if (is_left_out(frame)) return std::nullopt;
   const Buffer& outputs = prediction.outputs[output_];
   const std::int64_t each = outputs.count.value / batch.samples.value;
   std::vector<Detection> detections = suppressed(slice(outputs, {sample * each}, {each}), classes_, options_);
