@@ -149,7 +149,7 @@ class CudaOps final : public Ops {
                                     is_for_another ? cuda::IfMissing::take_the_rule : cuda::IfMissing::fail);
     }
     const std::vector<Format> wanted = keeps_formats(op, inputs) ? std::vector<Format>(inputs.begin(), inputs.end())
-                                                                 : wanted_formats(inputs, signature);
+                                                                 : wanted_formats(op, inputs, signature);
     const auto of_kind = [&](const auto& kind) -> KernelPtr {
       if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Embedding>) {
         return std::make_unique<CudaKernel>(cuda::make(kind, wanted, signature, arithmetic_.values));
@@ -163,13 +163,16 @@ class CudaOps final : public Ops {
     return std::visit(of_kind, op);
   }
 
-  /// Returns NHWC for reals, in float32 for targets of losses, and plain for integers.
-  [[nodiscard]] std::vector<Format> wanted_formats(Formats inputs, const Signature& signature) const {
+  /// Returns NHWC for reals, in float32 for targets of losses, and plain for integers and boxes.
+  [[nodiscard]] std::vector<Format> wanted_formats(const Operator& op, Formats inputs,
+                                                   const Signature& signature) const {
     std::vector<Format> wanted;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_integer = i < signature.inputs.size() && signature.inputs[i] == Content::integer;
-      const DType dtype = signature.is_loss && i > 0 ? DType::float32 : arithmetic_.values;
-      wanted.push_back(is_integer ? Format::plain(inputs[i].shape, DType::int32) : cuda::nhwc(inputs[i].shape, dtype));
+      const bool is_target = signature.is_loss && i > 0;
+      const DType dtype = is_integer ? DType::int32 : (is_target ? DType::float32 : arithmetic_.values);
+      const bool is_plain = is_integer || (is_target && std::holds_alternative<AnchorLoss>(op));
+      wanted.push_back(is_plain ? Format::plain(inputs[i].shape, dtype) : cuda::nhwc(inputs[i].shape, dtype));
     }
     return wanted;
   }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/train/box_folder.hpp"
 #include "support/run_program.hpp"
 
 namespace lockstep::testing_support {
@@ -112,6 +113,15 @@ std::vector<Training> runs(bool are_long) {
 const auto name_of = [](const auto& test) { return test.param.name; };
 INSTANTIATE_TEST_SUITE_P(Short, LossesOnGpus, testing::ValuesIn(runs(false)), name_of);
 INSTANTIATE_TEST_SUITE_P(Long, LossesOnGpus, testing::ValuesIn(runs(true)), name_of);
+
+class LongTrainOnGpus : public TrainOnGpus {};
+
+TEST_F(LongTrainOnGpus, HasTheLossesOfTheReferenceOnCpusForUsersBoxes) {
+  const train::BoxFolder boxes;
+  const std::string run =
+      "--data " + boxes.path() + " --model yolov5n --img 64 --batch 4 --nominal-batch off --lr 0.001 --steps 4";
+  expect_near(losses(2, run + " --device cuda"), losses(2, run + " --device cpu --ops reference"));
+}
 
 TEST_F(TrainOnGpus, SynchronizedBatchNormIsThatOfOneRank) {
   const std::string run =

@@ -10,14 +10,20 @@
 /// What the losses of detectors with anchors read: the boxes of samples, and predictions.
 namespace lockstep::ops::cuda {
 
-/// The boxes of all samples.
+/// The boxes of all samples, as the data has them: {5, 1, boxes} of each sample. They are not converted, because the
+/// normalizer reads the inputs themselves.
 struct AnchorBoxes {
   const float* data;
   std::int64_t each;  ///< number of a sample
 
+  /// Number k of box i.
+  [[nodiscard]] __device__ float number(std::int64_t i, std::int64_t k) const {
+    const Division at = divide(i, each);
+    return data[(at.quotient * numbers_of_box + k) * each + at.remainder];
+  }
   [[nodiscard]] __device__ AnchorTarget target(std::int64_t i, const AnchorMap& map) const {
     double numbers[numbers_of_box];
-    for (std::int64_t k = 0; k < numbers_of_box; ++k) numbers[k] = static_cast<double>(data[i * numbers_of_box + k]);
+    for (std::int64_t k = 0; k < numbers_of_box; ++k) numbers[k] = static_cast<double>(number(i, k));
     return {numbers, map};
   }
   /// `LossTerms::from_end` of a box.
@@ -60,7 +66,7 @@ struct AnchorCells {
   template <typename F>
   __device__ void each_match(const AnchorPlace& at, const F& f) const {
     for (std::int64_t m = at.sample * boxes.each; m < (at.sample + 1) * boxes.each; ++m) {
-      if (boxes.data[m * numbers_of_box] < 0) continue;  // most of them are not there
+      if (boxes.number(m, 0) < 0) continue;  // most of them are not there
       const AnchorTarget target = boxes.target(m, map);
       if (target.exists(map) && target.is_at(at.row, at.column) && target.fits(map.sizes[at.anchor])) f(target);
     }
