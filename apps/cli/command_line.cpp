@@ -140,6 +140,16 @@ po::options_description Reader::described() const {
   return rows;
 }
 
+/// Joins the words that follow the option in front and its first value, up to the next option.
+void join_list(std::vector<std::string>& words) {
+  const std::size_t value = words.front().find('=') == std::string::npos ? 1 : 0;
+  if (words.size() > value && value == 1 && words[value].starts_with('-')) return;
+  while (words.size() > value + 1 && !words[value + 1].starts_with('-')) {
+    words[value] += ',' + words[value + 1];
+    words.erase(words.begin() + static_cast<std::ptrdiff_t>(value) + 1);
+  }
+}
+
 std::vector<po::option> Reader::respell(std::vector<std::string>& words) {
   std::string& word = words.front();
   if (word == "-c") word = "--config";
@@ -151,6 +161,8 @@ std::vector<po::option> Reader::respell(std::vector<std::string>& words) {
     const std::string known = "--" + std::string(ours);
     typed_[known] = word.substr(0, end);
     word.replace(0, end, known);
+    const auto* text = std::get_if<Text>(&find_option(program_, ours)->domain);
+    if (text != nullptr && text->is_list) join_list(words);
   }
   // To Boost only what begins with "--" is an option. A "-" before a digit is a sign.
   if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0) word.insert(0, "--");

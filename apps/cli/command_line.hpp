@@ -32,6 +32,7 @@ struct Text {
   std::string placeholder;   ///< its name in the help; FILE and DIR are completed as paths
   std::string implied = {};  ///< what the option means without a value
   bool may_be_empty = false;
+  bool is_list = false;  ///< whether words that follow on the command line belong to it, as if commas were between
 };
 /// An integer.
 struct Whole {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,14 @@ class Finding {
                                                                bool /*has_scores*/) const {
     return {};
   }
-  /// Adds it to the array of COCO's predictions.json. @param image_id  of the picture
+  /// Adds it to the array of COCO's predictions.json.
+  /// @param image_id  of the picture
+  /// @param category_ids  by class; empty: they are the classes
   /// @return whether there is such a file
-  virtual bool add_coco(std::int64_t /*image_id*/, nlohmann::ordered_json& /*predictions*/) const { return false; }
+  virtual bool add_coco(std::int64_t /*image_id*/, std::span<const std::int64_t> /*category_ids*/,
+                        nlohmann::ordered_json& /*predictions*/) const {
+    return false;
+  }
   /// Draws it on the picture as it is stored.
   virtual void draw(const std::vector<std::string>& class_names, vision::Image& picture) const = 0;
   /// Returns it in a few words for a sheet of pictures, in a color that says whether the annotation agrees.

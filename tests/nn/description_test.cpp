@@ -38,6 +38,12 @@ TEST(Description, HasTheAnchorsOfADetector) {
   EXPECT_EQ(description_of(to_metadata(written), "file")->data.anchors, written.data.anchors) << "with all digits";
 }
 
+TEST(Description, HasTheCategoriesOfCoco) {
+  ModelDescription written = described();
+  written.category_ids = {1, 90};
+  EXPECT_EQ(description_of(to_metadata(written), "file")->category_ids, written.category_ids);
+}
+
 TEST(Description, HasOnlyWhatIsKnown) {
   const ModelDescription written{.model = "lenet", .data = DataSpec::of_images(1, 28, 28, 10), .class_names = {}};
   const auto read = description_of(to_metadata(written), "file");
@@ -84,6 +90,8 @@ TEST(Description, OfAFileThatIsDamagedNamesTheText) {
       {"anchors", "10 13 16"},
       {"anchors", "10 -13"},
       {"anchors", "10 nan"},
+      {"category_ids", "1"},
+      {"category_ids", "1 2.5"},
   };
   for (const auto& [name, text] : damaged) {
     const std::string message = message_of(name, text);

@@ -182,8 +182,9 @@ void fit_to_run(const Cluster& cluster, const Options& options, const workloads:
   if (loaded.pictures) require_fit(*loaded.pictures, options, task);
   if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
-  if (options.eval_only)  // no step is taken, so a batch that is larger than the data does no harm
-    loaded.batch.value = std::min(loaded.batch.value, train.size());
+  if (options.eval_only)  // there may be fewer pictures than ranks
+    loaded.batch.value =
+        std::max<std::int64_t>(cluster.world.group().size(), std::min(loaded.batch.value, train.size()));
   loaded.length = length_of(options.trainer, loaded.batch, train);
   loaded.schedule.peak = cluster.batch.peak;
   if (options.lr_by_epoch) loaded.schedule.steps_per_epoch = loaded.length.steps_per_epoch;

@@ -176,10 +176,10 @@ Pictures open_predicted(const Options& options, const workloads::PictureTask& ta
   pictures.collate = task.collate_of_model(model.data.tensors);
   std::vector<std::string> names = model.class_names;
   for (auto label = std::ssize(names); label < model.data.classes; ++label) names.push_back(std::to_string(label));
-  pictures.val = part_of(
-      "predicted",
-      std::make_shared<vision::FileSource>("files", std::filesystem::path(), std::move(names), std::move(samples)),
-      options);
+  pictures.val = part_of("predicted",
+                         std::make_shared<vision::FileSource>("files", std::filesystem::path(), std::move(names),
+                                                              std::move(samples), model.category_ids),
+                         options);
   auto& transforms = pictures.pipelines.evaluation;
   if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
   if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));

@@ -168,7 +168,10 @@ nn::ModelDescription description_of(const Options& options, const nn::Models& mo
       .model = options.model, .data = {data.tensors(), data.classes(), options.stem}, .class_names = {}};
   description.data.anchors = loaded.anchors.sizes;
   description.class_names = data.class_names();
-  if (loaded.pictures) description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
+  if (loaded.pictures) {
+    description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
+    description.category_ids = loaded.pictures->main_part().source->category_ids();
+  }
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
   for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
     const Normalization* numbers = data.bytes_of(i);

@@ -131,9 +131,10 @@ OptionGroup checkpoint_options(Options& o) {
            "load the tensors of --weights that fit by name and shape, even if more than a head does not, and draw "
            "the others",
            into(o.partial_weights)),
-       row("predict", Text{"PATH,..."}, no_default,
-           "predict the class of pictures, or the boxes in them, files or folders, with the model of --resume PATH, "
-           "and end: one JSON object a picture in predictions.jsonl, and the pictures with their labels, in --save-dir "
+       row("predict", Text{.placeholder = "PATH...", .is_list = true}, no_default,
+           "predict the class of pictures, or the boxes in them, files or folders with blanks or commas between, with "
+           "the model of --resume PATH, and end: one JSON object a picture in predictions.jsonl, and the pictures with "
+           "their labels, in --save-dir "
            "(runs/predict)",
            into(o.predict)),
        row("eval-only", Switch{}, "no",

@@ -90,9 +90,10 @@ std::vector<std::int64_t> image_ids_of(const vision::Source& source) {
 }
 
 /// Returns the entries of a picture for predictions.json with commas between them; nothing where there is no such file.
-std::optional<std::string> coco_entries(const Predictions::Sample& sample, std::int64_t image_id) {
+std::optional<std::string> coco_entries(const vision::Source& source, const Predictions::Sample& sample,
+                                        std::int64_t image_id) {
   Json entries = Json::array();
-  if (!sample.finding->add_coco(image_id, entries)) return {};
+  if (!sample.finding->add_coco(image_id, source.category_ids(), entries)) return {};
   std::string text;
   for (const Json& entry : entries) text += (text.empty() ? "" : ", ") + entry.dump();
   return text;
@@ -213,7 +214,7 @@ std::string write_predictions(const RunContext& run, const Predictions& predicti
       const fs::path picture = folder / names[index];
       write_sample(source, sample, picture, run.options);
       mine += line_of(source, sample, picture) + '\n';
-      if (const auto entries = coco_entries(sample, ids[index]))
+      if (const auto entries = coco_entries(source, sample, ids[index]))
         of_coco += std::to_string(sample.index) + ' ' + *entries + '\n';
     }
   });
@@ -225,7 +226,7 @@ std::string write_predictions(const RunContext& run, const Predictions& predicti
     const bool has_coco = std::ranges::any_of(all_of_coco, [](const std::string& text) { return !text.empty(); });
     if (has_coco) write_text("[" + sorted(all_of_coco, ",\n") + "]\n", (folder / "predictions.json").string());
   });
-  return std::to_string(source.size()) + " pictures predicted: " + file + '\n';
+  return std::to_string(source.size()) + (source.size() == 1 ? " picture" : " pictures") + " predicted: " + file + '\n';
 }
 
 }  // namespace lockstep::train

@@ -82,6 +82,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   constexpr Bytes bucket_on_gpus{25 << 20};  // their links need larger messages for their bandwidth than networks do
   trainer::TrainerOptions options = run.options.trainer;
   options.batch = run.data.batch;
+  options.evaluates_only = run.options.eval_only;
   options.schedule = run.data.schedule;
   options.data_fingerprint = run.data.fingerprint;
   options.older_data_fingerprint = run.data.older_fingerprint;

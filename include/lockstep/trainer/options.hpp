@@ -43,6 +43,7 @@ struct TrainerOptions {
   std::int64_t steps = 0;             ///< ends the run after this many steps; 0: after all epochs
   Count batch{128};                   ///< global batch: samples of a step over all ranks
   bool drop_last = false;             ///< leaves out the last batch of an epoch if it is smaller
+  bool evaluates_only = false;        ///< no step is taken, so the batch may be larger than the data set
   nn::LearningRateSchedule schedule;  ///< learning rate over all steps of the run
   nn::OptimizerOptions optimizer;
   /// Adds up the gradients of as many steps as make about this many samples before the weights are updated

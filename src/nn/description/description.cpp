@@ -64,10 +64,16 @@ class DescriptionReader {
     if (error != std::errc() || end != text.data() + text.size()) refuse(name, "has '" + echo(text) + "' for a number");
     return number;
   }
-  [[nodiscard]] std::vector<double> reals(const std::string& name) const {
-    std::vector<double> numbers;
-    for (const std::string& word : split(text(name), ' ')) numbers.push_back(number<double>(name, word));
-    return numbers;
+  template <typename Number>
+  [[nodiscard]] std::vector<Number> numbers(const std::string& name) const {
+    std::vector<Number> all;
+    for (const std::string& word : split(text(name), ' ')) all.push_back(number<Number>(name, word));
+    return all;
+  }
+  /// Refuses a text that has not one entry for each class.
+  void require_each_class(const std::string& name, std::ptrdiff_t entries, std::int64_t classes) const {
+    if (entries != classes)
+      refuse(name, "has " + std::to_string(entries) + " entries for " + std::to_string(classes) + " classes");
   }
   [[nodiscard]] TensorSpec tensor(const std::string& line) const {
     const std::vector<std::string> words = split(line, ' ');
@@ -92,7 +98,7 @@ class DescriptionReader {
 };
 
 Normalization normalization_of(const DescriptionReader& reader) {
-  Normalization images{.mean = reader.reals("mean"), .deviation = reader.reals("deviation")};
+  Normalization images{.mean = reader.numbers<double>("mean"), .deviation = reader.numbers<double>("deviation")};
   if (images.mean.size() != images.deviation.size()) reader.refuse("deviation", "has another length than the mean");
   if (!std::ranges::all_of(images.mean, [](double mean) { return std::isfinite(mean); }))
     reader.refuse("mean", "has a number that is not finite");
@@ -103,7 +109,7 @@ Normalization normalization_of(const DescriptionReader& reader) {
 }
 
 std::vector<double> anchors_of(const DescriptionReader& reader) {
-  std::vector<double> anchors = reader.reals("anchors");
+  std::vector<double> anchors = reader.numbers<double>("anchors");
   if (anchors.size() % 2 != 0) reader.refuse("anchors", "has a width without a height");
   if (!std::ranges::all_of(anchors, [](double side) { return side > 0 && std::isfinite(side); }))
     reader.refuse("anchors", "has a number that is not positive and finite");
@@ -121,6 +127,10 @@ Metadata to_metadata(const ModelDescription& description) {
     tensors += (tensors.empty() ? "" : "\n") + text_of_tensor(tensor);
   for (const std::string& name : description.class_names)
     texts["lockstep.class_names"] += echo(name, name.size()) + '\n';
+  for (const std::int64_t id : description.category_ids) {
+    std::string& ids = texts["lockstep.category_ids"];
+    ids += (ids.empty() ? "" : " ") + std::to_string(id);
+  }
   if (!description.data.anchors.empty()) texts["lockstep.anchors"] = joined(description.data.anchors);
   if (!description.transforms.empty()) texts["lockstep.transforms"] = echo(description.transforms, 1000);
   if (description.images) {
@@ -145,9 +155,12 @@ std::optional<ModelDescription> description_of(const Metadata& metadata, const s
   }
   for (const std::string& line : split(reader.text("tensors"), '\n')) data.tensors.push_back(reader.tensor(line));
   if (reader.has("class_names")) description.class_names = split(reader.text("class_names"), '\n');
-  if (!description.class_names.empty() && std::ssize(description.class_names) != data.classes)
-    reader.refuse("class_names", "has " + std::to_string(description.class_names.size()) + " names for " +
-                                     std::to_string(data.classes) + " classes");
+  if (!description.class_names.empty())
+    reader.require_each_class("class_names", std::ssize(description.class_names), data.classes);
+  if (reader.has("category_ids")) {
+    description.category_ids = reader.numbers<std::int64_t>("category_ids");
+    reader.require_each_class("category_ids", std::ssize(description.category_ids), data.classes);
+  }
   if (reader.has("anchors")) data.anchors = anchors_of(reader);
   if (reader.has("transforms")) description.transforms = reader.text("transforms");
   if (reader.has("mean")) description.images = normalization_of(reader);

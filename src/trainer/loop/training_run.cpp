@@ -46,7 +46,7 @@ TrainerOptions checked(const TrainerOptions& options, const ProcessGroup& group,
           group);
   require(!options.balance || options.step.shards > 0, "balance moves shards, and there are none: set their number",
           group);
-  require(options.batch.value <= data.train->size(),
+  require(options.evaluates_only || options.batch.value <= data.train->size(),
           "a batch of " + number(options.batch.value) + " is more than the data set's " + number(data.train->size()) +
               " training images: give a smaller one, or more images",
           group);

@@ -93,22 +93,18 @@ std::string yolo_lines(std::span<const Detection> detections, double width, doub
   return lines;
 }
 
-void append_coco(std::span<const Detection> detections, std::int64_t image_id,
-                 std::span<const std::int64_t> category_ids, ordered_json& predictions) {
-  for (const Detection& one : detections)
+std::optional<std::string> FoundBoxes::label_lines(int width, int height, bool has_scores) const {
+  return yolo_lines(detections_, width, height, has_scores);
+}
+
+bool FoundBoxes::add_coco(std::int64_t image_id, std::span<const std::int64_t> category_ids,
+                          ordered_json& predictions) const {
+  for (const Detection& one : detections_)
     predictions.push_back(
         {{"image_id", image_id},
          {"category_id", category_ids.empty() ? one.label : category_ids[static_cast<std::size_t>(one.label)]},
          {"bbox", {one.box.x, one.box.y, one.box.width, one.box.height}},
          {"score", one.score}});
-}
-
-std::optional<std::string> FoundBoxes::label_lines(int width, int height, bool has_scores) const {
-  return yolo_lines(detections_, width, height, has_scores);
-}
-
-bool FoundBoxes::add_coco(std::int64_t image_id, nlohmann::ordered_json& predictions) const {
-  append_coco(detections_, image_id, {}, predictions);
   return true;
 }
 

@@ -27,7 +27,9 @@ class FoundBoxes final : public Finding {
   [[nodiscard]] vision::Caption caption(const std::vector<std::string>& class_names,
                                         const vision::Annotation& annotation) const override;
   [[nodiscard]] std::optional<std::string> label_lines(int width, int height, bool has_scores) const override;
-  bool add_coco(std::int64_t image_id, nlohmann::ordered_json& predictions) const override;
+  /// Numbers have all their digits, so that pycocotools computes of the file what `detection_metrics` computes.
+  bool add_coco(std::int64_t image_id, std::span<const std::int64_t> category_ids,
+                nlohmann::ordered_json& predictions) const override;
   [[nodiscard]] const std::vector<Detection>& detections() const { return detections_; }
 
  private:
@@ -38,12 +40,5 @@ class FoundBoxes final : public Finding {
 /// fractions of the picture, and behind them if wanted the score.
 /// @param width, height  of the stored picture
 std::string yolo_lines(std::span<const Detection> detections, double width, double height, bool has_scores);
-
-/// Appends the detections of a picture to the array of COCO's `predictions.json`: image_id, category_id, bbox (left,
-/// top, width, height) and score. Numbers have all their digits, so that pycocotools computes of the file what
-/// `detection_metrics` computes of the detections.
-/// @param category_ids  by class; empty: they are the classes
-void append_coco(std::span<const Detection> detections, std::int64_t image_id,
-                 std::span<const std::int64_t> category_ids, nlohmann::ordered_json& predictions);
 
 }  // namespace lockstep::workloads

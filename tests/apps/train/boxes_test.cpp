@@ -4,7 +4,9 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "apps/train/box_folder.hpp"
 #include "apps/train/metrics_lines.hpp"
@@ -73,6 +75,23 @@ TEST(OwnBoxes, AreFoundByACheckpointAlone) {
   EXPECT_EQ(occurrences(lines, "\"boxes\":["), 7) << lines;
   EXPECT_GT(occurrences(lines, "\"name\":\"wide\"") + occurrences(lines, "\"name\":\"high\""), 0) << lines;
   EXPECT_EQ(boxes_found(3, folder), lines);
+}
+
+TEST(OwnBoxes, OfCocoArePredictedWithItsCategories) {
+  const BoxFolder folder;
+  folder.put_coco();
+  const auto trained = run_train(2, folder.options("images/train/boxes.json") + "--val " +
+                                        folder.path("images/val/boxes.json") + " --save-dir " + folder.path("run"));
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  // There are fewer pictures than ranks.
+  const auto result =
+      run_train(3, "--resume " + folder.path("run") + " --predict " + folder.path("images/val/103.png") + ' ' +
+                       folder.path("images/val/104.png") + " --conf 0.0001 --save-dir " + folder.path("out"));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto found = nlohmann::json::parse(text_of_file(folder.path("out/predictions.json")));
+  std::set<std::pair<int, int>> seen;
+  for (const auto& one : found) seen.emplace(one.at("image_id"), one.at("category_id"));
+  EXPECT_EQ(seen, (std::set<std::pair<int, int>>{{103, 3}, {103, 90}, {104, 3}, {104, 90}}));
 }
 
 }  // namespace

@@ -216,13 +216,12 @@ TEST(OwnPictures, ArePredictedByACheckpointAlone) {
   std::filesystem::remove_all(folder.path("train"));  // which the predictions do not need
   folder.files().put("more/large.png", png(5, 40, 30));
   folder.files().put("more/none.jpg", "no picture");
-  const std::string paths = folder.path("val") + ',' + folder.path("more");
-  const std::string lines = predictions_of(1, folder, paths);
+  const std::string lines = predictions_of(1, folder, folder.path("val") + ',' + folder.path("more"));
   EXPECT_EQ(occurrences(lines, "\n"), 12) << lines;
   for (const char* part : {"\"name\":\"cat\"", "\"name\":\"dog\"", "\"score\":"})
     EXPECT_EQ(occurrences(lines, part), part[1] == 's' ? 22 : 11) << lines;
   EXPECT_EQ(occurrences(lines, "none.jpg\",\"error\":"), 1) << lines;
-  EXPECT_EQ(predictions_of(3, folder, paths), lines);
+  EXPECT_EQ(predictions_of(3, folder, folder.path("val") + ' ' + folder.path("more")), lines);
 }
 
 TEST(OwnPictures, AreEvaluatedByTheClassNamesOfTheCheckpoint) {
