@@ -16,6 +16,8 @@ import tempfile
 import time
 import unittest
 
+import boxes
+
 ROOT, TRAIN = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SKIPPED = 77
 STEPS = 100
@@ -195,6 +197,18 @@ class Cluster(unittest.TestCase):
         result = run("sbatch", "--wait", "--nodes=2", f"--output={self.folder}/missing.out", ROOT / "mpi-scripts/train.sbatch")
         self.assertEqual(result.returncode, 127, result.stderr)
         self.assertIn("\nshow: host2 has no program /run/local/show, which must be valid on every node\n", text_of(self.folder / "missing.out"))
+
+    def test_7_a_detector(self):
+        """The same bits and the same mAP on one host, by mpirun on two and by srun."""
+        options = ["--data", boxes.bccd(self.folder, ROOT), "--model", "yolov5n", "--img", "96", "--batch", "4", "--epochs", "2", "--shards", "4",
+                   "--threads", "1", "--device", "cpu", "--nominal-batch", "off", "--save-dir", "none"]
+        lines = [[MPIRUN, "-n", "1"], [MPIRUN, "-H", "host1:2,host2:2", "-n", "4"]] + ([["srun", "-N2", "-n4"]] if WITH_SLURM else [])
+        results = [run(*line, TRAIN, *options) for line in lines]
+        for result in results:
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        ends = [re.findall(r"(?m)^test (?:loss|map50|map) .*|^weights sha256 .*", result.stdout) for result in results]
+        self.assertEqual(len(ends[0]), 4, results[0].stdout)
+        self.assertEqual(ends[1:], ends[:1] * (len(ends) - 1))
 
 
 def in_cluster(*options):

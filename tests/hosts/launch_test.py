@@ -16,6 +16,8 @@ import sys
 import tempfile
 import unittest
 
+import boxes
+
 ROOT, TRAIN, EMULATED = (pathlib.Path(word) for word in sys.argv[1:4])
 SKIPPED = 77
 IS_OPEN_MPI = re.search("Open ?MPI|OpenRTE|PRRTE", subprocess.run([os.environ.get("MPIEXEC", "mpirun"), "--version"], capture_output=True,
@@ -93,6 +95,19 @@ class OnGpus(unittest.TestCase):
         weights = self.folder / "output/M/checkpoints/last/model.safetensors"
         self.train(1, f"python -m torch.distributed.run --nproc_per_node 2 train.py --config {self.config} --batch 64 --weights {weights} "
                       "--device 0,1 --sync-bn --save-dir none", 2, 1)
+
+    def test_6_detectors(self):
+        """The command lines of PaddleDetection and YOLOv5, each with a data set of boxes."""
+        data = boxes.bccd(self.folder, ROOT)
+        config = self.folder / "boxes.conf"
+        config.write_text(f"model = yolov5n\ndata = {data}\nimg = 32\nbatch = 2\nsteps = 1\neval-interval = never\nsave-dir = none\n")
+        for line, ranks, nodes in (
+                (f"fleetrun --selected_gpu 0,1 tools/train.py -c {config} --eval", 2, 1),
+                (f"fleetrun --ips=10.77.0.1,10.77.0.2 --selected_gpu 0 tools/train.py -c {config}", 2, 2),
+                (f"python -m torch.distributed.run --nproc_per_node 2 train.py --batch 2 --data {data} --weights= --device 0,1 --sync-bn "
+                 "--epochs 1 --img 32 --model yolov5n --steps 1 --eval-interval never --save-dir none", 2, 1)):
+            with self.subTest(line=line):
+                self.assertIn("(8 training", self.train(nodes, line, ranks, nodes).stdout)
 
 
 class OnCpus(unittest.TestCase):
