@@ -23,7 +23,7 @@ class BoxFolder {
   }
   [[nodiscard]] std::string path(const std::string& relative = "") const { return files_.path(relative).string(); }
   [[nodiscard]] std::string options(const std::string& data = "") const {
-    return "--data " + path(data) + " --model yolov5n --img 64 --batch 8 --epochs 2 --threads 1 --shards 4 ";
+    return "--data " + path(data) + " --model yolov5n --img 64 --batch 8 --threads 1 --shards 4 ";
   }
   /// Writes the same boxes in COCO's form, with the categories 3 and 90, beside the pictures of each part.
   void put_coco() const {

@@ -24,7 +24,9 @@ std::string text_of_file(const std::filesystem::path& path) {
 nlohmann::json result_of(const BoxFolder& folder, int ranks, const std::string& arguments) {
   const std::string metrics = folder.path("metrics.json");
   std::filesystem::remove(metrics);
-  const auto result = run_train(ranks, folder.options() + arguments + " --metrics " + metrics);
+  const auto result =
+      run_train(ranks, folder.options() + (arguments.find("--epochs") == std::string::npos ? "--epochs 2 " : "") +
+                           arguments + " --metrics " + metrics);
   EXPECT_EQ(result.exit_code, 0) << result.output;
   nlohmann::json found;
   const auto events = read_metrics(metrics);
@@ -44,10 +46,21 @@ TEST(OwnBoxes, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
   EXPECT_NE(result_of(folder, 1, "--augment none").at("weights_sha256"), alone.at("weights_sha256"));
 }
 
+TEST(OwnBoxes, AreLearnedInAShortRun) {
+  const BoxFolder folder;
+  const nlohmann::json result = result_of(
+      folder, 2,
+      "--epochs 75 --lr 0.02 --augment none --nominal-batch off --warmup-least-steps 10 --ema 0.9 --ema-ramp 20 "
+      "--eval-interval 75");
+  ASSERT_TRUE(result.contains("final_map50"));
+  EXPECT_GE(result.at("final_map50"), 0.9) << "an untrained network has 0.0";
+  EXPECT_GE(result.at("final_map"), 0.5);
+}
+
 TEST(OwnBoxes, MakeTheSameBitsBehindAResumeWithinAnEpoch) {
   const BoxFolder folder;
   const std::string run = folder.path("run");
-  const auto first = run_train(2, folder.options() + "--lr-schedule constant --steps 3 --save-dir " + run);
+  const auto first = run_train(2, folder.options() + "--epochs 2 --lr-schedule constant --steps 3 --save-dir " + run);
   ASSERT_EQ(first.exit_code, 0) << first.output;
   const nlohmann::json resumed = result_of(folder, 3, "--steps all --save-dir " + run + " --resume last");
   EXPECT_EQ(resumed.at("weights_sha256"), result_of(folder, 1, "--lr-schedule constant").at("weights_sha256"));
@@ -80,7 +93,7 @@ TEST(OwnBoxes, AreFoundByACheckpointAlone) {
 TEST(OwnBoxes, OfCocoArePredictedWithItsCategories) {
   const BoxFolder folder;
   folder.put_coco();
-  const auto trained = run_train(2, folder.options("images/train/boxes.json") + "--val " +
+  const auto trained = run_train(2, folder.options("images/train/boxes.json") + "--epochs 2 --val " +
                                         folder.path("images/val/boxes.json") + " --save-dir " + folder.path("run"));
   ASSERT_EQ(trained.exit_code, 0) << trained.output;
   // There are fewer pictures than ranks.
