@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains in PyTorch, in float64, as nn_parity did, from the same weights on the same batches, and compares.
+"""Trains in PyTorch, in float64, as nn_parity or trainer_recipe did, from the same weights on the same batches, and compares.
 
   parity-pytorch.py train RUN
       RUN: a training run in float64. Losses, weights and running statistics must agree within 1e-9 of the largest
       element of each tensor, or of 1e-4 of the largest of all: some are zero but for rounding.
+  parity-pytorch.py recipe RUN
+      RUN: twenty steps of trainer_recipe, with the recipe of YOLOv5. Weights, running statistics and the averages of both
+      must agree in the same way.
   parity-pytorch.py record NN_PARITY FILE [MODEL...]
       FILE: tests/nn/pytorch_models.json. Trains these models, or all, in float64 from lockstep's weights on its batches
       and writes down what comes of it; what FILE has of other models stays.
 
 Exit code 0 if the bounds hold, 1 if one is broken.
 """
+import copy
 import json
 import pathlib
 import sys
@@ -71,6 +75,69 @@ def compare_training(directory):
     return all(held)
 
 
+class Recipe:
+    """YOLOv5's way to update a module: warm-up of rates and momentum, updates over several steps, averages."""
+
+    def __init__(self, module, index):
+        self.module, self.index, self.steps_of_epoch = module, index, index["steps"] // index["epochs"]
+        norms = tuple(layer for name, layer in torch.nn.__dict__.items() if "Norm" in name)
+        layers = list(module.modules())
+        biases = [layer.bias for layer in layers if isinstance(getattr(layer, "bias", None), torch.nn.Parameter)]
+        scales = [layer.weight for layer in layers if isinstance(layer, norms)]
+        taken = {id(parameter) for parameter in biases + scales}
+        weights = [parameter for parameter in module.parameters() if id(parameter) not in taken]
+        most = max(round(index["nominal_batch"] / index["batch"]), 1)
+        decay = index["weight_decay"] * index["batch"] * most / index["nominal_batch"]
+        self.sgd = torch.optim.SGD([{"params": biases}, {"params": weights, "weight_decay": decay}, {"params": scales}],
+                                   lr=index["learning_rate"], momentum=index["momentum"], nesterov=True)
+        self.averages = copy.deepcopy(module).requires_grad_(False)
+        self.updates, self.last_update = 0, -1
+
+    def numbers(self, step):
+        """The rates of biases and of other parameters, the momentum, and the steps of an update."""
+        index = self.index
+        fraction = (1 - step // self.steps_of_epoch / index["epochs"]) * (1 - index["final_fraction"]) + index["final_fraction"]
+        rate = index["learning_rate"] * fraction
+        ramp = lambda first, last: np.interp(step, [0, index["warmup_steps"]], [first, last])
+        return (ramp(index["warmup_bias_rate"], rate), ramp(0, rate), ramp(index["warmup_momentum"], index["momentum"]),
+                max(1, ramp(1, index["nominal_batch"] / index["batch"]).round()))
+
+    def take(self, step, batch):
+        if step % self.steps_of_epoch == 0:
+            self.sgd.zero_grad()
+        (self.module.loss(batch) * self.index["batch"]).backward()
+        bias_rate, rate, momentum, steps = self.numbers(step)
+        if step - self.last_update < steps:
+            return
+        for number, group in enumerate(self.sgd.param_groups):
+            group.update(lr=rate if number else bias_rate, momentum=momentum)
+        self.sgd.step()
+        self.sgd.zero_grad()
+        self.last_update, self.updates = step, self.updates + 1
+        decay = self.index["ema"] * (1 - np.exp(-self.updates / self.index["ema_ramp"]))
+        values = self.module.state_dict()
+        for name, average in self.averages.state_dict().items():
+            if average.is_floating_point():
+                average.mul_(decay).add_((1 - decay) * values[name].detach())
+
+
+def compare_recipe(directory):
+    run = Run(directory)
+    start, weights, averages = run.snapshots("weights.bin")
+    statistics, average_statistics = run.snapshots("state.bin", "state")
+    recipe = Recipe(run.module(torch.float64, start), run.index)
+    for step in range(run.index["steps"]):
+        recipe.take(step, run.batch(step, torch.float64))
+    held = []
+    for what, ours, theirs in (("weights", weights, recipe.module.named_parameters()),
+                               ("averages of weights", averages, recipe.averages.named_parameters()),
+                               ("running statistics", statistics, recipe.module.named_buffers()),
+                               ("averages of running statistics", average_statistics, recipe.averages.named_buffers())):
+        name, value = worst(deviations_of(ours, dict(theirs)))
+        held.append(row(run.index["model"], f"recipe, {recipe.updates} updates, {what}, worst of {len(ours)}: {name}", value, BOUND))
+    return all(held)
+
+
 def figures(tensor):
     """Norm, and sum with weights between -1 and 1: what tests/nn/pytorch_test.cpp takes of each tensor."""
     values = tensor.detach().numpy().ravel()
@@ -117,6 +184,8 @@ def main(arguments):
     torch.set_num_threads(1)
     if len(arguments) == 2 and arguments[0] == "train":
         return compare_training(arguments[1])
+    if len(arguments) == 2 and arguments[0] == "recipe":
+        return compare_recipe(arguments[1])
     if len(arguments) >= 3 and arguments[0] == "record":
         return record_models(*arguments[1:])
     sys.exit(__doc__)

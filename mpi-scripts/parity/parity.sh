@@ -28,7 +28,7 @@ case ${1:-} in
   --record-optimizers) exec "$python" mpi-scripts/parity/optimizers-pytorch.py tests/nn/pytorch_optimizers.json ;;
 esac
 [[ -d build/$preset ]] || cmake --preset "$preset"
-cmake --build "build/$preset" --target nn_parity
+cmake --build "build/$preset" --target nn_parity trainer_recipe
 parity=build/$preset/tests/nn_parity
 training=mpi-scripts/parity/parity-pytorch.py
 float32=mpi-scripts/parity/parity-float32.py
@@ -66,6 +66,10 @@ for model in "${models[@]}"; do
   run=$out/$model
   read -ra image < <(image_of "$model") || true
   training_of "$model"
+  if [[ $model = yolov5n ]]; then
+    "build/$preset/tests/trainer_recipe" "$run/recipe"
+    "$python" "$training" recipe "$run/recipe" || result=1
+  fi
   common=(--model "$model" "${image[@]}")
   "$parity" "${common[@]}" --steps "$steps" --batch "$batch" --lr "$rate" --weights-every 5 --out "$run/train"
   "$python" "$training" train "$run/train" || result=1

@@ -43,6 +43,7 @@ TEST(OwnBoxes, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
     ASSERT_TRUE(alone.contains(name)) << alone;
   EXPECT_EQ(result_of(folder, 2, "--workers 3"), alone);
   EXPECT_EQ(result_of(folder, 3, "--cache disk"), alone);
+  EXPECT_EQ(result_of(folder, 4, "--workers 0"), alone);
   EXPECT_NE(result_of(folder, 1, "--augment none").at("weights_sha256"), alone.at("weights_sha256"));
 }
 
