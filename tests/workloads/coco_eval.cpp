@@ -26,7 +26,8 @@ json detections_of(const json& one) {
                            .iou = one.at("iou").get<double>(),
                            .has_several_labels = one.at("several_labels").get<bool>()};
   json detections = json::array();
-  for (const Detection& found : suppressed(lockstep::Buffer(std::span(outputs)), one.at("classes").get<int>(), options))
+  for (const Detection& found :
+       non_max_suppression(lockstep::Buffer(std::span(outputs)), one.at("classes").get<int>(), options))
     detections.push_back({found.label, found.score, found.box.x, found.box.y, found.box.right(), found.box.bottom()});
   return detections;
 }

@@ -220,7 +220,7 @@ TEST(FoundBoxes, AreReadFromTheOutputsOfAModel) {
     return dynamic_cast<const FoundBoxes&>(*finding).detections();
   };
   EXPECT_TRUE(found(0).empty()) << "its picture cannot be decoded";
-  const std::vector<Detection> expected = suppressed(Buffer(std::span(outputs).subspan(each)), 3, options);
+  const std::vector<Detection> expected = non_max_suppression(Buffer(std::span(outputs).subspan(each)), 3, options);
   const std::vector<Detection> of_second = found(1);
   ASSERT_GT(of_second.size(), 1U);
   ASSERT_EQ(of_second.size(), expected.size());

@@ -22,7 +22,7 @@ std::vector<Detection> suppressed_boxes(const std::vector<Numbers>& boxes, const
   std::vector<Real> outputs(boxes.size() * 7);
   for (std::size_t i = 0; i < boxes.size(); ++i)
     for (std::size_t k = 0; k < 7; ++k) outputs[k * boxes.size() + i] = static_cast<Real>(boxes[i][k]);
-  return suppressed(Buffer(std::span(outputs)), 2, options);
+  return non_max_suppression(Buffer(std::span(outputs)), 2, options);
 }
 
 std::vector<std::int32_t> labels_of(const std::vector<Detection>& detections) {

@@ -29,7 +29,7 @@ std::vector<GroundTruth> boxes_of(const vision::Annotation& annotation);
 /// however the pictures are divided; of equal scores those of earlier pictures come first, in the order of their image
 /// ids, or of the samples where they have none. Samples whose "frame" has no extents are left out. `Metric::classes`
 /// has the boxes and detections of each class at that confidence, and its average precision.
-/// @param graph    has the output "detections" (`suppressed`), of `source`'s classes; outlives the metrics
+/// @param graph    has the output "detections" (`non_max_suppression`), of `source`'s classes; outlives the metrics
 /// @param tensors  the tensors of a batch, with "frame" (`DetectionReader`)
 /// @param source   has the annotations of the samples, by their index in the data set
 /// @throws Error{invalid_argument} for another graph, or tensors without "frame"

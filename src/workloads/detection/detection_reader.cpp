@@ -44,7 +44,7 @@ std::optional<std::vector<Detection>> DetectionReader::detections(const nn::Pred
   if (is_left_out(frame)) return std::nullopt;
   const Buffer& outputs = prediction.outputs[output_];
   const std::int64_t each = outputs.count.value / batch.samples.value;
-  std::vector<Detection> detections = suppressed(slice(outputs, {sample * each}, {each}), classes_, options_);
+  std::vector<Detection> detections = non_max_suppression(slice(outputs, {sample * each}, {each}), classes_, options_);
   for (Detection& one : detections) one.box = to_stored(one.box, frame);
   return detections;
 }

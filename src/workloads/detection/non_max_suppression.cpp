@@ -159,7 +159,7 @@ std::vector<Detection> suppressed_of(const BoxOutputs<Real>& of, const NmsOption
 
 }  // namespace
 
-std::vector<Detection> suppressed(const Buffer& outputs, std::int64_t classes, const NmsOptions& options) {
+std::vector<Detection> non_max_suppression(const Buffer& outputs, std::int64_t classes, const NmsOptions& options) {
   const std::int64_t boxes = outputs.count.value / (box_numbers + classes);
   if (outputs.dtype == DType::float64)
     return suppressed_of<double>({static_cast<const double*>(outputs.data), boxes, classes}, options);

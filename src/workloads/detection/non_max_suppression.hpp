@@ -30,6 +30,6 @@ inline constexpr NmsOptions validation_nms{.confidence = 0.001, .iou = 0.6, .has
 /// @cost  a multiplication for each pair of a class and a box whose objectness reaches the confidence; then a heap of
 ///        the best candidates, and at most `most` IoUs for each one that is taken from it
 /// @source Felzenszwalb et al., Object Detection with Discriminatively Trained Part-Based Models, 2010
-std::vector<Detection> suppressed(const Buffer& outputs, std::int64_t classes, const NmsOptions& options);
+std::vector<Detection> non_max_suppression(const Buffer& outputs, std::int64_t classes, const NmsOptions& options);
 
 }  // namespace lockstep::workloads
