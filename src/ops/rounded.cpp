@@ -99,7 +99,11 @@ class RoundedOps final : public Ops {
  private:
   KernelPtr make_kernel(const Operator& op, Formats inputs, const Signature& signature, DType reals) override {
     const bool product = is_product(op);
-    if (by_ == HalfPrecision::native && (product || std::all_of(inputs.begin(), inputs.end(), is_rounded)))
+    // Gradients are added in the format that their value has.
+    const bool adds_emulated =
+        std::holds_alternative<Add>(op) && std::all_of(inputs.begin(), inputs.end(), is_emulated);
+    const bool may_be_native = product || std::all_of(inputs.begin(), inputs.end(), is_rounded);
+    if (by_ == HalfPrecision::native && may_be_native && !adds_emulated)
       if (auto kernel = make_native(op, inputs, signature)) return kernel;
     KernelPtr inner = inner_->make(op, in_float32(inputs), reals);
     // Gradients of parameters are added in float32, without rounding.

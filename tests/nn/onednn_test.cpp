@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "lockstep/nn/models.hpp"
+#include "nn/drawn_run.hpp"
 #include "nn/trainee.hpp"
 #include "support/verdict.hpp"
 
@@ -81,6 +84,40 @@ TEST(OneDnn, HoldsValuesOfBFloat16InHalfTheMemory) {
   Model in_bfloat16(network, *half, {});
   for (const bool training : {true, false})
     EXPECT_LT(slope(in_bfloat16, training), 0.6 * slope(in_float32, training)) << training;
+}
+
+/// A concatenation, which oneDNN has no kernel for and so has float32 values, whose gradient is a sum.
+Graph concatenated() {
+  const DataSpec data = DataSpec::of_images(3, 8, 8, 10);
+  Graph graph("concatenated");
+  const int images = graph.input(data.at("images"));
+  const Convolution convolution{.out_channels = 16, .padding = 1};
+  const int first = graph.add("first", convolution, {images});
+  const int second = graph.add("second", convolution, {first});
+  const int both = graph.add("both", Concat{}, {first, second});
+  const int left = graph.add("left", convolution, {both});
+  const int right = graph.add("right", convolution, {both});
+  graph.add("sum", Add{}, {left, right});
+  graph.add("pool", GlobalAveragePool{});
+  graph.add("fc", Linear{.out_features = data.classes});
+  classify(graph, data);
+  return graph;
+}
+
+TEST(OneDnn, AddsGradientsOfEmulatedValuesBesideNativeOnes) {
+  if (!ops::make_onednn_ops(1)->half_kernels(DType::bfloat16).exist)
+    LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
+  const auto gradients = [](ops::HalfPrecision by) {
+    DrawnRun<float> run(concatenated(), 10, {.batch = 4, .optimizer = {}},
+                        ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, by));
+    run.step(0);
+    return run.gradients;
+  };
+  const std::vector<float> native = gradients(ops::HalfPrecision::native);
+  const std::vector<float> emulated = gradients(ops::HalfPrecision::emulated);
+  const float largest = std::abs(*std::ranges::max_element(emulated, {}, [](float one) { return std::abs(one); }));
+  ASSERT_GT(largest, 0);
+  for (std::size_t i = 0; i < native.size(); ++i) ASSERT_NEAR(native[i], emulated[i], 0.03 * largest) << i;
 }
 
 }  // namespace

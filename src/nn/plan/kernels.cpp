@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/plan/kernels.hpp"
 
+#include "lockstep/base/error.hpp"
+
 namespace lockstep::nn {
 namespace {
 
@@ -13,8 +15,16 @@ ops::Format plain_format(const Value& value, DType dtype, std::int64_t samples) 
   return ops::Format::plain(shape, value.content == Content::real ? dtype : DType::int32);
 }
 
+/// Makes what adds gradients in the format of their value, without conversions.
 ops::KernelPtr make_addition(ops::Ops& ops, const ops::Format& format) {
-  return ops.make(ops::Add{}, std::array{format, format});
+  ops::KernelPtr kernel = ops.make(ops::Add{}, std::array{format, format});
+  for (const ops::Format& taken : {kernel->traits().inputs[0], kernel->traits().inputs[1], kernel->traits().output})
+    if (taken.dtype != format.dtype || taken.layout != format.layout || taken.bytes != format.bytes)
+      throw Error(ErrorCode::unsupported, std::string(ops.name()) + " adds gradients as " +
+                                              std::string(name(taken.dtype)) + " in the format " +
+                                              std::string(taken.layout) + ", and they are " +
+                                              std::string(name(format.dtype)) + " in " + std::string(format.layout));
+  return kernel;
 }
 
 Kernels::OfNode make_node(const Graph& graph, const Node& node, ops::Ops& ops, DType dtype,
