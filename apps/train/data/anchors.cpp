@@ -27,7 +27,7 @@ std::optional<std::filesystem::path> checkpoint_of(const Options& options) {
   return state::find_checkpoint(options.resume, options.save_dir).path;
 }
 
-std::string text_of(const std::vector<double>& numbers) {
+std::string text_of_anchors(const std::vector<double>& numbers) {
   std::string text;
   for (const double number : numbers) text += (text.empty() ? "" : ",") + cli::text_of(number);
   return text;
@@ -56,7 +56,7 @@ Anchors fitted(const std::vector<double>& usual, const Options& options, const P
     return anchors;
   }
   return {found, anchors.text + format_text("; with anchors by k-means it is %.4f (--anchors %s)", better,
-                                            text_of(found).c_str())};
+                                            text_of_anchors(found).c_str())};
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ AnchorsOfWeights read_anchors_of_run(const World& world, const Options& options,
     if (path.empty()) return;
     const state::SafetensorsReader reader(path, state::ForeignTensors::describe);
     const auto description = nn::description_of(reader.header().metadata(), path.string());
-    if (description) text = text_of(description->data.anchors);
+    if (description) text = text_of_anchors(description->data.anchors);
     if (checkpoint) is_checkpoint = "yes";
   });
   text = broadcast_string(world.group(), text, {0});

@@ -62,7 +62,7 @@ bool send_all(int connection, std::string_view text, Clock::time_point end) {
 }
 
 /// A question under way to one process, by one of its addresses.
-struct Attempt {
+struct AskAttempt {
   std::size_t whom = 0;
   Descriptor connection;
   bool is_asked = false;
@@ -70,7 +70,8 @@ struct Attempt {
 };
 
 /// @return whether the attempt has ended
-bool advance(Attempt& attempt, const std::string& question, std::optional<std::string>& answer, Clock::time_point end) {
+bool advance(AskAttempt& attempt, const std::string& question, std::optional<std::string>& answer,
+             Clock::time_point end) {
   if (!attempt.is_asked) {
     attempt.is_asked = true;
     return !send_all(attempt.connection.get(), question, end);  // fails here if it was not connected
@@ -84,22 +85,22 @@ bool advance(Attempt& attempt, const std::string& question, std::optional<std::s
   return true;
 }
 
-/// Asks by all attempts at once. @param questions  by `Attempt::whom` @return the answers that came in time
-std::vector<std::optional<std::string>> ask(std::vector<Attempt> attempts, const std::vector<std::string>& questions,
+/// Asks by all attempts at once. @param questions  by `AskAttempt::whom` @return the answers that came in time
+std::vector<std::optional<std::string>> ask(std::vector<AskAttempt> attempts, const std::vector<std::string>& questions,
                                             Clock::time_point end) {
   std::vector<std::optional<std::string>> answers(questions.size());
   while (!attempts.empty() && Clock::now() < end) {
     std::vector<pollfd> entries;
-    for (const Attempt& attempt : attempts)
+    for (const AskAttempt& attempt : attempts)
       entries.push_back({attempt.connection.get(), static_cast<short>(attempt.is_asked ? POLLIN : POLLOUT), 0});
     if (poll(entries.data(), entries.size(), milliseconds_until(end)) <= 0) continue;
     for (std::size_t i = attempts.size(); i-- > 0;) {
-      Attempt& attempt = attempts[i];
+      AskAttempt& attempt = attempts[i];
       const bool is_over =
           entries[i].revents != 0 && advance(attempt, questions[attempt.whom], answers[attempt.whom], end);
       if (is_over) attempts.erase(attempts.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    std::erase_if(attempts, [&](const Attempt& attempt) { return answers[attempt.whom].has_value(); });
+    std::erase_if(attempts, [&](const AskAttempt& attempt) { return answers[attempt.whom].has_value(); });
   }
   return answers;
 }
@@ -136,7 +137,7 @@ void SideChannel::serve(milliseconds time, const Answer& answer) {
     if (poll(entries.data(), entries.size(), milliseconds_until(until)) < 0) continue;
     if (entries[0].revents != 0) {
       std::uint64_t count = 0;
-      (void)!read(wake_.get(), &count, sizeof count);
+      (void)!::read(wake_.get(), &count, sizeof count);
       return;
     }
     if (entries[1].revents != 0) receive_heartbeats();
@@ -216,7 +217,7 @@ void SideChannel::send_heartbeat(const std::string& to, const std::string& text)
 std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, const std::string& question,
                                                 milliseconds time) {
   std::vector<std::string> questions(addresses.size());
-  std::vector<Attempt> attempts;
+  std::vector<AskAttempt> attempts;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     if (addresses[i].empty()) continue;
     const TcpAddress address = tcp_address_from(addresses[i]);
@@ -225,14 +226,14 @@ std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& 
       attempts.push_back({i, begin_connection(host, address.tcp), false, {}});
     }
   }
-  std::erase_if(attempts, [](const Attempt& attempt) { return !attempt.connection.open(); });
+  std::erase_if(attempts, [](const AskAttempt& attempt) { return !attempt.connection.open(); });
   return ask(std::move(attempts), questions, Clock::now() + time);
 }
 
 std::vector<LocalAnswer> ask_this_host(const std::string& question, milliseconds time) {
   const Clock::time_point end = Clock::now() + time;
   std::vector<int> processes;
-  std::vector<Attempt> attempts;
+  std::vector<AskAttempt> attempts;
   std::ifstream sockets("/proc/net/unix");
   for (std::string line; std::getline(sockets, line) && Clock::now() < end;) {
     const std::size_t at = line.find(std::string("@") += unix_name);

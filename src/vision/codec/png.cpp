@@ -58,7 +58,7 @@ PngChunks walk(std::span<const std::byte> file) {
   return found;
 }
 
-spng_ihdr header_of(spng_ctx* context) {
+spng_ihdr image_header_of(spng_ctx* context) {
   spng_ihdr header{};
   require_png(spng_get_ihdr(context, &header));
   return header;
@@ -136,12 +136,12 @@ void decode_colors(spng_ctx* context, const spng_ihdr& header, int channels, Ima
 
 PictureInfo inspect_png(std::span<const std::byte> file, const DecodeLimits& limits) {
   const Context context = open_png(file, limits);
-  return info_of(header_of(context.get()), walk(file));
+  return info_of(image_header_of(context.get()), walk(file));
 }
 
 PictureInfo decode_png(std::span<const std::byte> file, const DecodeOptions& options, Image& picture) {
   const Context context = open_png(file, options.limits);
-  const spng_ihdr header = header_of(context.get());
+  const spng_ihdr header = image_header_of(context.get());
   const PngChunks chunks = walk(file);
   const PictureInfo info = info_of(header, chunks);
   check_limits(info, options.limits);

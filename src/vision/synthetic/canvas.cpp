@@ -16,7 +16,7 @@ double contrast(const Rgb& a, const Rgb& b) {
   return std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
 }
 
-using Forms = std::vector<Glyph>;
+using Forms = std::vector<StrokeGlyph>;
 
 Forms zero() {
   return {{{{0, -1}, {-.45, -.65}, {-.55, 0}, {-.45, .65}, {0, 1}, {.45, .65}, {.55, 0}, {.45, -.65}, {0, -1}}},
@@ -196,7 +196,7 @@ double inside_cross(Point p, double radius) {
   return std::min(radius - std::max(x, y), radius / 3 - std::min(x, y));
 }
 
-std::span<const Glyph> glyphs(int digit) {
+std::span<const StrokeGlyph> digit_glyphs(int digit) {
   static const std::array<Forms, 10> all = {zero(), one(), two(),   three(), four(),
                                             five(), six(), seven(), eight(), nine()};
   return all.at(static_cast<std::size_t>(digit));

@@ -97,10 +97,10 @@ double inside_cross(Point p, double radius);
 using Stroke = std::vector<Point>;
 
 /// One way to write a digit: its strokes, in a box of −1 … 1 with y downwards.
-using Glyph = std::vector<Stroke>;
+using StrokeGlyph = std::vector<Stroke>;
 
 /// Returns the ways in which people write a digit. @pre 0 ≤ digit ≤ 9
-std::span<const Glyph> glyphs(int digit);
+std::span<const StrokeGlyph> digit_glyphs(int digit);
 /// Returns "0" … "9".
 std::vector<std::string> digit_names();
 

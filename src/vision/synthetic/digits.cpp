@@ -35,7 +35,7 @@ class Hand {
   Point bend_;
 };
 
-void draw_glyph(const Glyph& glyph, Random& random, DistanceField& field) {
+void draw_glyph(const StrokeGlyph& glyph, Random& random, DistanceField& field) {
   const Hand hand(random);
   for (const Stroke& stroke : glyph) {
     Stroke on_paper;
@@ -55,7 +55,7 @@ void draw_specks(Random& random, DistanceField& field) {
 }
 
 Annotation draw_digit(std::int32_t label, Random& random, std::span<double> elements) {
-  const auto forms = glyphs(label);
+  const auto forms = digit_glyphs(label);
   const double half_width = random.uniform(0.6, 1.5);
   const double speck_half_width = random.uniform(0.2, 0.7);
   DistanceField ink({digit_side, digit_side}, half_width + 1);

@@ -17,7 +17,7 @@ double write_digit(std::int32_t digit, double left, Random& random, DistanceFiel
   const Point scale{random.uniform(5.8, 7.2), random.uniform(5, 6.3)};
   const double slant = random.uniform(-0.12, 0.12);
   const Point center{left + 0.6 * scale.x, word_height / 2.0 + random.uniform(-1, 1)};
-  const auto forms = glyphs(digit);
+  const auto forms = digit_glyphs(digit);
   for (const Stroke& stroke : forms[random.below(forms.size())]) {
     Stroke on_paper;
     for (const Point p : stroke) {
