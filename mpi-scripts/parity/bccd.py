@@ -189,8 +189,9 @@ def speed(folder):
     for log in sorted(pathlib.Path(folder).glob("*.jsonl")):
         runs.setdefault(log.stem.rsplit("-", 1)[0], []).extend(each["images_per_second"] for each in epochs_of(log))
     medians = {name: statistics.median(values) for name, values in runs.items()}
+    print("the numbers of YOLOv5's runs are those of its processes and of the workers of each")
     for name, values in runs.items():
-        print(f"{name:36}{medians[name]:7.1f} images/s, median of {len(values)} epochs ({min(values):.1f} to {max(values):.1f})")
+        print(f"{name:16}{medians[name]:7.1f} images/s, median of {len(values)} epochs ({min(values):.1f} to {max(values):.1f})")
     ours = medians.pop("lockstep")
     best = max(medians, key=medians.get)
     print(f"lockstep / {best}: {ours / medians[best]:.2f}, which must be at least 1.5")

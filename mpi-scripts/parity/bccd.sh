@@ -73,7 +73,7 @@ if [[ ${parts[1]} = speed ]]; then
     lockstep "$out/speed/lockstep-$pair.jsonl" "$out/bccd" --epochs 3 --eval-interval never
     for processes in 1 2; do
       for workers in 0 1 2; do
-        yolov5 "$out/speed/yolov5, $processes process(es), $workers worker(s)-$pair.jsonl" "$processes" 3 0 "$workers"
+        yolov5 "$out/speed/yolov5-$processes-$workers-$pair.jsonl" "$processes" 3 0 "$workers"
       done
     done
   done
