@@ -50,15 +50,16 @@ lockstep() {
 
 # yolov5 LOG PROCESSES EPOCHS SEED WORKERS
 yolov5() {
-  local log=$1 command=("$python")
+  local log=$1 command=("$python") run
+  run=$out/runs/$(basename "$log" .jsonl)
   is_complete "$log" && return
   section "YOLOv5, $log"
   [ "$2" = 1 ] || command+=(-m torch.distributed.run --standalone --nproc-per-node "$2")
-  rm -rf "$out/runs/yolov5"
-  mkdir -p "$out/runs/yolov5"
-  "${command[@]}" mpi-scripts/parity/bccd.py train "$out/yolov5/data.yaml" "$out/runs/yolov5" "${@:3}" >"${log%.jsonl}.log" 2>&1 ||
+  rm -rf "$run"
+  mkdir -p "$run"
+  "${command[@]}" mpi-scripts/parity/bccd.py train "$out/yolov5/data.yaml" "$run" "${@:3}" >"${log%.jsonl}.log" 2>&1 ||
     fail "YOLOv5 failed; ${log%.jsonl}.log says why"
-  mv "$out/runs/yolov5/log.jsonl" "$log"
+  mv "$run/log.jsonl" "$log"
 }
 
 if [[ ${parts[0]} = accuracy ]]; then
