@@ -21,6 +21,7 @@ epochs=${EPOCHS:-$(sed -n 's/^epochs = //p' "$configuration")}
 out=build/bccd
 archive=${LOCKSTEP_DATA:-../shared/data}/bccd.tar
 parts=("${1:-accuracy}" "${1:-speed}")
+[[ ${1:-speed} =~ ^(accuracy|speed)$ ]] || fail "unknown part '$1'; there are accuracy and speed"
 
 section "Building train"
 python=$(mpi-scripts/parity/yolov5-venv.sh)

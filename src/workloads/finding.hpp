@@ -45,7 +45,7 @@ class Finding {
   }
   /// Adds it to the array of COCO's predictions.json.
   /// @param image_id  of the picture
-  /// @param category_ids  by class; empty: they are the classes
+  /// @param category_ids  by label; empty: they are the labels
   /// @return whether there is such a file
   virtual bool add_coco(std::int64_t /*image_id*/, std::span<const std::int64_t> /*category_ids*/,
                         nlohmann::ordered_json& /*predictions*/) const {

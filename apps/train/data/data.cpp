@@ -182,7 +182,7 @@ void fit_to_run(const Cluster& cluster, const Options& options, const workloads:
   if (loaded.pictures) require_fit(*loaded.pictures, options, task);
   if (!loaded.pictures && options.augmentation.changes_images()) augment(options, loaded);
   const data::Dataset& train = *loaded.sets.train;
-  if (options.eval_only)  // there may be fewer pictures than ranks
+  if (options.eval_only)  // no step is taken: a larger batch does no harm, and there may be fewer pictures than ranks
     loaded.batch.value =
         std::max<std::int64_t>(cluster.world.group().size(), std::min(loaded.batch.value, train.size()));
   loaded.length = length_of(options.trainer, loaded.batch, train);

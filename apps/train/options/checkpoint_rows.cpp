@@ -134,8 +134,7 @@ OptionGroup checkpoint_options(Options& o) {
        row("predict", Text{.placeholder = "PATH...", .is_list = true}, no_default,
            "predict the class of pictures, or the boxes in them, files or folders with blanks or commas between, with "
            "the model of --resume PATH, and end: one JSON object a picture in predictions.jsonl, and the pictures with "
-           "their labels, in --save-dir "
-           "(runs/predict)",
+           "their labels, in --save-dir (runs/predict)",
            into(o.predict)),
        row("eval-only", Switch{}, "no",
            "evaluate the weights of --weights or --resume on the test set, and end; nothing is trained or saved. "

@@ -16,7 +16,7 @@ struct ModelDescription {
   std::string model;                            ///< its name in `Models`
   DataSpec data;                                ///< with the stem and the anchors that the model has
   std::vector<std::string> class_names;         ///< by label; empty: the classes have numbers only
-  std::vector<std::int64_t> category_ids = {};  ///< of the classes in COCO's files; empty: they are the classes
+  std::vector<std::int64_t> category_ids = {};  ///< by label, in COCO's files; empty: they are the labels
   std::string transforms = {};  ///< how pictures get the extents of "images" for evaluation, as --augment says it
   std::optional<Normalization> images = {};  ///< the numbers that bytes of "images" stand for, if they come from bytes
 };

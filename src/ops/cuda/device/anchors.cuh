@@ -16,15 +16,19 @@ struct AnchorBoxes {
   const float* data;
   std::int64_t each;  ///< number of a sample
 
-  /// Number k of box i.
-  [[nodiscard]] __device__ float number(std::int64_t i, std::int64_t k) const {
-    const Division at = divide(i, each);
-    return data[(at.quotient * numbers_of_box + k) * each + at.remainder];
+  /// Number k of a box of a sample.
+  [[nodiscard]] __device__ float number(std::int64_t sample, std::int64_t box, std::int64_t k) const {
+    return data[(sample * numbers_of_box + k) * each + box];
   }
-  [[nodiscard]] __device__ AnchorTarget target(std::int64_t i, const AnchorMap& map) const {
+  [[nodiscard]] __device__ AnchorTarget target(std::int64_t sample, std::int64_t box, const AnchorMap& map) const {
     double numbers[numbers_of_box];
-    for (std::int64_t k = 0; k < numbers_of_box; ++k) numbers[k] = static_cast<double>(number(i, k));
+    for (std::int64_t k = 0; k < numbers_of_box; ++k) numbers[k] = static_cast<double>(number(sample, box, k));
     return {numbers, map};
+  }
+  /// The same of box i of all samples.
+  [[nodiscard]] __device__ AnchorTarget target(std::int64_t i, const AnchorMap& map) const {
+    const Division at = divide(i, each);
+    return target(at.quotient, at.remainder, map);
   }
   /// `LossTerms::from_end` of a box.
   [[nodiscard]] __device__ std::int64_t bad_from_end(std::int64_t i, const AnchorMap& map) const {
@@ -65,9 +69,9 @@ struct AnchorCells {
   /// Calls `f(target)` for each box that matches.
   template <typename F>
   __device__ void each_match(const AnchorPlace& at, const F& f) const {
-    for (std::int64_t m = at.sample * boxes.each; m < (at.sample + 1) * boxes.each; ++m) {
-      if (boxes.number(m, 0) < 0) continue;  // most of them are not there
-      const AnchorTarget target = boxes.target(m, map);
+    for (std::int64_t box = 0; box < boxes.each; ++box) {
+      if (boxes.number(at.sample, box, 0) < 0) continue;  // most of them are not there
+      const AnchorTarget target = boxes.target(at.sample, box, map);
       if (target.exists(map) && target.is_at(at.row, at.column) && target.fits(map.sizes[at.anchor])) f(target);
     }
   }
