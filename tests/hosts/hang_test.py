@@ -85,7 +85,10 @@ class Hang(unittest.TestCase):
         self.assertEqual(code, 4, output)
         self.assertRegex(output, r"train: rank [02] on host[13]: timeout: .*rank 1 on host2 does not answer")
         self.assertRegex(output, r"rank 1 on host2: its process is silent; .*rank 2, which received its last heartbeat")
-        self.assertRegex(output, r"2 of 3 ranks \(ranks 0 on host1, 2 on host3\) wait here:")
+        # The rank may be stopped while they save a checkpoint, in which each may wait at a place of its own.
+        together = r"2 of 3 ranks \(ranks 0 on host1, 2 on host3\) wait here:\n.*lockstep::"
+        apart = r"rank 0 on host1 waits here:\n.*lockstep::(.*\n)*.*rank 2 on host3 waits here:\n.*lockstep::"
+        self.assertRegex(output, f"{together}|{apart}")
 
     def test_a_cut_link(self):
         """Each side names the other one, in its own words: the alarm of one does not reach the other."""
