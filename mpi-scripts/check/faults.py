@@ -242,8 +242,8 @@ def run(fault, options, folder):
         wrong.append(f"processes are left: {marked(job.marker)}")
     job.kill()
     left = {name for name in forsaken(job) - before if until(lambda n=name: n not in forsaken(job), 3) is None}
-    if fault.phase == "start":  # MPICH removes this file of its own when all ranks have opened it
-        left = {name for name in left if "/mpich_shar_tmp" not in name}
+    # MPICH removes this file of its own when all ranks have opened it, so it may be left by a start, also of another job.
+    left = {name for name in left if "/mpich_shar_tmp" not in name}
     if left:
         wrong.append(f"left in /dev/shm: {sorted(left)}")
     if (lost := job.steps() - job.saved_steps()) >= 2 * INTERVAL:  # an interval, and what is trained while a save is written

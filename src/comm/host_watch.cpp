@@ -122,7 +122,7 @@ void HostCommunicator::answer_others() {
 /// Returns whether another rank's question is settled. @throws Error{mismatch} if that rank calls something else
 bool HostCommunicator::is_answered(const ControlChannel::Question& question) const {
   if (const auto difference = difference_from(question.rank, question.call.number)) {
-    const auto ours = own_call(question.call.number);
+    const auto ours = own_call(std::min(question.call.number, submitted_ - 1));  // it may not have called that one yet
     throw ours ? difference->of_operation({.operation = std::string(name(kind_of(*ours)))}) : Error(*difference);
   }
   return question.call.number < submitted_;

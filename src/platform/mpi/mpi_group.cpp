@@ -95,7 +95,10 @@ std::string mpi_library_version() {
   LOCKSTEP_MPI(MPI_Get_library_version(text.data(), &length));
   // Libraries append their build and its configuration, after a comma or on further lines.
   const std::string_view all = text.data();
-  return std::string(all.substr(0, all.find_first_of(",\n")));
+  std::string version(all.substr(0, all.find_first_of(",\n")));
+  constexpr std::string_view of_mpich = " Version:\t";
+  if (const std::size_t at = version.find(of_mpich); at != std::string::npos) version.replace(at, of_mpich.size(), " ");
+  return version;
 }
 
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part) {
