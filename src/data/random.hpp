@@ -26,7 +26,9 @@ enum class RandomStream : std::uint64_t {
   step_extents,
   mosaic,
   affine,
-  hsv
+  hsv,
+  scale,
+  random_crop
 };
 
 /// Random numbers that depend on the key only, so that sample 7 of epoch 3 is the same on every rank and at any time.

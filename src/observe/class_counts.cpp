@@ -22,6 +22,10 @@ std::optional<double> ClassCounts::f1(std::size_t label) const {
   return ratio(2 * hits[label], labels[label] + predictions[label]);
 }
 
+std::optional<double> ClassCounts::iou(std::size_t label) const {
+  return ratio(hits[label], labels[label] + predictions[label] - hits[label]);
+}
+
 double ClassCounts::macro_f1() const {
   double sum = 0;
   std::int64_t classes = 0;

@@ -44,6 +44,20 @@ bool fits(const DecodedPicture& picture, const Annotation& annotation) {
          (picture.original_width == annotation.width && picture.original_height == annotation.height);
 }
 
+/// Gives a mask the size of its picture, which was perhaps scaled when it was decoded.
+void fit_mask(const Source& source, std::int64_t sample, DecodedPicture& picture) {
+  Image& mask = picture.mask;
+  if (mask.width != picture.original_width || mask.height != picture.original_height)
+    throw Error(ErrorCode::corrupt, shown(source.place(sample)) + " has " +
+                                        extents_text(picture.original_width, picture.original_height) +
+                                        " pixels, but its mask has " + extents_text(mask.width, mask.height));
+  const Image& image = picture.image;
+  if (image.width == mask.width && image.height == mask.height) return;
+  Image fitting;
+  resize_nearest(mask, {.width = mask.width, .height = mask.height}, image.width, image.height, fitting);
+  std::swap(mask, fitting);
+}
+
 /// The shorter side that decoded pictures need for all sizes of steps; 0: all their pixels. A picture is decoded and
 /// cached once, whatever the size of its next step.
 int needed_side_of_all(std::span<const Transform> transforms, std::span<const StepSize> steps) {
@@ -202,6 +216,7 @@ void PictureDataset::load(std::int64_t sample, DecodedPicture& picture, Annotati
                           std::vector<std::byte>& bytes) const {
   decode(sample, picture, bytes);
   annotation = source_->annotation(sample);
+  if (!picture.mask.pixels.empty()) std::swap(annotation.mask, picture.mask);
   if (!fits(picture, annotation))
     throw Error(ErrorCode::corrupt, shown(source_->place(sample)) + " has " +
                                         extents_text(picture.original_width, picture.original_height) +
@@ -228,6 +243,8 @@ void PictureDataset::decode(std::int64_t sample, DecodedPicture& picture, std::v
     picture.original_width = original.width;
     picture.original_height = original.height;
   }
+  source_->read_mask(sample, bytes, picture.mask);
+  if (!picture.mask.pixels.empty()) fit_mask(*source_, sample, picture);
   if (cache != nullptr) cache->keep(options_.first_in_cache + sample, picture);
 }
 

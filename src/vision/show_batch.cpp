@@ -68,6 +68,7 @@ Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const C
   Image picture;
   Annotation annotation;
   const bool is_good = dataset.view(key, picture, annotation);
+  if (!annotation.mask.pixels.empty()) draw_mask(annotation.mask, picture);
   const int factor = factor_to(least_shown_side, std::min(picture.width, picture.height));
   Image cell = enlarged(picture, factor);
   for (const Box& box : annotation.boxes) draw_rectangle(enlarged(box, factor), 2, class_color(box.label), cell);
@@ -75,7 +76,8 @@ Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const C
     const Region region = enlarged(box, factor);
     draw_label(class_text(dataset.source(), box.label), region.left, region.top, class_color(box.label), cell);
   }
-  const bool has_text = !is_good || annotation.label >= 0 || annotation.boxes.empty();
+  const bool has_text =
+      !is_good || annotation.label >= 0 || (annotation.boxes.empty() && annotation.mask.pixels.empty());
   const std::string text = is_good ? class_text(dataset.source(), annotation.label) : "left out";
   if (caption != nullptr && is_good) {
     draw_below(*caption, cell);
@@ -106,8 +108,8 @@ Image with_caption(const Image& picture, const Caption& caption) {
   return result;
 }
 
-void write_png(const Image& picture, const std::filesystem::path& file) {
-  const std::vector<std::byte> bytes = encode_png(picture);
+void write_png(const Image& picture, const std::filesystem::path& file, const Palette* palette) {
+  const std::vector<std::byte> bytes = encode_png(picture, palette);
   const Descriptor out(open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (out.open() && write_all(out.get(), text)) return;

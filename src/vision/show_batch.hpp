@@ -28,7 +28,8 @@ Image batch_sheet(const PictureDataset& dataset, std::span<const data::SampleKey
 /// Enlarges a picture by a whole factor, of at most 16, until the text fits below it.
 Image with_caption(const Image& picture, const Caption& caption);
 
-/// Writes a picture as a PNG file. @throws Error{unsupported} without libspng; Error{io} that names the file and why
-void write_png(const Image& picture, const std::filesystem::path& file);
+/// Writes a picture as a PNG file. @param palette  as of encode_png()
+/// @throws Error{unsupported} without libspng; Error{io} that names the file and why
+void write_png(const Image& picture, const std::filesystem::path& file, const Palette* palette = nullptr);
 
 }  // namespace lockstep::vision

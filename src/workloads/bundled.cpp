@@ -7,6 +7,7 @@
 #include "lockstep/trainer/metric.hpp"
 #include "workloads/classification/classification.hpp"
 #include "workloads/detection/detection_task.hpp"
+#include "workloads/segmentation/segmentation_task.hpp"
 
 namespace lockstep::workloads {
 namespace {
@@ -37,7 +38,9 @@ const std::vector<Row>& rows() {
        detection()},
       {{.name = "segmentation",
         .about = "a class for each pixel",
-        .metrics = without_names(trainer::segmentation_metrics)}},
+        .metrics = trainer::segmentation_metrics,
+        .best_metric = "miou"},
+       segmentation()},
       {{.name = "text", .about = "the text in each image", .metrics = without_names(trainer::accuracy_metrics)}},
       {{.name = "other", .about = "whatever its loss judges", .metrics = without_names(trainer::loss_metrics)}}};
   return all;

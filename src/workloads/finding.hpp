@@ -51,6 +51,8 @@ class Finding {
                         nlohmann::ordered_json& /*predictions*/) const {
     return false;
   }
+  /// Returns the class of each pixel of the picture as it is stored, for a PNG of it; null where there is none.
+  [[nodiscard]] virtual const vision::Image* mask() const { return nullptr; }
   /// Draws it on the picture as it is stored.
   virtual void draw(const std::vector<std::string>& class_names, vision::Image& picture) const = 0;
   /// Returns it in a few words for a sheet of pictures, in a color that says whether the annotation agrees.

@@ -55,7 +55,7 @@ TEST(Metrics, AreThoseThatAreAskedFor) {
     EXPECT_EQ(names(accuracy_metrics(graph, graph.inputs())), "loss accuracy") << name;
   }
   const nn::Graph pixels = models.make("unet", models.example("unet"));
-  EXPECT_EQ(names(segmentation_metrics(pixels, pixels.inputs())), "loss accuracy");
+  EXPECT_EQ(names(segmentation_metrics(pixels, pixels.inputs(), {})), "loss accuracy miou");
 }
 
 TEST(Metrics, OfALossThatCountsNoPredictionsAreTheLossAlone) {
@@ -64,9 +64,10 @@ TEST(Metrics, OfALossThatCountsNoPredictionsAreTheLossAlone) {
   const int guess = regression.add("fc", nn::Linear{.out_features = 6});
   regression.loss("distance", nn::SmoothL1{}, {guess, regression.input({"targets", {6, 1, 1}})});
   EXPECT_EQ(names(loss_metrics(regression, regression.inputs())), "loss");
-  for (const auto& make : {accuracy_metrics, segmentation_metrics}) {
+  for (const bool of_pixels : {false, true}) {
     try {
-      (void)make(regression, regression.inputs());
+      (void)(of_pixels ? segmentation_metrics(regression, regression.inputs(), {})
+                       : accuracy_metrics(regression, regression.inputs()));
       ADD_FAILURE();
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
@@ -80,7 +81,7 @@ class TopFive : public testing::Test {
  protected:
   /// Evaluates batches of logits and labels. @return the value
   double of(std::vector<std::pair<std::vector<float>, std::int32_t>> samples) {
-    Metric& metric = *metrics_.back();
+    Metric& metric = *metrics_[metrics_.size() - 2];  // before that of the classes
     metric.reset();
     for (auto& [logits, label] : samples) {
       const std::array<ops::LossSums, 1> losses{};
@@ -100,7 +101,7 @@ class TopFive : public testing::Test {
     nn::classify(graph, data);
     return graph;
   }();
-  const std::vector<std::unique_ptr<Metric>> metrics_ = segmentation_metrics(graph_, graph_.inputs());
+  const std::vector<std::unique_ptr<Metric>> metrics_ = segmentation_metrics(graph_, graph_.inputs(), {});
 };
 
 TEST_F(TopFive, CountsLabelsAmongTheFiveLargestLogits) {

@@ -60,7 +60,8 @@ TEST(ParseTransforms, RefusesWhatItDoesNotKnow) {
 
 TEST(ParseTransforms, ListsThemForHelp) {
   EXPECT_EQ(transform_names(),
-            "crop[:PIXELS], flip, random-resized-crop[:SIZE], resize:SIZE, letterbox[:SIZE], center-crop[:SIZE], "
+            "crop[:PIXELS], flip, random-resized-crop[:SIZE], scale[:LEAST,MOST], random-crop[:SIZE], resize:SIZE, "
+            "letterbox[:SIZE], center-crop[:SIZE], "
             "color-jitter[:B,C,S,H], hsv[:H,S,V], affine[:SCALE,TRANSLATE,DEGREES,SHEAR], mosaic[:PROBABILITY]");
 }
 

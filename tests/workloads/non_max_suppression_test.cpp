@@ -9,7 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "workloads/detection/frame.hpp"
+#include "workloads/detection/detection_reader.hpp"
+#include "workloads/frame.hpp"
 
 namespace lockstep::workloads {
 namespace {

@@ -69,6 +69,12 @@ void write_sample(const vision::Source& source, const Predictions::Sample& sampl
   }
   sample.finding->draw(source.class_names(), picture);
   vision::write_png(picture, file);
+  if (const vision::Image* mask = sample.finding->mask()) {
+    const fs::path folder = file.parent_path() / "masks";
+    fs::create_directories(folder);
+    const vision::Palette palette = vision::class_palette();
+    vision::write_png(*mask, (folder / file.stem()).string() + ".png", &palette);
+  }
 }
 
 /// Returns the numbers of pictures in COCO's files: those that their names are, as COCO's, or their positions from 1 if

@@ -59,6 +59,8 @@ struct ClassCounts {
   /// Returns the harmonic mean of recall and precision, 2·hits ÷ (labels + predictions); nothing if the class occurs
   /// neither as label nor as prediction.
   [[nodiscard]] std::optional<double> f1(std::size_t label) const;
+  /// Returns hits ÷ (labels + predictions − hits), intersection over union; nothing as `f1`.
+  [[nodiscard]] std::optional<double> iou(std::size_t label) const;
   /// Returns the mean F1 of the classes that have one, as scikit-learn's `f1_score(average="macro")`; 0 if none has.
   [[nodiscard]] double macro_f1() const;
 };

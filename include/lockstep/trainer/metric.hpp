@@ -53,13 +53,15 @@ std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& gra
                                                             const std::vector<TensorSpec>& tensors,
                                                             std::vector<std::string> names = {});
 
-/// Makes the metrics of a model that gives a class to each pixel: "loss", "accuracy" of pixels, and with more than 5
-/// classes "top5_accuracy".
+/// Makes the metrics of a model that gives a class to each pixel: "loss", "accuracy" of pixels, with more than 5
+/// classes "top5_accuracy", and "miou", the mean over classes of intersection ÷ union of all pixels that have a label.
+/// Classes that neither labels nor predictions have do not count.
 /// @param graph    its first loss is a cross-entropy with a label for each pixel, whose logits are an output; outlives
 ///                 the metrics
 /// @param tensors  the tensors of a batch
 /// @throws Error{invalid_argument} for another graph
 std::vector<std::unique_ptr<Metric>> segmentation_metrics(const nn::Graph& graph,
-                                                          const std::vector<TensorSpec>& tensors);
+                                                          const std::vector<TensorSpec>& tensors,
+                                                          std::vector<std::string> names);
 
 }  // namespace lockstep::trainer

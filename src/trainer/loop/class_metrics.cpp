@@ -90,10 +90,14 @@ class TopMetric final : public Metric {
   PartSums sums_;  // of the weights of labels among the largest, and of all labels
 };
 
+/// What has a label.
+enum class LabelOf { sample, pixel };
+
 /// Counts labels and predictions of each class. As in the loss, the first of the largest logits is the prediction.
 class ClassMetric final : public Metric {
  public:
-  ClassMetric(Classifier classifier, std::vector<std::string> names) : of_(std::move(classifier)) {
+  ClassMetric(Classifier classifier, LabelOf label_of, std::vector<std::string> names)
+      : of_(std::move(classifier)), label_of_(label_of) {
     result_.names = std::move(names);
     constexpr std::size_t most_with_confusion = 1000;
     const auto classes = static_cast<std::size_t>(of_.logits.channels);
@@ -122,24 +126,39 @@ class ClassMetric final : public Metric {
       begin += of_.logits.channels;
     }
     result_.confusion.assign(begin, counts_.end());
+    if (label_of_ == LabelOf::pixel) set_iou();
   }
   [[nodiscard]] std::vector<MetricValue> values() const override {
-    return {{.name = "macro_f1",
-             .value = result_.macro_f1(),
+    const bool of_pixels = label_of_ == LabelOf::pixel;
+    return {{.name = of_pixels ? "miou" : "macro_f1",
+             .value = of_pixels ? mean_iou_ : result_.macro_f1(),
              .higher_is_better = true,
              .is_fraction = true,
-             .in_table = false}};
+             .in_table = of_pixels}};
   }
   [[nodiscard]] const observe::ClassCounts* classes() const override { return &result_; }
 
  private:
+  /// Sets intersection over union of each class, and their mean over the classes that have one.
+  void set_iou() {
+    observe::ClassValues iou{.name = "iou", .values = {}};
+    double sum = 0;
+    std::int64_t classes = 0;
+    for (std::size_t label = 0; label < result_.labels.size(); ++label) {
+      iou.values.push_back(result_.iou(label));
+      sum += iou.values.back().value_or(0);
+      classes += iou.values.back() ? 1 : 0;
+    }
+    mean_iou_ = classes == 0 ? 0 : sum / static_cast<double>(classes);
+    result_.values = {std::move(iou)};
+  }
+
   Classifier of_;
+  LabelOf label_of_;
+  double mean_iou_ = 0;
   observe::ClassCounts result_;
   std::vector<std::int64_t> counts_;  // labels, predictions and hits of each class, and the confusion matrix
 };
-
-/// What has a label.
-enum class LabelOf { sample, pixel };
 
 /// @throws Error{invalid_argument} unless the first loss of the graph is such a cross-entropy of an output
 Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& tensors, LabelOf label_of) {
@@ -163,11 +182,13 @@ Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& 
                              : "pixel, and its logits must be an output"));
 }
 
-/// Makes the metrics that pictures and pixels with a class have.
-std::vector<std::unique_ptr<Metric>> label_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
-                                                   const Classifier& classifier) {
+/// Makes the metrics of pictures or pixels that have a class.
+std::vector<std::unique_ptr<Metric>> class_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+                                                   LabelOf label_of, std::vector<std::string> names) {
+  const Classifier classifier = classifier_of(graph, tensors, label_of);
   std::vector<std::unique_ptr<Metric>> metrics = accuracy_metrics(graph, tensors);
   if (classifier.logits.channels > top_places) metrics.push_back(std::make_unique<TopMetric>(classifier));
+  metrics.push_back(std::make_unique<ClassMetric>(classifier, label_of, std::move(names)));
   return metrics;
 }
 
@@ -180,15 +201,13 @@ const nn::Node& first_loss(const nn::Graph& graph) {
 std::vector<std::unique_ptr<Metric>> classification_metrics(const nn::Graph& graph,
                                                             const std::vector<TensorSpec>& tensors,
                                                             std::vector<std::string> names) {
-  const Classifier classifier = classifier_of(graph, tensors, LabelOf::sample);
-  std::vector<std::unique_ptr<Metric>> metrics = label_metrics(graph, tensors, classifier);
-  metrics.push_back(std::make_unique<ClassMetric>(classifier, std::move(names)));
-  return metrics;
+  return class_metrics(graph, tensors, LabelOf::sample, std::move(names));
 }
 
 std::vector<std::unique_ptr<Metric>> segmentation_metrics(const nn::Graph& graph,
-                                                          const std::vector<TensorSpec>& tensors) {
-  return label_metrics(graph, tensors, classifier_of(graph, tensors, LabelOf::pixel));
+                                                          const std::vector<TensorSpec>& tensors,
+                                                          std::vector<std::string> names) {
+  return class_metrics(graph, tensors, LabelOf::pixel, std::move(names));
 }
 
 }  // namespace lockstep::trainer

@@ -37,12 +37,16 @@ struct PictureCache::Record {
   std::int32_t channels = 0;
   std::int32_t original_width = 0;
   std::int32_t original_height = 0;
-  std::int32_t unused = 0;
-  std::uint64_t hash = 0;  ///< of the pixels, where the file is lasting; extended by the extents
+  std::int32_t has_mask = 0;  ///< whether the class of each pixel stands behind the pixels
+  std::uint64_t hash = 0;     ///< of the pixels, where the file is lasting; extended by the mask and the extents
 
-  [[nodiscard]] std::int64_t pixel_bytes() const { return std::int64_t{width} * height * channels; }
-  [[nodiscard]] std::uint64_t hash_with(std::span<const std::uint8_t> pixels) const {
+  [[nodiscard]] std::int64_t pixel_bytes() const {
+    return std::int64_t{width} * height * (channels + (has_mask != 0 ? 1 : 0));
+  }
+  [[nodiscard]] std::uint64_t hash_with(std::span<const std::uint8_t> pixels,
+                                        std::span<const std::uint8_t> mask) const {
     std::uint64_t value = hash_of(std::as_bytes(pixels));
+    if (has_mask != 0) value = combine(value, hash_of(std::as_bytes(mask)));
     for (const std::int32_t extent : {width, height, channels, original_width, original_height})
       value = combine(value, static_cast<std::uint64_t>(extent));
     return value;
@@ -84,10 +88,14 @@ bool PictureCache::find(std::int64_t sample, DecodedPicture& picture) const {
   if (const auto record = record_at(place)) {
     Image& image = picture.image;
     image.resize(record->width, record->height, record->channels);
-    std::memcpy(image.pixels.data(), file_->data() + place + record_alignment, image.pixels.size());
+    const std::byte* pixels = file_->data() + place + record_alignment;
+    std::memcpy(image.pixels.data(), pixels, image.pixels.size());
     picture.original_width = record->original_width;
     picture.original_height = record->original_height;
-    if (!file_->is_lasting() || record->hash == record->hash_with(image.pixels)) return true;
+    Image& mask = picture.mask;
+    record->has_mask != 0 ? mask.resize(record->width, record->height, 1) : mask.resize(0, 0, 1);
+    if (!mask.pixels.empty()) std::memcpy(mask.pixels.data(), pixels + image.pixels.size(), mask.pixels.size());
+    if (!file_->is_lasting() || record->hash == record->hash_with(image.pixels, mask.pixels)) return true;
   }
   word(sample).compare_exchange_strong(place, 0, std::memory_order_relaxed);  // damaged: it is kept anew
   return false;
@@ -101,12 +109,16 @@ void PictureCache::keep(std::int64_t sample, const DecodedPicture& picture) {
                 .height = image.height,
                 .channels = image.channels,
                 .original_width = picture.original_width,
-                .original_height = picture.original_height};
+                .original_height = picture.original_height,
+                .has_mask = picture.mask.pixels.empty() ? 0 : 1};
   const auto place = allocate(record_alignment + record.pixel_bytes());
   if (!place) return is_full_.store(true, std::memory_order_relaxed);
-  if (file_->is_lasting()) record.hash = record.hash_with(image.pixels);
-  std::memcpy(file_->data() + *place, &record, sizeof record);
-  std::memcpy(file_->data() + *place + record_alignment, image.pixels.data(), image.pixels.size());
+  const std::vector<std::uint8_t>& mask = picture.mask.pixels;
+  if (file_->is_lasting()) record.hash = record.hash_with(image.pixels, mask);
+  std::byte* to = file_->data() + *place;
+  std::memcpy(to, &record, sizeof record);
+  std::memcpy(to + record_alignment, image.pixels.data(), image.pixels.size());
+  if (!mask.empty()) std::memcpy(to + record_alignment + image.pixels.size(), mask.data(), mask.size());
   std::uint64_t empty = 0;
   word(sample).compare_exchange_strong(empty, static_cast<std::uint64_t>(*place), std::memory_order_release,
                                        std::memory_order_relaxed);

@@ -18,6 +18,7 @@ namespace lockstep::vision {
 /// the picture was scaled when it was decoded.
 struct DecodedPicture {
   Image image;
+  Image mask{.channels = 1, .pixels = {}};  ///< the class of each pixel of the image; without pixels there is none
   int original_width = 0;
   int original_height = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -63,7 +64,10 @@ PictureInfo inspect(std::span<const std::byte> file, const DecodeLimits& limits 
 ///         as inspect()
 void decode(std::span<const std::byte> file, const DecodeOptions& options, Image& picture);
 
-/// Encodes 1 or 3 channels as PNG. @throws Error{unsupported} without libspng
-std::vector<std::byte> encode_png(const Image& picture);
+/// Red, green and blue of each value.
+using Palette = std::array<std::array<std::uint8_t, 3>, 256>;
+/// Encodes 1 or 3 channels as PNG. @param palette  of one channel, which then has its indices; null: it is gray
+/// @throws Error{unsupported} without libspng
+std::vector<std::byte> encode_png(const Image& picture, const Palette* palette = nullptr);
 
 }  // namespace lockstep::vision

@@ -158,7 +158,7 @@ PictureInfo decode_png(std::span<const std::byte> file, const DecodeOptions& opt
   return info;
 }
 
-std::vector<std::byte> encode_png(const Image& picture) {
+std::vector<std::byte> encode_png(const Image& picture, const Palette* palette) {
   const Context context(spng_ctx_new(SPNG_CTX_ENCODER));
   if (!context) throw std::bad_alloc();
   require_png(spng_set_option(context.get(), SPNG_ENCODE_TO_BUFFER, 1));
@@ -167,7 +167,13 @@ std::vector<std::byte> encode_png(const Image& picture) {
   header.height = static_cast<std::uint32_t>(picture.height);
   header.bit_depth = 8;
   header.color_type = picture.channels == 1 ? SPNG_COLOR_TYPE_GRAYSCALE : SPNG_COLOR_TYPE_TRUECOLOR;
+  if (palette != nullptr) header.color_type = SPNG_COLOR_TYPE_INDEXED;
   require_png(spng_set_ihdr(context.get(), &header));
+  if (palette != nullptr) {
+    spng_plte entries{};
+    for (const auto& [red, green, blue] : *palette) entries.entries[entries.n_entries++] = {red, green, blue, 255};
+    require_png(spng_set_plte(context.get(), &entries));
+  }
   require_png(spng_encode_image(context.get(), picture.pixels.data(), picture.pixels.size(), SPNG_FMT_PNG,
                                 SPNG_ENCODE_FINALIZE));
   std::size_t bytes = 0;

@@ -21,6 +21,6 @@ PictureInfo decode_png(std::span<const std::byte> /*file*/, const DecodeOptions&
   fail_without_png();
 }
 
-std::vector<std::byte> encode_png(const Image& /*picture*/) { fail_without_png(); }
+std::vector<std::byte> encode_png(const Image& /*picture*/, const Palette* /*palette*/) { fail_without_png(); }
 
 }  // namespace lockstep::vision

@@ -41,6 +41,7 @@ std::string why_not_cifar10(const std::filesystem::path& data);
 std::string why_not_voc(const std::filesystem::path& data);
 std::string why_not_yolo(const std::filesystem::path& data);
 std::string why_not_coco(const std::filesystem::path& data);
+std::string why_not_masks(const std::filesystem::path& data);
 std::string why_not_list(const std::filesystem::path& data);
 std::string why_not_folder(const std::filesystem::path& data);
 Parts open_mnist(const SourceOptions& options);
@@ -48,6 +49,7 @@ Parts open_cifar10(const SourceOptions& options);
 Parts open_voc(const SourceOptions& options);
 Parts open_yolo(const SourceOptions& options);
 Parts open_coco(const SourceOptions& options);
+Parts open_masks(const SourceOptions& options);
 Parts open_list(const SourceOptions& options);
 Parts open_folder(const SourceOptions& options);
 
@@ -68,10 +70,11 @@ struct Listing {
 /// class by class, and notes samples that are listed twice. Which part a sample gets into follows from the seed and its
 /// relative path, so that the order of the lists does not matter. Boxes of crowds are left out of the training part.
 /// @param category_ids  as Source::category_ids
+/// @param mask_classes  of the files of masks, if there are any
 /// @throws Error{invalid_argument} if the options do not fit
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
                  std::optional<Listing> val, const SourceOptions& options,
-                 const std::vector<std::int64_t>& category_ids = {});
+                 const std::vector<std::int64_t>& category_ids = {}, const MaskClasses& mask_classes = {});
 
 /// Whether data that have no parts are to be evaluated as a whole.
 inline bool evaluates_whole(const SourceOptions& options) {

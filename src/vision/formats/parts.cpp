@@ -106,7 +106,7 @@ void require_own_parts(const SourceOptions& options, std::string_view format) {
 
 Parts make_parts(std::string_view format, std::vector<std::string> class_names, std::optional<Listing> train,
                  std::optional<Listing> val, const SourceOptions& options,
-                 const std::vector<std::int64_t>& category_ids) {
+                 const std::vector<std::int64_t>& category_ids, const MaskClasses& mask_classes) {
   divide(train, val, options);
   if (class_names.empty())
     throw Error(ErrorCode::invalid_argument, shown(options.data) + " has no classes; its annotations name none");
@@ -116,7 +116,7 @@ Parts make_parts(std::string_view format, std::vector<std::string> class_names, 
     require_samples(name, *listing);
     find_duplicates(*listing);
     return Part{std::make_shared<FileSource>(std::string(format), std::move(listing->folder), class_names,
-                                             std::move(listing->samples), category_ids),
+                                             std::move(listing->samples), category_ids, mask_classes),
                 std::move(listing->notes)};
   };
   return {part_of("training", train), part_of("validation", val)};

@@ -81,12 +81,38 @@ Color class_color(int label) {
   return colors[static_cast<unsigned>(label) % colors.size()];
 }
 
+std::array<std::array<std::uint8_t, 3>, 256> class_palette() {
+  std::array<std::array<std::uint8_t, 3>, 256> palette{};
+  for (int label = 0; label < std::ssize(palette); ++label) {
+    const auto [red, green, blue] = class_color(label);
+    palette[static_cast<std::size_t>(label)] = {red, green, blue};
+  }
+  return palette;
+}
+
 void fill(const Region& region, const Color& color, Image& picture) {
   // Wider numbers, because the edges of regions beyond the picture may not fit.
   const auto right = std::min<std::int64_t>(std::int64_t{region.left} + region.width, picture.width);
   const auto bottom = std::min<std::int64_t>(std::int64_t{region.top} + region.height, picture.height);
   for (int y = std::max(region.top, 0); y < bottom; ++y)
     for (int x = std::max(region.left, 0); x < right; ++x) set_pixel(x, y, color, picture);
+}
+
+void draw_mask(const Image& mask, Image& picture) {
+  for (int y = 0; y < std::min(mask.height, picture.height); ++y) {
+    const auto classes = mask.row(y);
+    const auto row = picture.row(y);
+    for (int x = 0; x < std::min(mask.width, picture.width); ++x) {
+      const std::uint8_t label = classes[static_cast<std::size_t>(x)];
+      if (label == left_out_pixel) continue;
+      const auto [red, green, blue] = class_color(label);
+      const std::array<std::uint8_t, 3> color = {red, green, blue};
+      for (int channel = 0; channel < picture.channels; ++channel) {
+        std::uint8_t& value = row[static_cast<std::size_t>(x * picture.channels + channel)];
+        value = static_cast<std::uint8_t>((value + color[static_cast<std::size_t>(channel)] + 1) / 2);
+      }
+    }
+  }
 }
 
 void draw_rectangle(const Region& region, int line, const Color& color, Image& picture) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -21,8 +22,15 @@ struct Color {
 /// Returns a color for a class. Neighboring classes have colors that are easily told apart.
 Color class_color(int label);
 
+/// Returns the colors of the classes, by label.
+std::array<std::array<std::uint8_t, 3>, 256> class_palette();
+
 /// Fills a region, which may extend beyond the picture.
 void fill(const Region& region, const Color& color, Image& picture);
+
+/// Mixes each pixel in equal parts with the color of its class. Pixels that are left out, and those beyond the mask,
+/// stay as they are. @param mask  one channel
+void draw_mask(const Image& mask, Image& picture);
 
 /// Draws the outline of a region, along its inside.
 /// @param line  width of the line in pixels

@@ -31,4 +31,7 @@ struct Image {
   }
 };
 
+/// The value of a pixel that is left out, in masks: pictures of one channel that have the class of each pixel.
+inline constexpr std::uint8_t left_out_pixel = 255;
+
 }  // namespace lockstep::vision

@@ -297,4 +297,17 @@ void resize_into(const Image& from, int width, int height, const Region& window,
               {to.pixels.data() + top * stride + std::ptrdiff_t{left} * to.channels, stride});
 }
 
+void resize_nearest(const Image& from, const Region& region, int width, int height, Image& to) {
+  check_region(from, region, width, height);
+  const auto nearest = [](int position, std::int64_t from_extent, std::int64_t to_extent) {
+    return static_cast<int>((2 * position + 1) * from_extent / (2 * to_extent));
+  };
+  to.resize(width, height, 1);
+  for (int y = 0; y < height; ++y) {
+    const std::uint8_t* in = from.row(region.top + nearest(y, region.height, height)).data() + region.left;
+    const auto out = to.row(y);
+    for (int x = 0; x < width; ++x) out[x] = in[nearest(x, region.width, width)];
+  }
+}
+
 }  // namespace lockstep::vision

@@ -32,6 +32,11 @@ void resize(const Image& from, const Region& region, int width, int height, Imag
 /// @throws Error{invalid_argument} if the window is empty or does not lie in the result and in `to`
 void resize_into(const Image& from, int width, int height, const Region& window, Image& to, int left, int top);
 
+/// Resizes a region of one channel, each pixel of which becomes that in whose area its middle lies, as of masks.
+/// @param to  overwritten; its memory is used again. Another picture than `from`
+/// @throws Error{invalid_argument} as resize()
+void resize_nearest(const Image& from, const Region& region, int width, int height, Image& to);
+
 /// Resizes a whole picture.
 inline void resize(const Image& from, int width, int height, Image& to) {
   resize(from, {0, 0, from.width, from.height}, width, height, to);

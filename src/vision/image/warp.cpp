@@ -156,4 +156,17 @@ void warp(const Image& from, const AffineMap& map, int width, int height, std::u
   (is_along_axes ? warp_axes<3> : warp_points<3>)(from, across, down, fill, to);
 }
 
+void warp_nearest(const Image& from, const AffineMap& map, int width, int height, std::uint8_t fill, Image& to) {
+  to.resize(width, height, 1);
+  for (int row = 0; row < height; ++row) {
+    const auto out = to.row(row);
+    for (int column = 0; column < width; ++column) {
+      const double x = map.xx * (column + 0.5) + map.xy * (row + 0.5) + map.x0;
+      const double y = map.yx * (column + 0.5) + map.yy * (row + 0.5) + map.y0;
+      const bool is_inside = x >= 0 && y >= 0 && x < from.width && y < from.height;
+      out[column] = is_inside ? from.row(static_cast<int>(y))[static_cast<std::size_t>(x)] : fill;
+    }
+  }
+}
+
 }  // namespace lockstep::vision

@@ -28,4 +28,7 @@ struct AffineMap {
 ///       each column that is seen in each of its rows. Each thread keeps memory for 1 row of `from`
 void warp(const Image& from, const AffineMap& map, int width, int height, std::uint8_t fill, Image& to);
 
+/// The same for one channel, each pixel of which becomes that in which its point lies, as of masks.
+void warp_nearest(const Image& from, const AffineMap& map, int width, int height, std::uint8_t fill, Image& to);
+
 }  // namespace lockstep::vision

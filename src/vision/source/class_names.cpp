@@ -12,15 +12,35 @@
 namespace lockstep::vision {
 namespace {
 
+/// Returns "the 12 classes of the model, cat, dog, …".
+std::string list_text(const std::vector<std::string>& class_names) {
+  constexpr std::size_t most_named = 10;
+  std::string text = "the " + std::to_string(class_names.size()) + " classes of the model";
+  for (std::size_t i = 0; i < std::min(class_names.size(), most_named); ++i) text += ", " + echo(class_names[i], 40);
+  return text + (class_names.size() > most_named ? ", …" : "");
+}
+
+/// The error of a sample whose class the model does not have. @param label  that of the source
+Error unknown_class(const Source& source, std::int64_t sample, std::int32_t label,
+                    const std::vector<std::string>& of_model) {
+  return {ErrorCode::invalid_argument, shown(source.place(sample)) + " is of the class '" +
+                                           echo(source.class_names()[static_cast<std::size_t>(label)], 40) +
+                                           "', which is none of " + list_text(of_model) +
+                                           "; leave it out, or give its class the name that the model knows"};
+}
+
 /// A source with other labels.
 class RenamedSource final : public Source {
  public:
+  /// @param labels  of the source's classes; −1 for those that are not known
   RenamedSource(std::shared_ptr<const Source> source, std::vector<std::string> class_names,
-                std::vector<std::int64_t> category_ids, std::vector<Annotation> annotations)
+                std::vector<std::int64_t> category_ids, std::vector<Annotation> annotations,
+                std::vector<std::int32_t> labels)
       : source_(std::move(source)),
         class_names_(std::move(class_names)),
         category_ids_(std::move(category_ids)),
-        annotations_(std::move(annotations)) {}
+        annotations_(std::move(annotations)),
+        labels_(std::move(labels)) {}
 
   [[nodiscard]] std::string format() const override { return source_->format(); }
   [[nodiscard]] std::int64_t size() const override { return source_->size(); }
@@ -39,12 +59,21 @@ class RenamedSource final : public Source {
               Image& picture) const override {
     source_->decode(sample, bytes, options, picture);
   }
+  void read_mask(std::int64_t sample, std::vector<std::byte>& bytes, Image& mask) const override {
+    source_->read_mask(sample, bytes, mask);
+    for (std::uint8_t& pixel : mask.pixels) {
+      if (pixel == left_out_pixel) continue;
+      if (labels_[pixel] < 0) throw unknown_class(*source_, sample, pixel, class_names_);
+      pixel = static_cast<std::uint8_t>(labels_[pixel]);
+    }
+  }
 
  private:
   std::shared_ptr<const Source> source_;
   std::vector<std::string> class_names_;
   std::vector<std::int64_t> category_ids_;
   std::vector<Annotation> annotations_;
+  std::vector<std::int32_t> labels_;
 };
 
 bool are_numbers(const std::vector<std::string>& names) {
@@ -77,14 +106,6 @@ std::vector<std::int64_t> category_ids_of(const Source& source, const std::vecto
   return ids;
 }
 
-/// Returns "the 12 classes of the model, cat, dog, …".
-std::string list_text(const std::vector<std::string>& class_names) {
-  constexpr std::size_t most_named = 10;
-  std::string text = "the " + std::to_string(class_names.size()) + " classes of the model";
-  for (std::size_t i = 0; i < std::min(class_names.size(), most_named); ++i) text += ", " + echo(class_names[i], 40);
-  return text + (class_names.size() > most_named ? ", …" : "");
-}
-
 }  // namespace
 
 std::shared_ptr<const Source> with_class_names(std::shared_ptr<const Source> source,
@@ -97,11 +118,7 @@ std::shared_ptr<const Source> with_class_names(std::shared_ptr<const Source> sou
     Annotation annotation = source->annotation(sample);
     const auto label_of = [&](std::int32_t label) {
       const std::int32_t of_model = labels[static_cast<std::size_t>(label)];
-      if (of_model < 0)
-        throw Error(ErrorCode::invalid_argument, shown(source->place(sample)) + " is of the class '" +
-                                                     echo(own[static_cast<std::size_t>(label)], 40) +
-                                                     "', which is none of " + list_text(class_names) +
-                                                     "; leave it out, or give its class the name that the model knows");
+      if (of_model < 0) throw unknown_class(*source, sample, label, class_names);
       return of_model;
     };
     if (annotation.label >= 0) annotation.label = label_of(annotation.label);
@@ -109,7 +126,8 @@ std::shared_ptr<const Source> with_class_names(std::shared_ptr<const Source> sou
     annotations.push_back(std::move(annotation));
   }
   std::vector<std::int64_t> ids = category_ids_of(*source, labels, class_names.size());
-  return std::make_shared<RenamedSource>(std::move(source), class_names, std::move(ids), std::move(annotations));
+  return std::make_shared<RenamedSource>(std::move(source), class_names, std::move(ids), std::move(annotations),
+                                         labels);
 }
 
 }  // namespace lockstep::vision

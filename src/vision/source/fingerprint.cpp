@@ -41,8 +41,9 @@ std::uint64_t hash_of_annotation(const Annotation& annotation) {
     for (const std::int64_t number :
          {*annotation.image_id, std::int64_t{annotation.width}, std::int64_t{annotation.height}})
       hash.add(number);
-  if (!annotation.mask.empty())
-    hash.add(std::string_view(reinterpret_cast<const char*>(annotation.mask.data()), annotation.mask.size()));
+  const std::vector<std::uint8_t>& mask = annotation.mask.pixels;
+  if (!mask.empty()) hash.add(std::string_view(reinterpret_cast<const char*>(mask.data()), mask.size()));
+  if (!annotation.mask_file.empty()) hash.add(annotation.mask_file);
   if (!annotation.text.empty()) hash.add(annotation.text);
   return hash.value();
 }
@@ -52,10 +53,14 @@ std::vector<std::pair<std::int64_t, std::uint64_t>> hash_contents(const Source& 
   const std::int64_t count = all || is_in_memory ? source.size() : std::min(source.size(), few_samples);
   std::vector<std::pair<std::int64_t, std::uint64_t>> hashes;
   std::vector<std::byte> bytes;
+  Image mask;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t sample = i * source.size() / count;
     source.read(sample, bytes);
-    hashes.emplace_back(sample, hash_of(bytes));
+    std::uint64_t hash = hash_of(bytes);
+    source.read_mask(sample, bytes, mask);
+    if (!mask.pixels.empty()) hash = combine(hash, hash_of(std::as_bytes(std::span(mask.pixels))));
+    hashes.emplace_back(sample, hash);
   }
   return hashes;
 }

@@ -47,11 +47,14 @@ inline double area_of(const Box& box) {
 struct Annotation {
   std::int32_t label = -1;  ///< class of the whole picture; −1: none is known
   std::vector<Box> boxes;
-  std::vector<std::uint8_t> mask;  ///< class of each pixel, height × width; empty: not known
-  std::string text;                ///< what is written in the picture, in UTF-8
-  Frame frame;                     ///< kept by transforms; sources leave it as it is
-  int width = 0;   ///< of the upright picture that boxes belong to, by its header or annotation; 0: not known
-  int height = 0;  ///< as `width`
+  /// The class of each pixel, in one channel; `left_out_pixel` for pixels that losses and metrics ignore. Without
+  /// pixels it is not known, or it lies in the file `mask_file`.
+  Image mask{.channels = 1, .pixels = {}};
+  std::string mask_file;  ///< relative to the folder of the data, or absolute; empty: there is none
+  std::string text;       ///< what is written in the picture, in UTF-8
+  Frame frame;            ///< kept by transforms; sources leave it as it is
+  int width = 0;          ///< of the upright picture that boxes belong to, by its header or annotation; 0: not known
+  int height = 0;         ///< as `width`
   std::optional<std::int64_t> image_id;  ///< the number of the picture in COCO's files
 };
 
@@ -84,6 +87,15 @@ class Source {
   ///         library that reads them, which says nothing about the sample
   virtual void decode(std::int64_t sample, std::span<const std::byte> bytes, const DecodeOptions& options,
                       Image& picture) const;
+  /// Reads the class of each pixel of a sample from the file that its annotation names. A sample without such a file
+  /// has no pixels.
+  /// @param bytes  memory that is used again
+  /// @param mask   overwritten; one channel, upright
+  /// @throws Error{io} if the file cannot be read; Error{corrupt} if it is damaged, has several channels, or a value
+  ///         that is neither a class nor `left_out_pixel`; Error{unsupported} as `decode`
+  virtual void read_mask(std::int64_t /*sample*/, std::vector<std::byte>& /*bytes*/, Image& mask) const {
+    mask.resize(0, 0, 1);
+  }
 };
 
 /// The samples to train on and to evaluate on, with the same class names. A part that there is not is null.

@@ -46,7 +46,18 @@ bool has_boxes(const Survey& survey) {
   return (survey.train && survey.train->boxes > 0) || (survey.val && survey.val->boxes > 0);
 }
 
+bool has_masks(const Survey& survey) { return main_part(survey).masks > 0; }
+
+/// The names of classes whose pixels are not counted.
+std::string names_text(const Survey& survey) {
+  std::string text = "  classes of pixels:";
+  for (std::size_t label = 0; label < survey.class_names.size(); ++label)
+    text += (label == 0 ? " " : ", ") + echo(survey.class_names[label], 24);
+  return wrapped(text, 100) + '\n';
+}
+
 std::string classes_text(const Survey& survey) {
+  if (has_masks(survey)) return names_text(survey);
   const std::size_t classes = survey.class_names.size();
   const bool is_long = classes > most_classes;
   std::string text = has_boxes(survey) ? "  boxes of the class\n" : "  samples of the class\n";
@@ -64,6 +75,7 @@ std::string classes_text(const Survey& survey) {
 }
 
 std::string empty_classes_text(const Survey& survey) {
+  if (has_masks(survey)) return "";
   const std::vector<std::int64_t>& counts = main_part(survey).class_counts;
   Finding empty;
   for (std::size_t label = 0; label < counts.size(); ++label)
@@ -136,6 +148,7 @@ PartSurvey survey_of(const Source& part, PartNotes notes) {
       if (!box.is_crowd) count(box, result);
     }
     result.boxes += boxes;
+    result.masks += annotation.mask_file.empty() ? 0 : 1;
     result.without_boxes += annotation.label < 0 && boxes == 0 ? 1 : 0;
   }
   return result;

@@ -46,6 +46,7 @@ struct PartSurvey {
   std::int64_t difficult = 0;              ///< of the boxes
   std::int64_t crowds = 0;                 ///< boxes that stand for many objects; they count nowhere else
   std::int64_t without_boxes = 0;          ///< samples, where others have boxes
+  std::int64_t masks = 0;                  ///< samples with a file of a mask, whose pixels are not counted
   std::vector<std::int64_t> class_counts;  ///< by label: samples, or boxes where there are any
   PartNotes notes;
 };

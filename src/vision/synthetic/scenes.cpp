@@ -144,8 +144,10 @@ Annotation boxes_of(const Scene& scene) {
 /// Returns the class of each pixel: 0 for the background and 1 … 4 for the shapes.
 Annotation mask_of(const Scene& scene) {
   Annotation annotation;
-  for (const std::size_t shown : scene.shown)
-    annotation.mask.push_back(static_cast<std::uint8_t>(shown == 0 ? 0 : scene.labels[shown - 1] + 1));
+  annotation.mask.resize(scene_side, scene_side, 1);
+  std::ranges::transform(scene.shown, annotation.mask.pixels.begin(), [&](std::size_t shown) {
+    return static_cast<std::uint8_t>(shown == 0 ? 0 : scene.labels[shown - 1] + 1);
+  });
   return annotation;
 }
 

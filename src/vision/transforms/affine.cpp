@@ -167,8 +167,11 @@ Transform random_affine(Size size, const AffineRange& most) {
           .apply =
               [size, most](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
                 const DrawnMap drawn = draw_map(key, size, most);
-                warp(picture, source_of(drawn, picture.width, picture.height), size.width, size.height, letterbox_gray,
-                     scratch);
+                const AffineMap source = source_of(drawn, picture.width, picture.height);
+                warp(picture, source, size.width, size.height, letterbox_gray, scratch);
+                change_mask(annotation, [&](const Image& mask, Image& to) {
+                  warp_nearest(mask, source, size.width, size.height, left_out_pixel, to);
+                });
                 const auto& [xx, xy, yx, yy] = drawn.linear;
                 const double x = 0.5 * picture.width;
                 const double y = 0.5 * picture.height;

@@ -42,6 +42,17 @@ Size with_shorter_side(int side, const Image& picture) {
   return picture.width <= picture.height ? Size{side, other} : Size{other, side};
 }
 
+/// @throws Error{corrupt} for a picture that would become larger than a file may be
+Size with_scale(double factor, const Image& picture) {
+  const double width = std::max(std::rint(picture.width * factor), 1.0);
+  const double height = std::max(std::rint(picture.height * factor), 1.0);
+  if (width * height > static_cast<double>(DecodeLimits{}.pixels))
+    throw Error(ErrorCode::corrupt, "a picture of " + std::to_string(picture.width) + "×" +
+                                        std::to_string(picture.height) + " pixels is too large to be resized by " +
+                                        short_text(factor));
+  return {.width = static_cast<int>(width), .height = static_cast<int>(height)};
+}
+
 /// The middle of a picture, as large as a ratio between 3/4 and 4/3 allows.
 Region middle_of(const Image& picture) {
   constexpr double least_ratio = 3.0 / 4;
@@ -94,6 +105,7 @@ Transform random_flip() {
           .apply = [](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& /*scratch*/) {
             if (!data::draw_crop_and_flip(key, 4).is_flipped) return;
             flip(picture);
+            if (!annotation.mask.pixels.empty()) flip(annotation.mask);
             const auto width = static_cast<float>(picture.width);
             for (Box& box : annotation.boxes) {
               const float left = box.left;
@@ -111,6 +123,34 @@ Transform random_resized_crop(Size size) {
                           Image& scratch) { resize_part(draw_part(key, picture), size, picture, annotation, scratch); },
           // A part of a quarter of the area still has a pixel for each of the network's.
           .needed_side = 2 * std::max(size.width, size.height),
+          .sets_size = true};
+}
+
+Transform random_scale(double least, double most) {
+  return {.text = "scale:" + short_text(least) + "," + short_text(most),
+          .apply =
+              [least, most](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
+                const double factor = data::random_of(key, data::RandomStream::scale).uniform(least, most);
+                resize_part(whole(picture), with_scale(factor, picture), picture, annotation, scratch);
+              },
+          .needed_side = 0};
+}
+
+Transform random_crop(Size size) {
+  return {.text = "random-crop:" + size_text(size),
+          .apply =
+              [size](const data::SampleKey& key, Image& picture, Annotation& annotation, Image& scratch) {
+                constexpr std::uint8_t gray = 127;
+                data::Random random = data::random_of(key, data::RandomStream::random_crop);
+                const auto draw = [&random](int extent, int wanted) {
+                  const auto choices = static_cast<std::uint64_t>(std::max(extent - wanted, 0) + 1);
+                  return static_cast<int>(random.below(choices));
+                };
+                const int left = draw(picture.width, size.width);
+                const int top = draw(picture.height, size.height);
+                cut_out({left, top, size.width, size.height}, gray, picture, annotation, scratch);
+              },
+          .needed_side = 0,
           .sets_size = true};
 }
 

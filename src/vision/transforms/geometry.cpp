@@ -14,6 +14,24 @@ namespace {
 constexpr float least_part = 0.1F;  // of a box's area
 constexpr float least_side = 2;     // of a box, in pixels
 
+/// Copies a window of a picture, of which parts beyond its edges get a value.
+void cut_window(const Region& window, std::uint8_t fill, const Image& from, Image& to) {
+  const auto [left, top, width, height] = window;
+  to.resize(width, height, from.channels);
+  // The columns of the window that come from the picture.
+  const int begin = std::clamp(-left, 0, width);
+  const int end = std::clamp(from.width - left, begin, width);
+  const auto channels = static_cast<std::size_t>(from.channels);
+  for (int y = 0; y < height; ++y) {
+    const auto row = to.row(y);
+    const bool is_outside = y + top < 0 || y + top >= from.height || begin == end;
+    if (is_outside || begin > 0 || end < width) std::fill(row.begin(), row.end(), fill);
+    if (is_outside) continue;
+    std::memcpy(row.data() + begin * channels, from.row(y + top).data() + (left + begin) * channels,
+                (end - begin) * channels);
+  }
+}
+
 }  // namespace
 
 Size letterboxed(const Size& fit, int width, int height) {
@@ -23,22 +41,11 @@ Size letterboxed(const Size& fit, int width, int height) {
 }
 
 void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch) {
-  const auto [left, top, width, height] = window;
-  scratch.resize(width, height, picture.channels);
-  // The columns of the window that come from the picture.
-  const int begin = std::clamp(-left, 0, width);
-  const int end = std::clamp(picture.width - left, begin, width);
-  const auto channels = static_cast<std::size_t>(picture.channels);
-  for (int y = 0; y < height; ++y) {
-    const auto row = scratch.row(y);
-    const bool is_outside = y + top < 0 || y + top >= picture.height || begin == end;
-    if (is_outside || begin > 0 || end < width) std::fill(row.begin(), row.end(), fill);
-    if (is_outside) continue;
-    std::memcpy(row.data() + begin * channels, picture.row(y + top).data() + (left + begin) * channels,
-                (end - begin) * channels);
-  }
+  cut_window(window, fill, picture, scratch);
   std::swap(picture, scratch);
-  move_boxes_into(static_cast<float>(left), static_cast<float>(top), width, height, annotation);
+  change_mask(annotation, [&](const Image& mask, Image& to) { cut_window(window, left_out_pixel, mask, to); });
+  move_boxes_into(static_cast<float>(window.left), static_cast<float>(window.top), window.width, window.height,
+                  annotation);
 }
 
 void resize_part(const Region& part, const Size& size, Image& picture, Annotation& annotation, Image& scratch) {
@@ -47,6 +54,7 @@ void resize_part(const Region& part, const Size& size, Image& picture, Annotatio
   if (!is_whole || width != picture.width || height != picture.height) {
     resize(picture, part, width, height, scratch);
     std::swap(picture, scratch);
+    change_mask(annotation, [&](const Image& mask, Image& to) { resize_nearest(mask, part, width, height, to); });
   }
   if (!is_whole)
     move_boxes_into(static_cast<float>(part.left), static_cast<float>(part.top), part.width, part.height, annotation);

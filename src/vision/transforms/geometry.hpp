@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "vision/image/resize.hpp"
 #include "vision/source/source.hpp"
@@ -17,12 +18,22 @@ inline constexpr std::uint8_t letterbox_gray = 114;
 /// Returns the size of a picture that is resized with its ratio so that it just fits.
 Size letterboxed(const Size& fit, int width, int height);
 
-/// Replaces a picture by a window on it, of which parts beyond its edges get the value `fill` in all channels. Boxes
-/// move with the pixels.
+/// Replaces the mask of an annotation, if it has one, by what `change(from, to)` makes of it.
+template <typename Change>
+void change_mask(Annotation& annotation, const Change& change) {
+  if (annotation.mask.pixels.empty()) return;
+  thread_local Image changed;
+  change(std::as_const(annotation.mask), changed);
+  std::swap(annotation.mask, changed);
+}
+
+/// Replaces a picture by a window on it, of which parts beyond its edges get the value `fill` in all channels, and are
+/// left out in masks. Boxes and masks move with the pixels.
 /// @param window  its left and top may be negative
 void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch);
 
-/// Replaces a picture by a part of it that is resized with antialiasing. Boxes move with the pixels.
+/// Replaces a picture by a part of it that is resized with antialiasing. Boxes move with the pixels, and masks get the
+/// nearest ones.
 /// @pre the part lies inside the picture
 void resize_part(const Region& part, const Size& size, Image& picture, Annotation& annotation, Image& scratch);
 

@@ -127,7 +127,7 @@ void compose_mosaic(const Drawn& drawn, const Canvas& canvas, Samples& samples, 
     place_picture(*other.picture, canvas, quarter, first, annotation.boxes, scratch);
   }
   std::swap(picture, scratch);
-  annotation.mask.clear();
+  annotation.mask.pixels.clear();
   annotation.text.clear();
   annotation.frame = {};
 }

@@ -117,6 +117,15 @@ Transform make_affine(const Item& item, const Size& input) {
               "such as affine:0.5,0.1,0,0");
 }
 
+Transform make_scale(const Item& item, const Size& /*input*/) {
+  double least = 0.5;
+  double most = 2;
+  const std::array<Part, 2> parts = {{{&least, 8}, {&most, 8}}};
+  const bool is_read = !item.value || read_numbers(*item.value, parts);
+  if (is_read && least > 0 && least <= most) return random_scale(least, most);
+  refuse_item(item, "the least and the largest factor (above 0, to 8), such as scale:0.5,2");
+}
+
 Transform make_mosaic(const Item& item, const Size& input) {
   double probability = 1;
   const std::array<Part, 1> parts = {{{&probability, 1}}};
@@ -131,11 +140,14 @@ struct Entry {
   Transform (*make)(const Item& item, const Size& input);
 };
 
-constexpr std::array<Entry, 10> entries = {{
+constexpr std::array<Entry, 12> entries = {{
     {"crop", "[:PIXELS]", make_crop},
     {"flip", "", make_flip},
     {"random-resized-crop", "[:SIZE]",
      [](const Item& item, const Size& input) { return random_resized_crop(chosen_size(item, input)); }},
+    {"scale", "[:LEAST,MOST]", make_scale},
+    {"random-crop", "[:SIZE]",
+     [](const Item& item, const Size& input) { return random_crop(chosen_size(item, input)); }},
     {"resize", ":SIZE", make_resize},
     {"letterbox", "[:SIZE]", [](const Item& item, const Size& input) { return letterbox(chosen_size(item, input)); }},
     {"center-crop", "[:SIZE]",

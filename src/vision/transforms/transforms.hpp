@@ -23,6 +23,11 @@ Transform random_flip();
 /// If ten draws do not fit into the picture, the part is its middle, with the nearest ratio in that range.
 /// @source torchvision's RandomResizedCrop; Szegedy et al., Going deeper with convolutions, CVPR 2015
 Transform random_resized_crop(Size size);
+/// Resizes the picture by a factor that is drawn from `least` to `most`, and keeps its ratio.
+Transform random_scale(double least, double most);
+/// Cuts a random part of this size out of the picture. A picture that is smaller is surrounded by gray (127) on the
+/// right and below first.
+Transform random_crop(Size size);
 /// Resizes the picture so that its shorter side has `side` pixels, and keeps its ratio.
 Transform resize_shorter_side(int side);
 /// Resizes the picture to this size, whatever its ratio.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "workloads/frame.hpp"
+
 namespace lockstep::workloads {
 namespace {
 
@@ -16,7 +18,7 @@ class BoxesAndFrame final : public vision::Collate {
 
   [[nodiscard]] std::vector<TensorSpec> tensors(const vision::Size& /*input*/,
                                                 std::int64_t /*classes*/) const override {
-    return {{"boxes", {5, 1, most_}, Content::real}, {"frame", {6, 1, 1}, Content::real}};
+    return {{"boxes", {5, 1, most_}, Content::real}, frame_tensor()};
   }
 
   void write(const vision::Annotation& annotation, const vision::Size& /*input*/,
@@ -29,14 +31,7 @@ class BoxesAndFrame final : public vision::Collate {
                       (double{box.top} + box.bottom) / 2, double{box.right} - box.left, double{box.bottom} - box.top},
                      targets[0]);
     while (column < most_) write_column(column++, {-1, 0, 0, 0, 0}, targets[0]);
-    const vision::Frame& frame = annotation.frame;
-    const std::array<double, 6> numbers = {frame.scale_x,
-                                           frame.scale_y,
-                                           frame.left,
-                                           frame.top,
-                                           static_cast<double>(frame.width),
-                                           static_cast<double>(frame.height)};
-    for (std::size_t i = 0; i < numbers.size(); ++i) vision::put(targets[1], static_cast<std::int64_t>(i), numbers[i]);
+    write_frame(annotation.frame, targets[1]);
   }
 
  private:

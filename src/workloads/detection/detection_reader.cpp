@@ -6,7 +6,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "workloads/detection/found_boxes.hpp"
-#include "workloads/detection/frame.hpp"
+#include "workloads/frame.hpp"
 
 namespace lockstep::workloads {
 namespace {
@@ -18,6 +18,18 @@ auto detections_of(const nn::Graph& graph) {
 }
 
 }  // namespace
+
+Rectangle to_stored(const Rectangle& in_input, const vision::Frame& frame) {
+  const auto x_of = [&](double x) {
+    return std::clamp((x - frame.left) / frame.scale_x, 0.0, static_cast<double>(frame.width));
+  };
+  const auto y_of = [&](double y) {
+    return std::clamp((y - frame.top) / frame.scale_y, 0.0, static_cast<double>(frame.height));
+  };
+  const auto [left, right] = std::minmax({x_of(in_input.x), x_of(in_input.right())});
+  const auto [top, bottom] = std::minmax({y_of(in_input.y), y_of(in_input.bottom())});
+  return {left, top, right - left, bottom - top};
+}
 
 DetectionReader::DetectionReader(const nn::Graph& graph, const std::vector<TensorSpec>& tensors, std::int64_t classes,
                                  const NmsOptions& options)

@@ -16,6 +16,10 @@
 
 namespace lockstep::workloads {
 
+/// Returns a box of the input in pixels of the stored picture, without what lies outside of the picture. A box that
+/// lies outside as a whole has no area.
+Rectangle to_stored(const Rectangle& in_input, const vision::Frame& frame);
+
 /// Reads the detections of samples from a model's output "detections" and the tensor "frame" of their batch.
 class DetectionReader {
  public:

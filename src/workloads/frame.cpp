@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "workloads/detection/frame.hpp"
+#include "workloads/frame.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+
+#include "vision/collate.hpp"
 
 namespace lockstep::workloads {
 namespace {
@@ -26,16 +28,14 @@ vision::Frame frame_of(const Buffer& frames, std::int64_t sample) {
   return {scale_x, scale_y, left, top, static_cast<int>(width), static_cast<int>(height)};
 }
 
-Rectangle to_stored(const Rectangle& in_input, const vision::Frame& frame) {
-  const auto x_of = [&](double x) {
-    return std::clamp((x - frame.left) / frame.scale_x, 0.0, static_cast<double>(frame.width));
-  };
-  const auto y_of = [&](double y) {
-    return std::clamp((y - frame.top) / frame.scale_y, 0.0, static_cast<double>(frame.height));
-  };
-  const auto [left, right] = std::minmax({x_of(in_input.x), x_of(in_input.right())});
-  const auto [top, bottom] = std::minmax({y_of(in_input.y), y_of(in_input.bottom())});
-  return {left, top, right - left, bottom - top};
+void write_frame(const vision::Frame& frame, const Buffer& target) {
+  const std::array<double, frame_numbers> numbers = {frame.scale_x,
+                                                     frame.scale_y,
+                                                     frame.left,
+                                                     frame.top,
+                                                     static_cast<double>(frame.width),
+                                                     static_cast<double>(frame.height)};
+  for (std::size_t i = 0; i < numbers.size(); ++i) vision::put(target, static_cast<std::int64_t>(i), numbers[i]);
 }
 
 }  // namespace lockstep::workloads

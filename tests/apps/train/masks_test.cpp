@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of a segmentation network on the user's own pictures with masks.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/train/metrics_lines.hpp"
+#include "apps/train/train_program.hpp"
+#include "vision/codec/codec.hpp"
+#include "vision/source/file_source.hpp"
+#include "vision/user_files.hpp"
+
+namespace lockstep::train {
+namespace {
+
+/// Pictures of 32×32 with a bright or a striped rectangle, and masks that say where: 12 for training, 5 for validation.
+class MaskFolder {
+ public:
+  MaskFolder() {
+    for (int i = 0; i < 12; ++i) put("train", i);
+    for (int i = 0; i < 5; ++i) put("val", i + 20);
+    files_.put("labels.txt", "ground\nbright\nstriped\n");
+  }
+  [[nodiscard]] std::string path(const std::string& relative = "") const { return files_.path(relative).string(); }
+  /// Trains. @return the digest of the weights, and the metrics of the last evaluation
+  [[nodiscard]] nlohmann::json result_of(int ranks, const std::string& arguments) const {
+    const std::string metrics = path("metrics.json");
+    std::filesystem::remove(metrics);
+    const auto result =
+        run_train(ranks, "--data " + path() + " --model unet --threads 1 " + arguments + " --metrics " + metrics);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    nlohmann::json found;
+    const auto events = read_metrics(metrics);
+    if (events.empty()) return found;
+    for (const auto& [name, value] : events.back().items())
+      if (name.starts_with("final_") || name == "weights_sha256") found[name] = value;
+    return found;
+  }
+
+ private:
+  void put(const std::string& part, int i) const {
+    constexpr int side = 32;
+    vision::Image picture;
+    picture.resize(side, side, 3);
+    vision::Image mask;
+    mask.resize(side, side, 1);
+    const int left = 2 + i * 5 % 13;
+    const int top = 1 + i * 7 % 11;
+    const bool is_bright = i % 2 == 0;
+    for (int y = 0; y < side; ++y)
+      for (int x = 0; x < side; ++x) {
+        const bool is_inside = x >= left && x < left + 14 && y >= top && y < top + 10;
+        const bool is_light = is_inside && (is_bright || x % 4 < 2);
+        const auto pixel = static_cast<std::size_t>(y * side + x);
+        for (std::size_t c = 0; c < 3; ++c)
+          picture.pixels[3 * pixel + c] = static_cast<std::uint8_t>(is_light ? 220 : 40 + (x * 3 + y * 5 + i) % 17);
+        mask.pixels[pixel] = static_cast<std::uint8_t>(is_inside ? (is_bright ? 1 : 2) : 0);
+      }
+    const std::string name = part + "/" + std::to_string(i) + ".png";
+    put_png("images/" + name, picture);
+    put_png("masks/" + name, mask);
+  }
+  void put_png(const std::string& name, const vision::Image& picture) const {
+    const std::vector<std::byte> file = vision::encode_png(picture);
+    files_.put(name, {reinterpret_cast<const char*>(file.data()), file.size()});
+  }
+  vision::UserFiles files_;
+};
+
+TEST(OwnMasks, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
+  const MaskFolder folder;
+  const std::string augmented = "--epochs 2 --batch 4 --shards 4 --augment scale:0.7,1.5,flip,color-jitter ";
+  const nlohmann::json alone = folder.result_of(1, augmented + "--workers 0 --cache none");
+  for (const char* name : {"weights_sha256", "final_miou", "final_accuracy", "final_loss"})
+    ASSERT_TRUE(alone.contains(name)) << alone;
+  EXPECT_EQ(folder.result_of(2, augmented + "--workers 3"), alone);
+  EXPECT_EQ(folder.result_of(3, augmented + "--cache disk"), alone);
+  EXPECT_NE(folder.result_of(1, "--epochs 2 --batch 4 --shards 4 --augment none").at("weights_sha256"),
+            alone.at("weights_sha256"));
+}
+
+TEST(OwnMasks, AreLearnedInAShortRunAndPredictedByACheckpointAlone) {
+  const MaskFolder folder;
+  const nlohmann::json result =
+      folder.result_of(2, "--epochs 60 --batch 6 --eval-interval 60 --save-dir " + folder.path("run"));
+  ASSERT_TRUE(result.contains("final_miou"));
+  EXPECT_GE(result.at("final_miou"), 0.8) << "an untrained network has less than 0.3";
+  std::filesystem::remove_all(folder.path("images/train"));  // which the predictions do not need
+  const std::string out = folder.path("out");
+  const auto predicted =
+      run_train(3, "--resume " + folder.path("run") + " --predict " + folder.path("images/val") + " --save-dir " + out);
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.output;
+  std::int64_t equal = 0;
+  for (int i = 20; i < 25; ++i) {
+    vision::Image expected;
+    vision::Image found;
+    const auto read = [](const std::string& file, vision::Image& mask) {
+      std::vector<std::byte> bytes;
+      vision::decode_mask(file, bytes, mask);
+    };
+    read(folder.path("masks/val/" + std::to_string(i) + ".png"), expected);
+    read(out + "/masks/" + std::to_string(i) + ".png", found);
+    ASSERT_EQ(found.pixels.size(), expected.pixels.size());
+    for (std::size_t pixel = 0; pixel < found.pixels.size(); ++pixel)
+      equal += found.pixels[pixel] == expected.pixels[pixel] ? 1 : 0;
+    EXPECT_TRUE(std::filesystem::exists(out + '/' + std::to_string(i) + ".png"));
+  }
+  EXPECT_NEAR(static_cast<double>(equal) / (5 * 32 * 32), result.at("final_accuracy").get<double>(), 0.01);
+}
+
+TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
+  const MaskFolder folder;
+  expect_refused(run_train(1, "--data " + folder.path() + " --model lenet"), 2,
+                 {"its pictures have", "classification needs"});
+  expect_refused(run_train(1, "--data " + folder.path() + " --model unet --augment mosaic"), 1,
+                 {"mosaic makes no masks"});
+}
+
+}  // namespace
+}  // namespace lockstep::train
