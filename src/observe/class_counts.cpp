@@ -8,6 +8,19 @@ std::optional<double> ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? std::nullopt : std::optional(static_cast<double>(part) / static_cast<double>(whole));
 }
 
+/// Returns the mean of the values that classes have; 0 if none has one.
+template <typename ValueOf>
+double mean_of(std::size_t classes, const ValueOf& value_of) {
+  double sum = 0;
+  std::int64_t count = 0;
+  for (std::size_t label = 0; label < classes; ++label) {
+    const std::optional<double> value = value_of(label);
+    sum += value.value_or(0);
+    count += value ? 1 : 0;
+  }
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
 }  // namespace
 
 std::string ClassCounts::name_of(std::size_t label) const {
@@ -27,14 +40,11 @@ std::optional<double> ClassCounts::iou(std::size_t label) const {
 }
 
 double ClassCounts::macro_f1() const {
-  double sum = 0;
-  std::int64_t classes = 0;
-  for (std::size_t label = 0; label < labels.size(); ++label) {
-    const std::optional<double> of_class = f1(label);
-    sum += of_class.value_or(0);
-    classes += of_class ? 1 : 0;
-  }
-  return classes == 0 ? 0 : sum / static_cast<double>(classes);
+  return mean_of(labels.size(), [this](std::size_t label) { return f1(label); });
+}
+
+double ClassCounts::mean_iou() const {
+  return mean_of(labels.size(), [this](std::size_t label) { return iou(label); });
 }
 
 }  // namespace lockstep::observe

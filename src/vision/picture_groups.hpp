@@ -21,4 +21,12 @@ namespace lockstep::vision {
 std::vector<PictureGroup> groups_by_ratio(std::span<const Size> sizes, const Size& input, int stride,
                                           std::size_t most = 16);
 
+/// Groups pictures by their size when they are resized by a factor, so that each can be evaluated as a whole. A picture
+/// lies at the top left of the input of its group, whose sides are multiples of the stride, rounded up as in
+/// `groups_by_ratio`; one that has the size of the usual input keeps it.
+/// @throws Error{invalid_argument} for a picture that has more than 4,194,304 pixels at this scale
+/// @return no groups if no size is known
+std::vector<PictureGroup> groups_by_scale(std::span<const Size> sizes, double factor, const Size& input, int stride,
+                                          std::size_t most = 16);
+
 }  // namespace lockstep::vision

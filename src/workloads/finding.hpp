@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "lockstep/data/batch.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "lockstep/nn/model.hpp"
 #include "vision/show_batch.hpp"
 #include "vision/source/source.hpp"
+#include "vision/transforms/transforms.hpp"
 
 namespace lockstep::workloads {
 
@@ -22,7 +24,11 @@ struct FoundModel {
   const nn::Graph& graph;
   const std::vector<TensorSpec>& tensors;  ///< of a batch
   std::int64_t classes = 0;
+  std::vector<vision::Size> inputs = {};  ///< the sizes of the network's input (`input_sizes`)
 };
+
+/// Returns the sizes of the network's input when a data set is evaluated, by data::Batch::extents.
+std::vector<vision::Size> input_sizes(const data::Dataset& evaluated);
 
 /// What users say about findings. The defaults are those of YOLOv5.
 struct FindOptions {

@@ -8,6 +8,7 @@
 
 #include "lockstep/trainer/workload.hpp"
 #include "vision/collate.hpp"
+#include "vision/picture_dataset.hpp"
 #include "vision/picture_defaults.hpp"
 #include "vision/transforms/pipeline.hpp"
 #include "workloads/finding.hpp"
@@ -33,14 +34,19 @@ struct PictureTask {
   std::shared_ptr<const vision::Collate> (*collate)(const std::vector<const vision::Source*>& parts);
   /// Returns what writes these tensors of a batch, which a model was made for.
   std::shared_ptr<const vision::Collate> (*collate_of_model)(const std::vector<TensorSpec>& tensors);
-  /// The stride of inputs that evaluations may have beside the usual one: pictures are evaluated with inputs of their
-  /// ratio (`vision::groups_by_ratio`). 0: all have the usual input.
-  int evaluation_stride = 0;
+  /// Returns the groups in which pictures are evaluated, each with an input of its own; null: all have the usual input.
+  /// @param sizes  of the stored pictures; 0×0: not known
+  /// @param evaluation  the transforms of evaluations
+  /// @throws Error{invalid_argument} for a picture that is too large
+  std::vector<vision::PictureGroup> (*groups)(std::span<const vision::Size> sizes, const vision::Size& input,
+                                              std::span<const vision::Transform> evaluation) = nullptr;
+  /// Whether evaluations resize all pictures by a factor (`Transform::factor`) instead of to a size.
+  bool evaluates_at_scale = false;
   /// Returns what reads the findings of a model; empty if the model has no output for them.
   Find (*find)(const FoundModel& model, const FindOptions& options);
   /// Makes the metrics of evaluations that read the annotations of a source; null: the workload's, which read tensors.
   /// @throws Error{invalid_argument} for a model that they cannot evaluate
-  trainer::Workload::Metrics (*metrics)(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
+  trainer::Workload::Metrics (*metrics)(const FoundModel& model,
                                         std::shared_ptr<const vision::Source> source) = nullptr;
 };
 

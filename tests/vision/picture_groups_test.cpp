@@ -7,8 +7,10 @@
 #include <array>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "lockstep/base/error.hpp"
 #include "vision/pattern_source.hpp"
 
 namespace lockstep::vision {
@@ -33,6 +35,36 @@ TEST(GroupsByRatio, HaveInputsOfTheirRatioWithHalfAStrideAround) {
   EXPECT_TRUE(groups_by_ratio(std::vector<Size>(3), {320, 320}, 32).empty());
   const std::vector<Size> wide = {{640, 480}};
   EXPECT_EQ(groups_by_ratio(wide, {.width = 640, .height = 320}, 32).at(0).size.size, (Size{448, 352}));
+}
+
+TEST(GroupsByScale, HoldPicturesWholeAtTheTopLeft) {
+  const std::vector<Size> sizes = {{100, 64}, {65, 40}, {0, 0}, {50, 50}, {128, 128}};
+  const std::vector<PictureGroup> groups = groups_by_scale(sizes, 1, {50, 50}, 32);
+  ASSERT_EQ(groups.size(), 4U);
+  EXPECT_EQ(groups[0].size.size, (Size{50, 50})) << "the size of the input stays as it is";
+  EXPECT_EQ(groups[0].samples, (Samples{2, 3})) << "one of an unknown size is in the first group";
+  EXPECT_EQ(groups[1].size.size, (Size{96, 64}));
+  EXPECT_EQ(groups[2].size.size, (Size{128, 64}));
+  EXPECT_EQ(groups[3].size.size, (Size{128, 128}));
+  const std::vector<PictureGroup> halves = groups_by_scale(sizes, 0.5, {50, 50}, 32);
+  ASSERT_EQ(halves.size(), 3U);
+  EXPECT_EQ(halves[0].size.size, (Size{32, 32}));
+  EXPECT_EQ(halves[0].samples, (Samples{1, 2, 3}));
+  EXPECT_EQ(halves[1].size.size, (Size{64, 32}));
+  EXPECT_EQ(halves[2].size.size, (Size{64, 64}));
+}
+
+TEST(GroupsByScale, RefuseAPictureThatIsTooLarge) {
+  const std::vector<Size> sizes = {{3000, 2000}};
+  EXPECT_EQ(groups_by_scale(sizes, 0.5, {512, 512}, 32).at(0).size.size, (Size{1504, 1024}));
+  try {
+    (void)groups_by_scale(sizes, 1, {512, 512}, 32);
+    FAIL() << "it was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    for (const char* part : {"3000×2000", "scale 1", "--eval-scale"})
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.what();
+  }
 }
 
 TEST(GroupsByRatio, AreFew) {

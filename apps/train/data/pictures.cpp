@@ -11,7 +11,6 @@
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
-#include "vision/picture_groups.hpp"
 #include "vision/show_batch.hpp"
 #include "vision/source/file_source.hpp"
 #include "vision/source/files.hpp"
@@ -123,6 +122,18 @@ std::vector<vision::StepSize> steps_of(const UserData& data, const vision::Input
   return steps;
 }
 
+/// Lets evaluations resize pictures by --eval-scale, in place of what a checkpoint says.
+/// @throws Error{invalid_argument} for a workload whose evaluations have inputs of one size
+void scale_evaluation(const UserData& data, const workloads::PictureTask& task,
+                      std::vector<vision::Transform>& evaluation) {
+  if (data.eval_scale == 0) return;
+  if (!task.evaluates_at_scale)
+    throw Error(ErrorCode::invalid_argument,
+                "--eval-scale is for segmentation; other models evaluate all pictures at the size of --img");
+  std::erase_if(evaluation, [](const vision::Transform& one) { return one.factor > 0; });
+  evaluation.insert(evaluation.begin(), vision::random_scale(data.eval_scale, data.eval_scale));
+}
+
 }  // namespace
 
 Pictures open_pictures(const Options& options, const workloads::PictureTask& task,
@@ -150,6 +161,7 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
     if (part) parts.push_back(part->source.get());
   pictures.collate = task.collate(parts);
   pictures.pipelines = task.pipelines(data.augment, pictures.input.size, pictures.input.are_equal);
+  scale_evaluation(data, task, pictures.pipelines.evaluation);
   if (data.scales.most > 0 && pictures.train && !options.eval_only)
     pictures.steps = steps_of(data, pictures.input, task);
   return pictures;
@@ -182,19 +194,20 @@ Pictures open_predicted(const Options& options, const workloads::PictureTask& ta
                          options);
   auto& transforms = pictures.pipelines.evaluation;
   if (!model.transforms.empty()) transforms = vision::parse_transforms(model.transforms, size);
+  scale_evaluation(options.user_data, task, transforms);
   if (std::ranges::none_of(transforms, &vision::Transform::sets_size)) transforms.push_back(vision::resize_to(size));
   return pictures;
 }
 
 void group_evaluated(Pictures* pictures, const workloads::PictureTask& task, const World& world) {
   const MpiGroup& ranks = world.group();
-  if (task.evaluation_stride == 0) return;
+  if (task.groups == nullptr) return;
   const bool is_open = pictures != nullptr && pictures->val;
   const std::string mine = is_open ? sizes_text(*pictures->val->source, ranks.rank().value, ranks.size()) : "";
   const std::vector<std::string> all = all_gather_strings(ranks, mine);
   if (!is_open) return;
   const std::vector<vision::Size> sizes = sizes_in(all, pictures->val->source->size());
-  pictures->groups = vision::groups_by_ratio(sizes, pictures->input.size, task.evaluation_stride);
+  pictures->groups = task.groups(sizes, pictures->input.size, pictures->pipelines.evaluation);
 }
 
 void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task) {

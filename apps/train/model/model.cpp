@@ -306,8 +306,12 @@ trainer::MetricFactory metrics_of(const trainer::Workload& workload, const Data&
   const workloads::PictureTask* task = workloads::picture_task(workload.name);
   if (data.pictures && task != nullptr && task->metrics != nullptr) {
     const Pictures& pictures = *data.pictures;
-    return [make = task->metrics, source = (pictures.val ? *pictures.val : *pictures.train).source](
-               const nn::Graph& graph, const std::vector<TensorSpec>& tensors) { return make(graph, tensors, source); };
+    return [make = task->metrics, source = (pictures.val ? *pictures.val : *pictures.train).source,
+            inputs = workloads::input_sizes(*data.sets.test)](const nn::Graph& graph,
+                                                              const std::vector<TensorSpec>& tensors) {
+      return make({.graph = graph, .tensors = tensors, .classes = std::ssize(source->class_names()), .inputs = inputs},
+                  source);
+    };
   }
   return [make = workload.metrics, names = data.sets.test->class_names()](
              const nn::Graph& graph, const std::vector<TensorSpec>& tensors) { return make(graph, tensors, names); };

@@ -66,6 +66,8 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
        {"data-format", "val", "val-split", "img", "multi-scale", "on-bad-sample", "cache", "cache-mb", "show-batch"})
     rules.push_back({option, !has_data && given.has(option),
                      std::string("--") + option + " is about the user's own pictures: name them by --data PATH"});
+  rules.push_back({"eval-scale", !has_data && o.predict.empty() && given.has("eval-scale"),
+                   "--eval-scale is about the user's own pictures: name them by --data PATH, or --predict PATH"});
   const auto size = given.get<std::string>("img");
   rules.push_back({"img", size != by_pictures && data.size.width == 0,
                    "--img " + size +
@@ -114,6 +116,10 @@ OptionGroup picture_options(Options& o) {
            "train each step with pictures of another size, from LOW to HIGH times --img: a multiple of 32 pixels, or "
            "of 8 if --img is below 64; evaluations have --img",
            into(data.scales, scales_of)),
+       row("eval-scale", Real{0, 8, by_pictures, true}, by_pictures,
+           "segmentation evaluates and predicts pictures resized by this factor, as a whole; auto is that of the "
+           "checkpoint, or 1",
+           into(data.eval_scale)),
        row("on-bad-sample", one_of(bad_sample_words), "stop",
            "what to do about a picture that cannot be decoded: stop, or skip it, which trains on the next good one in "
            "its place, leaves it out of evaluations, and lists it in bad_samples.txt",

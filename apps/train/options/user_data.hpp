@@ -23,6 +23,7 @@ struct UserData {
   std::string val;         ///< the validation part; empty: as the layout says
   double val_split = 0;    ///< this fraction of the training samples becomes the validation part
   vision::Size size;       ///< of the network's input; 0×0: by the pictures
+  double eval_scale = 0;   ///< evaluations resize pictures by this factor; 0: as the model was trained, or not
   Scales scales;           ///< of the sizes that training steps have
   std::string augment;     ///< transforms for training; empty: the usual ones
   std::string show_batch;  ///< file that gets a sheet of the first batch, instead of a training; empty: none

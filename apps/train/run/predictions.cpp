@@ -163,7 +163,11 @@ workloads::Find finder(const RunContext& run) {
   const workloads::PictureTask* task = workloads::picture_task(run.model.workload.name);
   if (task == nullptr || task->find == nullptr) return {};
   const data::Dataset& data = *run.data.sets.test;
-  return task->find({.graph = run.model.graph, .tensors = data.tensors(), .classes = data.classes()}, run.options.find);
+  return task->find({.graph = run.model.graph,
+                     .tensors = data.tensors(),
+                     .classes = data.classes(),
+                     .inputs = workloads::input_sizes(data)},
+                    run.options.find);
 }
 
 Predictions& add_predictions(const RunContext& run, trainer::Trainer& trainer, std::int64_t stride) {

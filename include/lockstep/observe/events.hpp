@@ -63,6 +63,8 @@ struct ClassCounts {
   [[nodiscard]] std::optional<double> iou(std::size_t label) const;
   /// Returns the mean F1 of the classes that have one, as scikit-learn's `f1_score(average="macro")`; 0 if none has.
   [[nodiscard]] double macro_f1() const;
+  /// Returns the mean intersection over union of the classes that have one; 0 if none has.
+  [[nodiscard]] double mean_iou() const;
 };
 
 /// Emitted once, before the first step: model, data, options and hosts.

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "lockstep/base/error.hpp"
+#include "trainer/loop/confusion.hpp"
 #include "trainer/loop/metric_sums.hpp"
 #include "trainer/loop/part_sums.hpp"
 
@@ -97,67 +98,34 @@ enum class LabelOf { sample, pixel };
 class ClassMetric final : public Metric {
  public:
   ClassMetric(Classifier classifier, LabelOf label_of, std::vector<std::string> names)
-      : of_(std::move(classifier)), label_of_(label_of) {
-    result_.names = std::move(names);
-    constexpr std::size_t most_with_confusion = 1000;
-    const auto classes = static_cast<std::size_t>(of_.logits.channels);
-    counts_.resize(3 * classes + (classes <= most_with_confusion ? classes * classes : 0));
-  }
+      : of_(std::move(classifier)), label_of_(label_of), confusion_(of_.logits.channels, std::move(names)) {}
 
-  void reset() override { std::ranges::fill(counts_, 0); }
+  void reset() override { confusion_.reset(); }
   void add(const nn::Prediction& prediction, const data::Batch& batch) override {
-    const std::int64_t classes = of_.logits.channels;
-    const auto count = [&](std::int64_t index) { ++counts_[static_cast<std::size_t>(index)]; };
-    const bool has_confusion = std::ssize(counts_) > 3 * classes;
     for_each_guess(of_, prediction, batch, [&](const auto& guess) {
       std::int64_t largest = 0;
-      for (std::int64_t c = 1; c < classes; ++c) largest = guess[c] > guess[largest] ? c : largest;
-      count(guess.label);
-      count(classes + largest);
-      if (guess.label == largest) count(2 * classes + largest);
-      if (has_confusion) count((3 + guess.label) * classes + largest);
+      for (std::int64_t c = 1; c < of_.logits.channels; ++c) largest = guess[c] > guess[largest] ? c : largest;
+      confusion_.count(guess.label, largest);
     });
   }
   void reduce(Communicator& communicator) override {
-    communicator.all_reduce(std::span(counts_), std::span(counts_), ReduceOp::sum, Queue::host(), "classes").wait();
-    auto begin = counts_.begin();
-    for (std::vector<std::int64_t>* by_class : {&result_.labels, &result_.predictions, &result_.hits}) {
-      by_class->assign(begin, begin + of_.logits.channels);
-      begin += of_.logits.channels;
-    }
-    result_.confusion.assign(begin, counts_.end());
-    if (label_of_ == LabelOf::pixel) set_iou();
+    confusion_.reduce(communicator);
+    if (label_of_ == LabelOf::pixel) confusion_.add_iou();
   }
   [[nodiscard]] std::vector<MetricValue> values() const override {
     const bool of_pixels = label_of_ == LabelOf::pixel;
     return {{.name = of_pixels ? "miou" : "macro_f1",
-             .value = of_pixels ? mean_iou_ : result_.macro_f1(),
+             .value = of_pixels ? confusion_.counts().mean_iou() : confusion_.counts().macro_f1(),
              .higher_is_better = true,
              .is_fraction = true,
              .in_table = of_pixels}};
   }
-  [[nodiscard]] const observe::ClassCounts* classes() const override { return &result_; }
+  [[nodiscard]] const observe::ClassCounts* classes() const override { return &confusion_.counts(); }
 
  private:
-  /// Sets intersection over union of each class, and their mean over the classes that have one.
-  void set_iou() {
-    observe::ClassValues iou{.name = "iou", .values = {}};
-    double sum = 0;
-    std::int64_t classes = 0;
-    for (std::size_t label = 0; label < result_.labels.size(); ++label) {
-      iou.values.push_back(result_.iou(label));
-      sum += iou.values.back().value_or(0);
-      classes += iou.values.back() ? 1 : 0;
-    }
-    mean_iou_ = classes == 0 ? 0 : sum / static_cast<double>(classes);
-    result_.values = {std::move(iou)};
-  }
-
   Classifier of_;
   LabelOf label_of_;
-  double mean_iou_ = 0;
-  observe::ClassCounts result_;
-  std::vector<std::int64_t> counts_;  // labels, predictions and hits of each class, and the confusion matrix
+  Confusion confusion_;
 };
 
 /// @throws Error{invalid_argument} unless the first loss of the graph is such a cross-entropy of an output

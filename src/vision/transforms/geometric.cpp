@@ -44,13 +44,12 @@ Size with_shorter_side(int side, const Image& picture) {
 
 /// @throws Error{corrupt} for a picture that would become larger than a file may be
 Size with_scale(double factor, const Image& picture) {
-  const double width = std::max(std::rint(picture.width * factor), 1.0);
-  const double height = std::max(std::rint(picture.height * factor), 1.0);
-  if (width * height > static_cast<double>(DecodeLimits{}.pixels))
+  const Size size = scaled({.width = picture.width, .height = picture.height}, factor);
+  if (std::int64_t{size.width} * size.height > DecodeLimits{}.pixels)
     throw Error(ErrorCode::corrupt, "a picture of " + std::to_string(picture.width) + "×" +
                                         std::to_string(picture.height) + " pixels is too large to be resized by " +
                                         short_text(factor));
-  return {.width = static_cast<int>(width), .height = static_cast<int>(height)};
+  return size;
 }
 
 /// The middle of a picture, as large as a ratio between 3/4 and 4/3 allows.
@@ -133,7 +132,8 @@ Transform random_scale(double least, double most) {
                 const double factor = data::random_of(key, data::RandomStream::scale).uniform(least, most);
                 resize_part(whole(picture), with_scale(factor, picture), picture, annotation, scratch);
               },
-          .needed_side = 0};
+          .needed_side = 0,
+          .factor = least == most ? least : 0};
 }
 
 Transform random_crop(Size size) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "vision/image/resize.hpp"
@@ -38,6 +39,14 @@ Size letterboxed(const Size& fit, int width, int height) {
   const double scale = std::min(static_cast<double>(fit.width) / width, static_cast<double>(fit.height) / height);
   const auto side = [scale](int extent) { return std::max(static_cast<int>(std::lrint(extent * scale)), 1); };
   return {.width = side(width), .height = side(height)};
+}
+
+Size scaled(const Size& size, double factor) {
+  const auto side = [factor](int extent) {
+    constexpr double most = std::numeric_limits<int>::max();
+    return static_cast<int>(std::clamp(std::rint(extent * factor), 1.0, most));
+  };
+  return {.width = side(size.width), .height = side(size.height)};
 }
 
 void cut_out(const Region& window, std::uint8_t fill, Image& picture, Annotation& annotation, Image& scratch) {

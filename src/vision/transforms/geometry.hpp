@@ -18,6 +18,9 @@ inline constexpr std::uint8_t letterbox_gray = 114;
 /// Returns the size of a picture that is resized with its ratio so that it just fits.
 Size letterboxed(const Size& fit, int width, int height);
 
+/// Returns the size of a picture that is resized by a factor: rounded, and at least a pixel.
+Size scaled(const Size& size, double factor);
+
 /// Replaces the mask of an annotation, if it has one, by what `change(from, to)` makes of it.
 template <typename Change>
 void change_mask(Annotation& annotation, const Change& change) {

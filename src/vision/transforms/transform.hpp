@@ -42,6 +42,7 @@ struct Transform {
   /// The shorter side that a decoded picture needs so that the transform loses nothing that would be seen; 0: it needs
   /// all pixels. Empty for a transform that takes pictures of any size and leaves their size as it is.
   std::optional<int> needed_side = {};
+  double factor = 0;       ///< by which it resizes every picture; 0: by another one for each, or not by a factor
   bool sets_size = false;  ///< whether all pictures have the same size behind it
   /// In place of `apply`, for a transform that makes one picture of several samples. It is the first one of a list.
   /// @param samples  where the other samples come from

@@ -79,7 +79,7 @@ class Labels final : public Finding {
 };
 
 Find find_labels(const FoundModel& model, const FindOptions& /*options*/) {
-  const auto& [graph, tensors, classes] = model;
+  const auto& [graph, tensors, classes, inputs] = model;
   const auto logits = std::ranges::find_if(graph.outputs(), [&graph = graph, classes = classes](const nn::Output& one) {
     const ops::Shape shape = graph.shape(one.value);
     return shape.channels == classes && shape.height * shape.width == 1;

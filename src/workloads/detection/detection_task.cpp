@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lockstep/base/error.hpp"
+#include "vision/picture_groups.hpp"
 #include "workloads/detection/boxes_and_frame.hpp"
 #include "workloads/detection/detection_metrics.hpp"
 #include "workloads/detection/detection_reader.hpp"
@@ -65,9 +66,13 @@ Find find_in_outputs(const FoundModel& model, const FindOptions& options) {
                     {.confidence = options.confidence, .iou = options.iou, .most = options.most});
 }
 
-trainer::Workload::Metrics metrics_of_boxes(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
-                                            std::shared_ptr<const vision::Source> source) {
-  return detection_metrics(graph, tensors, std::move(source));
+std::vector<vision::PictureGroup> groups_of(std::span<const Size> sizes, const Size& input,
+                                            std::span<const Transform> /*evaluation*/) {
+  return vision::groups_by_ratio(sizes, input, coarsest_stride);
+}
+
+trainer::Workload::Metrics metrics_of_boxes(const FoundModel& model, std::shared_ptr<const vision::Source> source) {
+  return detection_metrics(model.graph, model.tensors, std::move(source));
 }
 
 }  // namespace
@@ -96,7 +101,7 @@ PictureTask detection() {
           .step = detection_step,
           .collate = collate_of,
           .collate_of_model = collate_of_model,
-          .evaluation_stride = coarsest_stride,
+          .groups = groups_of,
           .find = find_in_outputs,
           .metrics = metrics_of_boxes};
 }

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "vision/picture_groups.hpp"
 #include "workloads/segmentation/found_mask.hpp"
+#include "workloads/segmentation/mask_metric.hpp"
 #include "workloads/segmentation/segmentation.hpp"
 
 namespace lockstep::workloads {
@@ -15,7 +17,8 @@ namespace {
 using vision::Size;
 using vision::Transform;
 
-constexpr int stride = 8;          // of the networks
+constexpr int stride = 8;  // of the networks
+constexpr int evaluation_stride = 32;
 constexpr int largest_own = 1024;  // side of pictures that become the input as they are
 constexpr Size usual_input{.width = 512, .height = 512};
 
@@ -56,6 +59,13 @@ vision::StepSize segmentation_step(std::string_view augment, const Size& size, b
   return step;
 }
 
+/// Pictures are evaluated as a whole, at the scale that the transforms have.
+std::vector<vision::PictureGroup> groups_of_pictures(std::span<const Size> sizes, const Size& input,
+                                                     std::span<const Transform> evaluation) {
+  const auto scale = std::ranges::find_if(evaluation, [](const Transform& one) { return one.factor > 0; });
+  return vision::groups_by_scale(sizes, scale == evaluation.end() ? 1 : scale->factor, input, evaluation_stride);
+}
+
 }  // namespace
 
 vision::Pipelines segmentation_pipelines(std::string_view augment, const Size& input, bool are_equal) {
@@ -69,7 +79,7 @@ vision::Pipelines segmentation_pipelines(std::string_view augment, const Size& i
   const bool has_size = vision::set_size(training);
   if (!has_size && (!are_equal || scale != training.end()))
     training.insert(scale == training.end() ? training.begin() : scale + 1, vision::random_crop(input));
-  if (!are_equal) pipelines.evaluation = {vision::letterbox(input)};
+  if (!are_equal) pipelines.evaluation = {vision::random_scale(1, 1), vision::random_crop(input)};
   return pipelines;
 }
 
@@ -81,7 +91,10 @@ PictureTask segmentation() {
           .step = segmentation_step,
           .collate = [](const std::vector<const vision::Source*>&) { return planes_and_frame(); },
           .collate_of_model = [](const std::vector<TensorSpec>&) { return planes_and_frame(); },
-          .find = find_masks};
+          .groups = groups_of_pictures,
+          .evaluates_at_scale = true,
+          .find = find_masks,
+          .metrics = mask_metrics};
 }
 
 }  // namespace lockstep::workloads

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of a segmentation network on the user's own pictures with masks.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -16,12 +17,25 @@
 namespace lockstep::train {
 namespace {
 
-/// Pictures of 32×32 with a bright or a striped rectangle, and masks that say where: 12 for training, 5 for validation.
+enum class Sizes { equal, varied };
+
+constexpr int first_evaluated = 20;
+constexpr int evaluated = 5;
+
+vision::Image read_mask(const std::string& file) {
+  vision::Image mask;
+  std::vector<std::byte> bytes;
+  vision::decode_mask(file, bytes, mask);
+  return mask;
+}
+
+/// Pictures of 32×32, or of other sizes, with a bright or a striped rectangle, and masks that say where: 12 for
+/// training, 5 for validation.
 class MaskFolder {
  public:
-  MaskFolder() {
+  explicit MaskFolder(Sizes sizes = Sizes::equal) : sizes_(sizes) {
     for (int i = 0; i < 12; ++i) put("train", i);
-    for (int i = 0; i < 5; ++i) put("val", i + 20);
+    for (int i = 0; i < evaluated; ++i) put("val", i + first_evaluated);
     files_.put("labels.txt", "ground\nbright\nstriped\n");
   }
   [[nodiscard]] std::string path(const std::string& relative = "") const { return files_.path(relative).string(); }
@@ -42,19 +56,20 @@ class MaskFolder {
 
  private:
   void put(const std::string& part, int i) const {
-    constexpr int side = 32;
+    const int width = sizes_ == Sizes::equal ? 32 : 33 + i * 7 % 23;
+    const int height = sizes_ == Sizes::equal ? 32 : 30 + i * 5 % 37;
     vision::Image picture;
-    picture.resize(side, side, 3);
+    picture.resize(width, height, 3);
     vision::Image mask;
-    mask.resize(side, side, 1);
+    mask.resize(width, height, 1);
     const int left = 2 + i * 5 % 13;
     const int top = 1 + i * 7 % 11;
     const bool is_bright = i % 2 == 0;
-    for (int y = 0; y < side; ++y)
-      for (int x = 0; x < side; ++x) {
+    for (int y = 0; y < height; ++y)
+      for (int x = 0; x < width; ++x) {
         const bool is_inside = x >= left && x < left + 14 && y >= top && y < top + 10;
         const bool is_light = is_inside && (is_bright || x % 4 < 2);
-        const auto pixel = static_cast<std::size_t>(y * side + x);
+        const auto pixel = static_cast<std::size_t>(y * width + x);
         for (std::size_t c = 0; c < 3; ++c)
           picture.pixels[3 * pixel + c] = static_cast<std::uint8_t>(is_light ? 220 : 40 + (x * 3 + y * 5 + i) % 17);
         mask.pixels[pixel] = static_cast<std::uint8_t>(is_inside ? (is_bright ? 1 : 2) : 0);
@@ -67,8 +82,31 @@ class MaskFolder {
     const std::vector<std::byte> file = vision::encode_png(picture);
     files_.put(name, {reinterpret_cast<const char*>(file.data()), file.size()});
   }
+  Sizes sizes_;
   vision::UserFiles files_;
 };
+
+/// Returns the mean intersection over union of masks that were predicted into a folder, counted pixel by pixel.
+double miou_of(const MaskFolder& folder, const std::string& predicted) {
+  constexpr std::size_t classes = 3;
+  std::array<std::int64_t, classes> both{};
+  std::array<std::int64_t, classes> either{};
+  for (int i = first_evaluated; i < first_evaluated + evaluated; ++i) {
+    const std::string name = std::to_string(i) + ".png";
+    const vision::Image expected = read_mask(folder.path("masks/val/" + name));
+    const vision::Image found = read_mask(predicted + "/masks/" + name);
+    EXPECT_EQ(found.width, expected.width);
+    EXPECT_EQ(found.height, expected.height);
+    for (std::size_t pixel = 0; pixel < found.pixels.size(); ++pixel)
+      for (std::size_t c = 0; c < classes; ++c) {
+        both[c] += found.pixels[pixel] == c && expected.pixels[pixel] == c ? 1 : 0;
+        either[c] += found.pixels[pixel] == c || expected.pixels[pixel] == c ? 1 : 0;
+      }
+  }
+  double sum = 0;
+  for (std::size_t c = 0; c < classes; ++c) sum += static_cast<double>(both[c]) / static_cast<double>(either[c]);
+  return sum / classes;
+}
 
 TEST(OwnMasks, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
   const MaskFolder folder;
@@ -93,22 +131,31 @@ TEST(OwnMasks, AreLearnedInAShortRunAndPredictedByACheckpointAlone) {
   const auto predicted =
       run_train(3, "--resume " + folder.path("run") + " --predict " + folder.path("images/val") + " --save-dir " + out);
   ASSERT_EQ(predicted.exit_code, 0) << predicted.output;
-  std::int64_t equal = 0;
-  for (int i = 20; i < 25; ++i) {
-    vision::Image expected;
-    vision::Image found;
-    const auto read = [](const std::string& file, vision::Image& mask) {
-      std::vector<std::byte> bytes;
-      vision::decode_mask(file, bytes, mask);
-    };
-    read(folder.path("masks/val/" + std::to_string(i) + ".png"), expected);
-    read(out + "/masks/" + std::to_string(i) + ".png", found);
-    ASSERT_EQ(found.pixels.size(), expected.pixels.size());
-    for (std::size_t pixel = 0; pixel < found.pixels.size(); ++pixel)
-      equal += found.pixels[pixel] == expected.pixels[pixel] ? 1 : 0;
+  EXPECT_NEAR(miou_of(folder, out), result.at("final_miou").get<double>(), 1e-12);
+  for (int i = first_evaluated; i < first_evaluated + evaluated; ++i)
     EXPECT_TRUE(std::filesystem::exists(out + '/' + std::to_string(i) + ".png"));
+}
+
+/// Whatever the size of the pictures and of the network's input, the pixels of the masks' files are counted.
+TEST(OwnMasks, AreEvaluatedWholeInTheirOwnPixelsAtAnyScaleAndOnAnyRanks) {
+  const MaskFolder folder(Sizes::varied);
+  const std::string trained = folder.path("run");
+  (void)folder.result_of(2, "--img 32 --epochs 10 --batch 6 --eval-interval never --save-dir " + trained);
+  nlohmann::json other;
+  for (const std::string scale : {"", " --eval-scale 0.5"}) {
+    const std::string evaluation = "--eval-only --save-dir none --resume " + trained + scale;
+    const nlohmann::json result = folder.result_of(1, evaluation);
+    for (const char* name : {"final_miou", "final_accuracy"}) ASSERT_TRUE(result.contains(name)) << result;
+    EXPECT_EQ(folder.result_of(2, evaluation), result);
+    EXPECT_EQ(folder.result_of(3, evaluation), result);
+    const std::string out = folder.path(scale.empty() ? "whole" : "half");
+    const auto predicted =
+        run_train(2, "--resume " + trained + " --predict " + folder.path("images/val") + " --save-dir " + out + scale);
+    ASSERT_EQ(predicted.exit_code, 0) << predicted.output;
+    EXPECT_NEAR(miou_of(folder, out), result.at("final_miou").get<double>(), 1e-12) << scale;
+    EXPECT_NE(result, other);
+    other = result;
   }
-  EXPECT_NEAR(static_cast<double>(equal) / (5 * 32 * 32), result.at("final_accuracy").get<double>(), 0.01);
 }
 
 TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
@@ -117,6 +164,7 @@ TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
                  {"its pictures have", "classification needs"});
   expect_refused(run_train(1, "--data " + folder.path() + " --model unet --augment mosaic"), 1,
                  {"mosaic makes no masks"});
+  expect_refused(run_train(1, "--data " + folder.path() + " --model unet --eval-scale 100"), 2, {"--eval-scale"});
 }
 
 }  // namespace
