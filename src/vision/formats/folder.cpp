@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<const char*, 2> validation_folders = {"val", "test"};
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 /// Whether a folder holds a picture, readable or refused, in itself or below. @cost ends at the first one
 bool holds_pictures(const fs::path& folder) {
   constexpr int most_depth = 8;  // a link may lead back

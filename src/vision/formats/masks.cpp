@@ -18,10 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<const char*, 2> train_lists = {"train.txt", "train_list.txt"};
-constexpr std::array<const char*, 4> val_lists = {"val.txt", "val_list.txt", "test.txt", "test_list.txt"};
+constexpr std::array<const char*, 2> mask_train_lists = {"train.txt", "train_list.txt"};
+constexpr std::array<const char*, 4> mask_val_lists = {"val.txt", "val_list.txt", "test.txt", "test_list.txt"};
 constexpr std::array<const char*, 3> mask_label_files = {"labels.txt", "label_list.txt", "classes.txt"};
-constexpr std::array<const char*, 2> val_folders = {"val", "test"};
+constexpr std::array<const char*, 2> mask_val_folders = {"val", "test"};
 
 constexpr std::array<const char*, 19> cityscapes_classes = {
     "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation", "terrain",
@@ -60,11 +60,6 @@ std::string why_no_pairs(const fs::path& file) {
   return "";
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 MaskPart part_of_list(const fs::path& list, const fs::path& data) {
   MaskPart part{.folder = list.parent_path(), .pairs = parse_mask_list(read_lines_of(list), list.string())};
   std::error_code ignored;  // paths are relative to the folder of the list, or to that of the data
@@ -88,8 +83,6 @@ MaskPart part_of_folder(const fs::path& folder, const std::string& pictures, con
   }
   return part;
 }
-
-std::string without_suffix(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 /// Pictures below `images` and masks below `masks`, with the same names.
 MaskPart part_of_images(const fs::path& data, const std::string& part) {
@@ -153,13 +146,13 @@ MaskParts parts_of_folders(const SourceOptions& options) {
   if (is_cityscapes(data)) return cityscapes(data);
   if (is_voc(data)) return {.train = part_of_voc(data, "train.txt"), .val = part_of_voc(data, "val.txt")};
   MaskParts parts;
-  const bool is_divided = is_folder(data / "images/train") || !first_of(data / "images", val_folders).empty();
+  const bool is_divided = is_folder(data / "images/train") || !first_of(data / "images", mask_val_folders).empty();
   if (!is_divided) {
     (evaluates_whole(options) ? parts.val : parts.train) = part_of_images(data, "");
     return parts;
   }
   if (is_folder(data / "images/train")) parts.train = part_of_images(data, "/train");
-  if (const fs::path val = first_of(data / "images", val_folders); !val.empty())
+  if (const fs::path val = first_of(data / "images", mask_val_folders); !val.empty())
     parts.val = part_of_images(data, '/' + val.filename().string());
   return parts;
 }
@@ -170,8 +163,8 @@ MaskParts parts_of(const SourceOptions& options) {
   fs::path train;
   fs::path val = options.val;
   if (is_folder(data)) {
-    train = first_of(data, train_lists);
-    if (val.empty()) val = first_of(data, val_lists);
+    train = first_of(data, mask_train_lists);
+    if (val.empty()) val = first_of(data, mask_val_lists);
     if (train.empty() && val.empty()) parts = parts_of_folders(options);
     if (train.empty() && !options.val.empty() && is_folder(options.val)) parts.val = part_of_images(options.val, "");
   } else {
@@ -236,7 +229,7 @@ std::string why_not_masks(const fs::path& data) {
     return why.empty() ? "" : "it " + why;
   }
   if (is_cityscapes(data) || is_voc(data) || has_masks(data)) return "";
-  for (const fs::path& list : {first_of(data, train_lists), first_of(data, val_lists)})
+  for (const fs::path& list : {first_of(data, mask_train_lists), first_of(data, mask_val_lists)})
     if (!list.empty()) {
       const std::string why = why_no_pairs(list);
       return why.empty() ? "" : "its file " + list.filename().string() + ' ' + why;

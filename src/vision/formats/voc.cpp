@@ -29,12 +29,6 @@ constexpr std::array<const char*, 2> val_splits = {"val.txt", "test.txt"};
 constexpr std::array<const char*, 1> test_split = {"test.txt"};
 constexpr std::array<const char*, 3> voc_label_files = {"labels.txt", "label_list.txt", "classes.txt"};
 
-std::string without_suffix(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  const std::size_t slash = path.rfind('/');
-  return dot == std::string::npos || (slash != std::string::npos && dot < slash) ? path : path.substr(0, dot);
-}
-
 /// The objects of a sample, whose labels are set once the classes are known.
 struct VocSample {
   FileSample sample;

@@ -140,6 +140,12 @@ void read_file(const fs::path& path, std::vector<std::byte>& bytes) {
   bytes.resize(done);
 }
 
+std::string without_suffix(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  const std::size_t slash = path.rfind('/');
+  return dot == std::string::npos || (slash != std::string::npos && dot < slash) ? path : path.substr(0, dot);
+}
+
 bool has_picture_suffix(std::string_view name) {
   const std::string suffix = lower_suffix(name);
   return suffix == ".jpg" || suffix == ".jpeg" || suffix == ".png";

@@ -20,11 +20,15 @@ struct FileState {
 
 /// Follows symbolic links. A link whose target is missing is told from a file that does not exist.
 FileState state_of(const std::filesystem::path& path);
+inline bool is_folder(const std::filesystem::path& path) { return state_of(path).is_folder; }
 
 /// Reads a whole file.
 /// @param bytes  overwritten; its memory is used again
 /// @throws Error{io} that names the path and why: missing, a folder, no permission, larger than 1 GiB
 void read_file(const std::filesystem::path& path, std::vector<std::byte>& bytes);
+
+/// Returns a path without the suffix of its file name.
+std::string without_suffix(const std::string& path);
 
 /// Whether a name ends like that of a file that can be decoded: .jpg, .jpeg or .png, in any case.
 bool has_picture_suffix(std::string_view name);

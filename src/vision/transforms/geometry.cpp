@@ -63,7 +63,9 @@ void resize_part(const Region& part, const Size& size, Image& picture, Annotatio
   if (!is_whole || width != picture.width || height != picture.height) {
     resize(picture, part, width, height, scratch);
     std::swap(picture, scratch);
-    change_mask(annotation, [&](const Image& mask, Image& to) { resize_nearest(mask, part, width, height, to); });
+    change_mask(annotation, [&, width = width, height = height](const Image& mask, Image& to) {
+      resize_nearest(mask, part, width, height, to);
+    });
   }
   if (!is_whole)
     move_boxes_into(static_cast<float>(part.left), static_cast<float>(part.top), part.width, part.height, annotation);

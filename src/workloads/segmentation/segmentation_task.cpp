@@ -20,7 +20,7 @@ using vision::Transform;
 constexpr int stride = 8;  // of the networks
 constexpr int evaluation_stride = 32;
 constexpr int largest_own = 1024;  // side of pictures that become the input as they are
-constexpr Size usual_input{.width = 512, .height = 512};
+constexpr Size usual_crop{.width = 512, .height = 512};
 
 std::string why_no_masks(const vision::Source& source) {
   if (source.size() > 0 && !source.annotation(0).mask_file.empty()) return {};
@@ -44,7 +44,7 @@ vision::InputSize segmentation_input(const vision::Source& source, const Size& g
     if (own.are_equal) return own;
     break;
   }
-  return {.size = usual_input};
+  return {.size = usual_crop};
 }
 
 /// Bytes stand for −1 to 1.
