@@ -45,7 +45,7 @@ for ((seed = first; seed < first + seeds; ++seed)); do
     comm_bench_test two_hosts_test capture_test cuda_step_test cuda_ops_test; do
     attempt "$tests/emulated_$program"
   done
-  attempt "$tests/emulated_train_test" --gtest_filter=-Long*
+  attempt "$tests/emulated_train_test" --gtest_filter=-Long*:Large*
   for ranks in 1 2 4; do
     for program in trainer_step_test cuda_train_step_test; do attempt "$launcher" -n $ranks "$tests/emulated_$program"; done
   done
@@ -65,5 +65,5 @@ for ((seed = first; seed < first + seeds; ++seed)); do
 done
 section "Models that take minutes"
 seed=$first
-attempt "$tests/emulated_train_test" --gtest_filter=Long*
+attempt "$tests/emulated_train_test" --gtest_filter=Long*:Large*
 echo "Seeds $first to $((first + seeds - 1)): every test passed."

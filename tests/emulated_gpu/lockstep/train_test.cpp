@@ -62,12 +62,16 @@ void expect_near(const std::vector<double>& actual, const std::vector<double>& e
 /// Lets convolutions sum the statistics of the batch norms behind them, which otherwise only a measurement chooses.
 const std::string sums_in_convolutions = "EMULATED_GPU_STATISTICS=epilogue";
 
+/// How long a run takes. The large ones are for mpi-scripts/check/emulated-gpu.sh: other models have their
+/// operators.
+enum class Length { usual, minute, large };
+
 struct Training {
   std::string name;
   std::string arguments;
   int ranks;
   std::string environment{};
-  bool is_long = false;  ///< takes a minute
+  Length length = Length::usual;
   friend void PrintTo(const Training& run, std::ostream* out) { *out << run.name; }
 };
 
@@ -100,19 +104,20 @@ const std::vector<Training>& all_runs() {
       {"resnet20", "--model resnet20 --dataset synthetic-cifar --batch 4 --lr 0.0003", 2, sums_in_convolutions},
       {"unet", "--model unet --dataset synthetic-masks --batch 2 --lr 0.003", 2},
       {"detector", "--model detector --dataset synthetic-boxes --batch 2 --lr 0.003", 2},
-      {"resnet18", "--model resnet18 --dataset synthetic-cifar --batch 4 --lr 0.00003", 2, "", true},
-      {"mobilenet_v2", "--model mobilenet-v2 --dataset synthetic-cifar --batch 4 --lr 1e-6", 2, "", true}};
+      {"resnet18", "--model resnet18 --dataset synthetic-cifar --batch 4 --lr 0.00003", 2, "", Length::large},
+      {"mobilenet_v2", "--model mobilenet-v2 --dataset synthetic-cifar --batch 4 --lr 1e-6", 2, "", Length::minute}};
   return runs;
 }
-std::vector<Training> runs(bool are_long) {
+std::vector<Training> runs(Length length) {
   std::vector<Training> chosen;
   for (const Training& run : all_runs())
-    if (run.is_long == are_long) chosen.push_back(run);
+    if (run.length == length) chosen.push_back(run);
   return chosen;
 }
 const auto name_of = [](const auto& test) { return test.param.name; };
-INSTANTIATE_TEST_SUITE_P(Short, LossesOnGpus, testing::ValuesIn(runs(false)), name_of);
-INSTANTIATE_TEST_SUITE_P(Long, LossesOnGpus, testing::ValuesIn(runs(true)), name_of);
+INSTANTIATE_TEST_SUITE_P(Short, LossesOnGpus, testing::ValuesIn(runs(Length::usual)), name_of);
+INSTANTIATE_TEST_SUITE_P(Long, LossesOnGpus, testing::ValuesIn(runs(Length::minute)), name_of);
+INSTANTIATE_TEST_SUITE_P(Large, LossesOnGpus, testing::ValuesIn(runs(Length::large)), name_of);
 
 class LongTrainOnGpus : public TrainOnGpus {};
 
