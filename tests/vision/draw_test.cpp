@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdint>
 #include <string>
 
 #include "vision/image/font.hpp"
@@ -112,6 +114,17 @@ TEST(Draw, NeighboringClassesInDifferentColors) {
     const Color b = class_color(label + 1);
     EXPECT_TRUE(a.red != b.red || a.green != b.green || a.blue != b.blue) << label;
   }
+}
+
+TEST(ClassPalette, IsThatOfPascalVoc) {
+  const auto palette = class_palette();
+  using Entry = std::array<std::uint8_t, 3>;
+  EXPECT_EQ(palette[0], (Entry{0, 0, 0}));
+  EXPECT_EQ(palette[1], (Entry{128, 0, 0}));
+  EXPECT_EQ(palette[2], (Entry{0, 128, 0}));
+  EXPECT_EQ(palette[15], (Entry{192, 128, 128}));
+  EXPECT_EQ(palette[20], (Entry{0, 64, 128}));
+  EXPECT_EQ(palette[255], (Entry{224, 224, 192}));
 }
 
 }  // namespace

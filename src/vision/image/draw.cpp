@@ -83,10 +83,11 @@ Color class_color(int label) {
 
 std::array<std::array<std::uint8_t, 3>, 256> class_palette() {
   std::array<std::array<std::uint8_t, 3>, 256> palette{};
-  for (int label = 0; label < std::ssize(palette); ++label) {
-    const auto [red, green, blue] = class_color(label);
-    palette[static_cast<std::size_t>(label)] = {red, green, blue};
-  }
+  for (unsigned label = 0; label < palette.size(); ++label)
+    for (unsigned bit = 0; bit < 8; ++bit) {  // three bits of the number at a time are the next lower bit of each color
+      const unsigned shift = bit / 3;
+      if ((label >> bit & 1U) != 0) palette[label][bit % 3] |= static_cast<std::uint8_t>(0x80U >> shift);
+    }
   return palette;
 }
 
@@ -99,14 +100,14 @@ void fill(const Region& region, const Color& color, Image& picture) {
 }
 
 void draw_mask(const Image& mask, Image& picture) {
+  static const auto palette = class_palette();
   for (int y = 0; y < std::min(mask.height, picture.height); ++y) {
     const auto classes = mask.row(y);
     const auto row = picture.row(y);
     for (int x = 0; x < std::min(mask.width, picture.width); ++x) {
       const std::uint8_t label = classes[static_cast<std::size_t>(x)];
       if (label == left_out_pixel) continue;
-      const auto [red, green, blue] = class_color(label);
-      const std::array<std::uint8_t, 3> color = {red, green, blue};
+      const std::array<std::uint8_t, 3>& color = palette[label];
       for (int channel = 0; channel < picture.channels; ++channel) {
         std::uint8_t& value = row[static_cast<std::size_t>(x * picture.channels + channel)];
         value = static_cast<std::uint8_t>((value + color[static_cast<std::size_t>(channel)] + 1) / 2);

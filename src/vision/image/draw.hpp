@@ -22,7 +22,7 @@ struct Color {
 /// Returns a color for a class. Neighboring classes have colors that are easily told apart.
 Color class_color(int label);
 
-/// Returns the colors of the classes, by label.
+/// Returns the colors of the classes in masks, by label. @source the palette of Pascal VOC, which PaddleSeg has, too
 std::array<std::array<std::uint8_t, 3>, 256> class_palette();
 
 /// Fills a region, which may extend beyond the picture.
