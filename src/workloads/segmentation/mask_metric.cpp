@@ -29,8 +29,7 @@ class MaskMetric final : public trainer::Metric {
       if (!found) continue;
       source_->read_mask(batch.ids[static_cast<std::size_t>(i)], bytes_, mask_);
       for (std::size_t pixel = 0; pixel < mask_.pixels.size(); ++pixel)
-        if (mask_.pixels[pixel] != vision::left_out_pixel)
-          confusion_.count(mask_.pixels[pixel], found->pixels[pixel]);
+        if (mask_.pixels[pixel] != vision::left_out_pixel) confusion_.count(mask_.pixels[pixel], found->pixels[pixel]);
     }
   }
   void reduce(Communicator& communicator) override {

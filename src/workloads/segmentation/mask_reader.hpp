@@ -31,8 +31,8 @@ class MaskReader {
 
  private:
   std::int64_t classes_ = 0;
-  std::size_t output_ = 0;             // index among the outputs
-  std::size_t frames_ = 0;             // index among the tensors of a batch
+  std::size_t output_ = 0;            // index among the outputs
+  std::size_t frames_ = 0;            // index among the tensors of a batch
   std::vector<vision::Size> inputs_;  // by Batch::extents
 };
 
