@@ -108,9 +108,10 @@ void draw_mask(const Image& mask, Image& picture) {
       const std::uint8_t label = classes[static_cast<std::size_t>(x)];
       if (label == left_out_pixel) continue;
       const std::array<std::uint8_t, 3>& color = palette[label];
-      for (int channel = 0; channel < picture.channels; ++channel) {
-        std::uint8_t& value = row[static_cast<std::size_t>(x * picture.channels + channel)];
-        value = static_cast<std::uint8_t>((value + color[static_cast<std::size_t>(channel)] + 1) / 2);
+      const auto channels = static_cast<std::size_t>(picture.channels);
+      for (std::size_t channel = 0; channel < channels; ++channel) {
+        std::uint8_t& value = row[static_cast<std::size_t>(x) * channels + channel];
+        value = static_cast<std::uint8_t>((value + color[channel] + 1) / 2);
       }
     }
   }
