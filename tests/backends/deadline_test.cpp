@@ -49,6 +49,10 @@ class VainPolls final : public TimeSource {
   static void start(const World& world) {
     for (int rank = 1; rank < world.size(); ++rank) MPI_Send(nullptr, 0, MPI_BYTE, rank, start_tag, MPI_COMM_WORLD);
   }
+  /// Takes the message of start() where this rank has failed before it came, so that it starts no later clock.
+  void finish() {
+    if (!runs_) take_start();
+  }
 
  private:
   static constexpr int start_tag = 77;
@@ -56,12 +60,12 @@ class VainPolls final : public TimeSource {
     if (!runs_) runs_ = has_been_started();
     now_ += runs_ ? std::chrono::microseconds(1'000'000) : std::chrono::microseconds(10);
   }
+  static void take_start() { MPI_Recv(nullptr, 0, MPI_BYTE, 0, start_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE); }
   static bool has_been_started() {
     int has_come = 0;
     MPI_Iprobe(0, start_tag, MPI_COMM_WORLD, &has_come, MPI_STATUS_IGNORE);
-    if (has_come == 0) return false;
-    MPI_Recv(nullptr, 0, MPI_BYTE, 0, start_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return true;
+    if (has_come != 0) take_start();
+    return has_come != 0;
   }
 
   bool runs_ = false;
@@ -172,6 +176,7 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
     } else {
       expect_timeout(outcome_of([&]() -> Work& { return work; }, waiting->progress), world.rank().value, world.size(),
                      true);
+      waiting->time.finish();
     }
     wait_for_the_others(world);
     keep(std::move(c));
