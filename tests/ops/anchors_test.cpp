@@ -243,7 +243,9 @@ TEST(CompleteIou, HasTheDerivativesOfItsValueWithAConstantTradeoff) {
                                                       {{{0.5, 0.25, 1, 1}, {0.5, 0.25, 2, 3}}},
                                                       {{{0, 0, 1, 2}, {7, 1, 2, 1}}},
                                                       {{{1, 1, 9, 0.5}, {2, 1, 1, 4}}}};
-  for (const auto& [a, b] : pairs) {
+  for (const auto& pair : pairs) {
+    const CenteredBox& a = pair[0];
+    const CenteredBox& b = pair[1];
     const CompleteIou at(a, b);
     const auto loss = [&](const CenteredBox& moved) {
       const CompleteIou of(moved, b);

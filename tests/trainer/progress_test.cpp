@@ -121,7 +121,7 @@ std::string names_of(const std::vector<observe::MetricValue>& metrics) {
 }
 
 /// @return the epochs that were evaluated
-std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
+std::vector<std::int64_t> evaluated_epochs(const TrainerOptions& options) {
   Small run;
   Recorder recorder;
   Trainer trainer(run.groups[0], *run.ops, run.network, run.data, options, &recorder);
@@ -139,11 +139,12 @@ std::vector<std::int64_t> evaluated(const TrainerOptions& options) {
 
 TEST(Evaluation, ComesAfterEveryNthEpochAndAtTheEnd) {
   using Epochs = std::vector<std::int64_t>;
-  EXPECT_EQ(evaluated({.epochs = 3, .batch = {50}}), (Epochs{1, 2, 3}));
-  EXPECT_EQ(evaluated({.epochs = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 4, 5}));
-  EXPECT_EQ(evaluated({.epochs = 2, .batch = {50}, .eval_interval = 9}), (Epochs{2}));
-  EXPECT_EQ(evaluated({.epochs = 9, .steps = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 3})) << "5 steps";
-  EXPECT_EQ(evaluated({.epochs = 2, .batch = {50}, .eval_interval = 0}), Epochs{});
+  EXPECT_EQ(evaluated_epochs({.epochs = 3, .batch = {50}}), (Epochs{1, 2, 3}));
+  EXPECT_EQ(evaluated_epochs({.epochs = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 4, 5}));
+  EXPECT_EQ(evaluated_epochs({.epochs = 2, .batch = {50}, .eval_interval = 9}), (Epochs{2}));
+  EXPECT_EQ(evaluated_epochs({.epochs = 9, .steps = 5, .batch = {50}, .eval_interval = 2}), (Epochs{2, 3}))
+      << "5 steps";
+  EXPECT_EQ(evaluated_epochs({.epochs = 2, .batch = {50}, .eval_interval = 0}), Epochs{});
 }
 
 TEST(WarmUp, ThatIsAsLongAsTheRunIsRefused) {

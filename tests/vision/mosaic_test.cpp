@@ -89,7 +89,7 @@ TEST(Mosaic, PutsFourPicturesAroundAPoint) {
     }
     EXPECT_TRUE(labels.contains(8));
     partners.insert(labels.begin(), labels.end());
-    const auto at = [&](int x, int y) { return picture.row(y)[3 * static_cast<std::size_t>(x)]; };
+    const auto at = [&picture = picture](int x, int y) { return picture.row(y)[3 * static_cast<std::size_t>(x)]; };
     for (int y = 32; y < 96; ++y) {
       for (int x = 32; x < 96; ++x) {
         const bool is_inside = at(x - 1, y - 1) != canvas_gray && at(x, y) != canvas_gray &&

@@ -21,7 +21,7 @@ struct Decoded {
   friend auto operator<=>(const Decoded&, const Decoded&) = default;
 };
 
-Decoded decoded(const Source& source, std::int64_t sample) {
+Decoded decoded_sample(const Source& source, std::int64_t sample) {
   std::vector<std::byte> bytes;
   source.read(sample, bytes);
   Image picture;
@@ -32,7 +32,7 @@ Decoded decoded(const Source& source, std::int64_t sample) {
 std::vector<Decoded> all_decoded(const Source& source, std::int64_t most) {
   std::vector<Decoded> all;
   for (std::int64_t sample = 0; sample < std::min(source.size(), most); ++sample)
-    all.push_back(decoded(source, sample));
+    all.push_back(decoded_sample(source, sample));
   return all;
 }
 

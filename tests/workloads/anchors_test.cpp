@@ -48,10 +48,10 @@ TEST(Anchors, ByKMeansNeedAsManySizes) {
   EXPECT_EQ(k_means_anchors(std::vector<BoxSize>(5, {4, 4}), 1, 1), (std::vector<double>{4, 4}));
 }
 
-/// Two pictures in memory that are never read.
-class Boxes final : public vision::Source {
+/// Three pictures that are never read.
+class NeverReadPictures final : public vision::Source {
  public:
-  Boxes() : annotations_(3) {
+  NeverReadPictures() : annotations_(3) {
     annotations_[0] = {
         .boxes = {{.label = 0, .left = 10, .top = 20, .right = 50, .bottom = 40}}, .width = 640, .height = 320};
     annotations_[1] = {.boxes = {{.label = 0, .left = 0, .top = 0, .right = 10, .bottom = 30},
@@ -75,7 +75,7 @@ class Boxes final : public vision::Source {
 };
 
 TEST(Anchors, AreComparedWithBoxesInPixelsOfTheInput) {
-  EXPECT_EQ(box_sizes(Boxes(), {.width = 320, .height = 320}), (std::vector<BoxSize>{{20, 10}, {16, 48}}))
+  EXPECT_EQ(box_sizes(NeverReadPictures(), {.width = 320, .height = 320}), (std::vector<BoxSize>{{20, 10}, {16, 48}}))
       << "without the crowd, and the box of a picture whose size is not known";
 }
 

@@ -108,7 +108,7 @@ class CapturedGraph {
   void launch(Queue stream) const;
 
  private:
-  void* native_ = nullptr;
+  [[maybe_unused]] void* native_ = nullptr;  // in builds without CUDA
 };
 
 /// Allocates zeroed memory of the selected GPU. It does not wait for streams of the program.

@@ -13,22 +13,19 @@ void check_all_reduce(Communicator& c, const Memory& memory, DType dtype, Reduce
   Values in(memory, dtype, count);
   Values out(memory, dtype, count);
   Values& target = in_place ? in : out;
-  for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, repetition, op));
+  const Pattern input = inputs_of(c.rank().value, repetition, op);
+  in.fill(input);
   c.all_reduce(in.buffer(), target.buffer(), op, Queue::host(), "contract").wait();
-  for (std::int64_t i = 0; i < count; ++i) {
-    ASSERT_EQ(target.get(i), reduced(c.size(), i, repetition, op))
-        << label_of(c, dtype, count) << " " << name(op) << " element " << i;
-    ASSERT_TRUE(in_place || in.get(i) == input_of(c.rank().value, i, repetition, op)) << "the input was changed";
-  }
+  ASSERT_TRUE(target.holds(reduced(c.size(), repetition, op))) << label_of(c, dtype, count) << " " << name(op);
+  ASSERT_TRUE(in_place || in.holds(input)) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
 void check_broadcast(Communicator& c, const Memory& memory, DType dtype, std::int64_t count, Rank root) {
   Values data(memory, dtype, count);
-  for (std::int64_t i = 0; i < count; ++i) data.set(i, value_of(c.rank().value, i, 1));
+  data.fill(values_of(c.rank().value, 1));
   c.broadcast(data.buffer(), root).wait();
-  for (std::int64_t i = 0; i < count; ++i)
-    ASSERT_EQ(data.get(i), value_of(root.value, i, 1)) << label_of(c, dtype, count);
+  ASSERT_TRUE(data.holds(values_of(root.value, 1))) << label_of(c, dtype, count);
   ASSERT_TRUE(data.guard_intact());
 }
 
@@ -36,14 +33,11 @@ void check_all_gather(Communicator& c, const Memory& memory, DType dtype, std::i
   Values in(memory, dtype, part);
   Values out(memory, dtype, part * c.size());
   const std::int64_t mine = part * c.rank().value;
-  for (std::int64_t i = 0; i < part; ++i)
-    (in_place ? out : in).set(in_place ? mine + i : i, value_of(c.rank().value, i, 2));
+  (in_place ? out : in).fill(in_place ? mine : 0, part, values_of(c.rank().value, 2));
   const Buffer source = in_place ? slice(out.buffer(), {mine}, {part}) : in.buffer();
   c.all_gather(source, out.buffer()).wait();
-  for (int rank = 0; rank < c.size(); ++rank) {
-    for (std::int64_t i = 0; i < part; ++i)
-      ASSERT_EQ(out.get(part * rank + i), value_of(rank, i, 2)) << label_of(c, dtype, part);
-  }
+  for (int rank = 0; rank < c.size(); ++rank)
+    ASSERT_TRUE(out.holds(part * rank, part, values_of(rank, 2))) << label_of(c, dtype, part);
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
@@ -53,15 +47,17 @@ void check_reduce_scatter(Communicator& c, const Memory& memory, DType dtype, Re
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, count);
   Values out(memory, dtype, part);
-  for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, 3, op));
+  const Pattern input = inputs_of(c.rank().value, 3, op);
+  in.fill(input);
   const Buffer target = in_place ? slice(in.buffer(), {mine}, {part}) : out.buffer();
   c.reduce_scatter(in.buffer(), target, op).wait();
-  for (std::int64_t i = 0; i < part; ++i) {
-    ASSERT_EQ(in_place ? in.get(mine + i) : out.get(i), reduced(c.size(), mine + i, 3, op)) << label_of(c, dtype, part);
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (in_place && i >= mine && i < mine + part) continue;
-    ASSERT_EQ(in.get(i), input_of(c.rank().value, i, 3, op)) << "the input was changed";
+  const Pattern sum = reduced(c.size(), 3, op).from(mine);
+  ASSERT_TRUE(in_place ? in.holds(mine, part, sum) : out.holds(sum)) << label_of(c, dtype, part);
+  if (!in_place) {
+    ASSERT_TRUE(in.holds(input)) << "the input was changed";
+  } else {
+    ASSERT_TRUE(in.holds(0, mine, input)) << "the input was changed";
+    ASSERT_TRUE(in.holds(mine + part, count - mine - part, input.from(mine + part))) << "the input was changed";
   }
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
@@ -72,22 +68,19 @@ void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
   const bool is_root = c.rank() == root;
   Values in(memory, dtype, count);
   Values out(memory, dtype, count);
-  for (std::int64_t i = 0; i < count; ++i) {
-    in.set(i, input_of(c.rank().value, i, 4, op));
-    out.set(i, 100);
-  }
+  const Pattern input = inputs_of(c.rank().value, 4, op);
+  in.fill(input);
+  out.fill(constant(100));
   Values& target = in_place ? in : out;
   const bool without_output = !is_root && in_place;
   c.reduce(in.buffer(), without_output ? Buffer{} : target.buffer(), op, root).wait();
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (is_root) {
-      ASSERT_EQ(target.get(i), reduced(c.size(), i, 4, op))
-          << label_of(c, dtype, count) << " " << name(op) << " root " << root.value;
-    } else {
-      ASSERT_EQ(out.get(i), 100) << "an output was changed away from root " << root.value;
-    }
-    ASSERT_TRUE((is_root && in_place) || in.get(i) == input_of(c.rank().value, i, 4, op)) << "the input was changed";
+  if (is_root) {
+    ASSERT_TRUE(target.holds(reduced(c.size(), 4, op)))
+        << label_of(c, dtype, count) << " " << name(op) << " root " << root.value;
+  } else {
+    ASSERT_TRUE(out.holds(constant(100))) << "an output was changed away from root " << root.value;
   }
+  ASSERT_TRUE((is_root && in_place) || in.holds(input)) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
@@ -107,13 +100,12 @@ void check_all_to_all(Communicator& c, const Memory& memory, DType dtype, std::i
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, count);
   Values out(memory, dtype, count);
-  for (std::int64_t i = 0; i < count; ++i) in.set(i, value_of(c.rank().value, i, 5));
+  in.fill(values_of(c.rank().value, 5));
   c.all_to_all(in.buffer(), out.buffer()).wait();
   for (int rank = 0; rank < c.size(); ++rank)
-    for (std::int64_t i = 0; i < part; ++i)
-      ASSERT_EQ(out.get(part * rank + i), value_of(rank, mine + i, 5)) << label_of(c, dtype, part) << " from " << rank;
-  for (std::int64_t i = 0; i < count; ++i)
-    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 5)) << "the input was changed";
+    ASSERT_TRUE(out.holds(part * rank, part, values_of(rank, 5).from(mine)))
+        << label_of(c, dtype, part) << " from " << rank;
+  ASSERT_TRUE(in.holds(values_of(c.rank().value, 5))) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 

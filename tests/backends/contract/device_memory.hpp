@@ -10,6 +10,7 @@ namespace lockstep::contract {
 class DeviceMemory : public Memory {
  public:
   [[nodiscard]] Allocation allocate(Bytes bytes) const override { return allocate_device(bytes); }
+  [[nodiscard]] bool is_on_host() const override { return false; }
   void copy(void* to, const void* from, Bytes bytes) const override {
     copy_bytes(to, from, bytes, stream_.queue());
     stream_.synchronize();

@@ -47,13 +47,12 @@ void check_all_gather_v(Communicator& c, const Memory& memory, DType dtype, cons
   const int me = c.rank().value;
   Values in(memory, dtype, parts.of(me));
   Values out(memory, dtype, parts.all);
-  for (std::int64_t i = 0; i < parts.of(me); ++i)
-    (in_place ? out : in).set(in_place ? parts.at(me) + i : i, value_of(me, i, 9));
+  (in_place ? out : in).fill(in_place ? parts.at(me) : 0, parts.of(me), values_of(me, 9));
   const Buffer source = in_place ? slice(out.buffer(), {parts.at(me)}, {parts.of(me)}) : in.buffer();
   c.all_gather_v(source, out.buffer(), parts.counts).wait();
   for (int rank = 0; rank < c.size(); ++rank)
-    for (std::int64_t i = 0; i < parts.of(rank); ++i)
-      ASSERT_EQ(out.get(parts.at(rank) + i), value_of(rank, i, 9)) << label_of(c, dtype, parts.all) << " of " << rank;
+    ASSERT_TRUE(out.holds(parts.at(rank), parts.of(rank), values_of(rank, 9)))
+        << label_of(c, dtype, parts.all) << " of " << rank;
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
@@ -63,15 +62,19 @@ void check_reduce_scatter_v(Communicator& c, const Memory& memory, DType dtype, 
   const std::int64_t mine = parts.at(me);
   Values in(memory, dtype, parts.all);
   Values out(memory, dtype, parts.of(me));
-  for (std::int64_t i = 0; i < parts.all; ++i) in.set(i, input_of(me, i, 10, op));
+  const Pattern input = inputs_of(me, 10, op);
+  in.fill(input);
   const Buffer target = in_place ? slice(in.buffer(), {mine}, {parts.of(me)}) : out.buffer();
   c.reduce_scatter_v(in.buffer(), target, parts.counts, op).wait();
-  for (std::int64_t i = 0; i < parts.of(me); ++i)
-    ASSERT_EQ(in_place ? in.get(mine + i) : out.get(i), reduced(c.size(), mine + i, 10, op))
-        << label_of(c, dtype, parts.all) << " " << name(op);
-  for (std::int64_t i = 0; i < parts.all; ++i) {
-    if (in_place && i >= mine && i < mine + parts.of(me)) continue;
-    ASSERT_EQ(in.get(i), input_of(me, i, 10, op)) << "the input was changed";
+  const Pattern sum = reduced(c.size(), 10, op).from(mine);
+  ASSERT_TRUE(in_place ? in.holds(mine, parts.of(me), sum) : out.holds(sum))
+      << label_of(c, dtype, parts.all) << " " << name(op);
+  if (!in_place) {
+    ASSERT_TRUE(in.holds(input)) << "the input was changed";
+  } else {
+    const std::int64_t after = mine + parts.of(me);
+    ASSERT_TRUE(in.holds(0, mine, input)) << "the input was changed";
+    ASSERT_TRUE(in.holds(after, parts.all - after, input.from(after))) << "the input was changed";
   }
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
@@ -86,18 +89,15 @@ void check_all_to_all_v(Communicator& c, const Memory& memory, DType dtype, std:
     sent.add(length(me, rank));
     received.add(length(rank, me));
   }
-  const auto value = [](int from, int to, std::int64_t i) { return value_of(from, i, to); };
   Values in(memory, dtype, sent.all);
   Values out(memory, dtype, received.all);
-  for (int to = 0; to < c.size(); ++to)
-    for (std::int64_t i = 0; i < sent.of(to); ++i) in.set(sent.at(to) + i, value(me, to, i));
+  for (int to = 0; to < c.size(); ++to) in.fill(sent.at(to), sent.of(to), values_of(me, to));
   c.all_to_all_v(in.buffer(), sent.counts, out.buffer(), received.counts).wait();
   for (int from = 0; from < c.size(); ++from)
-    for (std::int64_t i = 0; i < received.of(from); ++i)
-      ASSERT_EQ(out.get(received.at(from) + i), value(from, me, i)) << label_of(c, dtype, longest) << " from " << from;
+    ASSERT_TRUE(out.holds(received.at(from), received.of(from), values_of(from, me)))
+        << label_of(c, dtype, longest) << " from " << from;
   for (int to = 0; to < c.size(); ++to)
-    for (std::int64_t i = 0; i < sent.of(to); ++i)
-      ASSERT_EQ(in.get(sent.at(to) + i), value(me, to, i)) << "the input was changed";
+    ASSERT_TRUE(in.holds(sent.at(to), sent.of(to), values_of(me, to))) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 

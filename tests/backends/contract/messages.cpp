@@ -24,10 +24,10 @@ void check_messages(Communicator& c, const Memory& memory) {
     for (int k = 0; k < each; ++k) {
       outgoing.emplace_back(memory, DType::int32, count_of(k));
       incoming.emplace_back(memory, DType::int32, count_of(k));
-      for (std::int64_t i = 0; i < count_of(k); ++i) outgoing.back().set(i, value_of(c.rank().value + 2 * peer, i, k));
+      outgoing.back().fill(values_of(c.rank().value + 2 * peer, k));
     }
   Values sums(memory, DType::int32, 300);
-  for (std::int64_t i = 0; i < sums.count(); ++i) sums.set(i, value_of(c.rank().value, i, 7));
+  sums.fill(values_of(c.rank().value, 7));
   const auto submit_all = [&](const auto& message) {
     for (int step = 0; step < c.size(); ++step)
       for (int k = 0; k < each; ++k) message((c.rank().value + step) % c.size(), k);
@@ -49,11 +49,10 @@ void check_messages(Communicator& c, const Memory& memory) {
   for (int peer = 0; peer < c.size(); ++peer)
     for (int k = 0; k < each; ++k) {
       Values& values = incoming[number(peer, k)];
-      for (std::int64_t i = 0; i < values.count(); ++i)
-        ASSERT_EQ(values.get(i), value_of(peer + 2 * c.rank().value, i, k)) << "message " << k << " from " << peer;
+      ASSERT_TRUE(values.holds(values_of(peer + 2 * c.rank().value, k))) << "message " << k << " from " << peer;
       ASSERT_TRUE(values.guard_intact() && outgoing[number(peer, k)].guard_intact());
     }
-  for (std::int64_t i = 0; i < sums.count(); ++i) ASSERT_EQ(sums.get(i), reduced(c.size(), i, 7, ReduceOp::sum));
+  ASSERT_TRUE(sums.holds(reduced(c.size(), 7, ReduceOp::sum)));
 }
 
 /// Each rank sends every dtype to the next rank, with prepared operations, more often than a short tag can count.
@@ -66,13 +65,13 @@ void check_messages_in_a_ring(Communicator& c, const Memory& memory) {
     Prepared send = c.prepare({.kind = CollectiveKind::send, .in = out.buffer(), .root = next, .label = "ring"});
     Prepared receive = c.prepare({.kind = CollectiveKind::recv, .out = in.buffer(), .root = previous, .label = "ring"});
     for (int repetition = 0; repetition < 300; ++repetition) {
-      for (std::int64_t i = 0; i < out.count(); ++i) out.set(i, value_of(c.rank().value, i, repetition));
+      out.fill(values_of(c.rank().value, repetition));
       for (Values* const values : {&in, &out}) (void)values->buffer();
       receive.start();
       send.start();
       send.wait();
       receive.wait();
-      for (std::int64_t i = 0; i < in.count(); ++i) ASSERT_EQ(in.get(i), value_of(previous.value, i, repetition));
+      ASSERT_TRUE(in.holds(values_of(previous.value, repetition)));
     }
   }
 }
@@ -105,8 +104,8 @@ void check_groups(Communicator& c, const Memory& memory) {
     Values to_next(memory, DType::float32, 900);
     Values from_previous(memory, DType::float32, 900);
     Values sums(memory, DType::float32, 50);
-    for (std::int64_t i = 0; i < 900; ++i) to_next.set(i, value_of(c.rank().value, i, repetition));
-    for (std::int64_t i = 0; i < 50; ++i) sums.set(i, value_of(c.rank().value, i, repetition + 1));
+    to_next.fill(values_of(c.rank().value, repetition));
+    sums.fill(values_of(c.rank().value, repetition + 1));
     const Buffer out = to_next.buffer();
     const Buffer in = from_previous.buffer();
     const Buffer sum = sums.buffer();
@@ -115,9 +114,8 @@ void check_groups(Communicator& c, const Memory& memory) {
                                        {.kind = CollectiveKind::recv, .out = in, .root = previous, .label = ""}});
     ASSERT_EQ(works.size(), 3U);
     for (Work& work : works) work.wait();
-    for (std::int64_t i = 0; i < 900; ++i) ASSERT_EQ(from_previous.get(i), value_of(previous.value, i, repetition));
-    for (std::int64_t i = 0; i < 50; ++i)
-      ASSERT_EQ(sums.get(i), reduced(c.size(), i, repetition + 1, ReduceOp::sum)) << label_of(c, DType::float32, 50);
+    ASSERT_TRUE(from_previous.holds(values_of(previous.value, repetition)));
+    ASSERT_TRUE(sums.holds(reduced(c.size(), repetition + 1, ReduceOp::sum))) << label_of(c, DType::float32, 50);
     // If any member had been submitted, the next repetition's messages would match it.
     try {
       (void)c.group({{.kind = CollectiveKind::send, .in = out, .root = next},

@@ -15,20 +15,17 @@ void check_gather(Communicator& c, const Memory& memory, DType dtype, std::int64
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, part);
   Values out(memory, dtype, part * c.size());
-  for (std::int64_t i = 0; i < out.count(); ++i) out.set(i, 100);
-  for (std::int64_t i = 0; i < part; ++i) {
-    in.set(i, value_of(c.rank().value, i, 7));
-    if (is_root && in_place) out.set(mine + i, value_of(c.rank().value, i, 7));
-  }
+  const Pattern own = values_of(c.rank().value, 7);
+  in.fill(own);
+  out.fill(constant(100));
+  if (is_root && in_place) out.fill(mine, part, own);
   const bool without_output = !is_root && in_place;
   const Buffer source = is_root && in_place ? slice(out.buffer(), {mine}, {part}) : in.buffer();
   c.gather(source, without_output ? Buffer{} : out.buffer(), root).wait();
   for (int rank = 0; rank < c.size(); ++rank)
-    for (std::int64_t i = 0; i < part; ++i)
-      ASSERT_EQ(out.get(part * rank + i), is_root ? value_of(rank, i, 7) : 100)
-          << label_of(c, dtype, part) << ", root " << root.value << ", part of rank " << rank;
-  for (std::int64_t i = 0; i < part; ++i)
-    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 7)) << "the input was changed";
+    ASSERT_TRUE(out.holds(part * rank, part, is_root ? values_of(rank, 7) : constant(100)))
+        << label_of(c, dtype, part) << ", root " << root.value << ", part of rank " << rank;
+  ASSERT_TRUE(in.holds(own)) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
@@ -37,16 +34,15 @@ void check_scatter(Communicator& c, const Memory& memory, DType dtype, std::int6
   const std::int64_t mine = part * c.rank().value;
   Values in(memory, dtype, part * c.size());
   Values out(memory, dtype, part);
-  for (std::int64_t i = 0; i < in.count(); ++i) in.set(i, value_of(c.rank().value, i, 8));
-  for (std::int64_t i = 0; i < part; ++i) out.set(i, 100);
+  in.fill(values_of(c.rank().value, 8));
+  out.fill(constant(100));
   const bool without_input = !is_root && in_place;
   const Buffer target = is_root && in_place ? slice(in.buffer(), {mine}, {part}) : out.buffer();
   c.scatter(without_input ? Buffer{} : in.buffer(), target, root).wait();
-  for (std::int64_t i = 0; i < part; ++i)
-    ASSERT_EQ(is_root && in_place ? in.get(mine + i) : out.get(i), value_of(root.value, mine + i, 8))
-        << label_of(c, dtype, part) << ", root " << root.value;
-  for (std::int64_t i = 0; i < in.count(); ++i)
-    ASSERT_EQ(in.get(i), value_of(c.rank().value, i, 8)) << "the input was changed";
+  const Pattern received = values_of(root.value, 8).from(mine);
+  ASSERT_TRUE(is_root && in_place ? in.holds(mine, part, received) : out.holds(received))
+      << label_of(c, dtype, part) << ", root " << root.value;
+  ASSERT_TRUE(in.holds(values_of(c.rank().value, 8))) << "the input was changed";
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 

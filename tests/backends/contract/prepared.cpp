@@ -21,7 +21,7 @@ void check_prepared_all_reduces(Communicator& c, const Memory& memory) {
     Prepared prepared = c.prepare_all_reduce(in.buffer(), out.buffer(), ReduceOp::sum, std::string("pre") + "pared");
     EXPECT_TRUE(prepared.test()) << "nothing has been started";
     for (int repetition = 0; repetition < 12; ++repetition) {
-      for (std::int64_t i = 0; i < count; ++i) in.set(i, input_of(c.rank().value, i, repetition, ReduceOp::sum));
+      in.fill(inputs_of(c.rank().value, repetition, ReduceOp::sum));
       const Buffer source = in.buffer();
       const Buffer target = out.buffer();
       if (repetition % 3 == 2 && c.rank().value % 2 == 1) {
@@ -31,8 +31,7 @@ void check_prepared_all_reduces(Communicator& c, const Memory& memory) {
         prepared.wait();
         EXPECT_TRUE(prepared.test());
       }
-      for (std::int64_t i = 0; i < count; ++i)
-        ASSERT_EQ(out.get(i), reduced(c.size(), i, repetition, ReduceOp::sum)) << label_of(c, DType::float32, count);
+      ASSERT_TRUE(out.holds(reduced(c.size(), repetition, ReduceOp::sum))) << label_of(c, DType::float32, count);
       ASSERT_TRUE(in.guard_intact() && out.guard_intact());
     }
   }
@@ -50,7 +49,7 @@ void check_many_prepared(Communicator& c, const Memory& memory) {
   for (int repetition = 0; repetition < 4; ++repetition) {
     for (int k = 0; k < operations; ++k) {
       Values& values = buffers[static_cast<std::size_t>(k)];
-      for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, repetition + k));
+      values.fill(values_of(c.rank().value, repetition + k));
       (void)values.buffer();
       prepared[static_cast<std::size_t>(k)].start();
     }
@@ -58,8 +57,7 @@ void check_many_prepared(Communicator& c, const Memory& memory) {
       const int other = (k * 5 + repetition) % operations;
       prepared[static_cast<std::size_t>(other)].wait();
       Values& values = buffers[static_cast<std::size_t>(other)];
-      for (std::int64_t i = 0; i < values.count(); ++i)
-        ASSERT_EQ(values.get(i), reduced(c.size(), i, repetition + other, ReduceOp::sum)) << "operation " << other;
+      ASSERT_TRUE(values.holds(reduced(c.size(), repetition + other, ReduceOp::sum))) << "operation " << other;
     }
   }
 }
@@ -76,7 +74,7 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
   const auto twice = [&](const Collective& collective, Values& in, const auto& check) {
     Prepared prepared = c.prepare(collective);
     for (int repetition = 0; repetition < 2; ++repetition) {
-      for (std::int64_t i = 0; i < in.count(); ++i) in.set(i, value_of(c.rank().value, i, repetition));
+      in.fill(values_of(c.rank().value, repetition));
       for (Values* const values : {&small, &large, &other}) (void)values->buffer();
       prepared.start();
       prepared.wait();
@@ -84,26 +82,25 @@ void check_prepared_operations(Communicator& c, const Memory& memory) {
     }
   };
   using Kind = CollectiveKind;
-  twice({.kind = Kind::broadcast, .out = large.buffer(), .root = root}, large, [&](int repetition) {
-    for (std::int64_t i = 0; i < part * p; ++i) ASSERT_EQ(large.get(i), value_of(root.value, i, repetition));
-  });
+  twice({.kind = Kind::broadcast, .out = large.buffer(), .root = root}, large,
+        [&](int repetition) { ASSERT_TRUE(large.holds(values_of(root.value, repetition))); });
   twice({.kind = Kind::all_gather, .in = small.buffer(), .out = large.buffer()}, small, [&](int repetition) {
-    for (std::int64_t i = 0; i < part * p; ++i)
-      ASSERT_EQ(large.get(i), value_of(static_cast<int>(i / part), i % part, repetition));
+    for (int rank = 0; rank < c.size(); ++rank)
+      ASSERT_TRUE(large.holds(part * rank, part, values_of(rank, repetition)));
   });
   twice({.kind = Kind::reduce_scatter, .in = large.buffer(), .out = small.buffer()}, large, [&](int repetition) {
-    for (std::int64_t i = 0; i < part; ++i)
-      ASSERT_EQ(small.get(i), reduced(c.size(), c.rank().value * part + i, repetition, ReduceOp::sum));
+    ASSERT_TRUE(small.holds(reduced(c.size(), repetition, ReduceOp::sum).from(c.rank().value * part)));
   });
   const bool is_root = c.rank() == root;
   twice({.kind = Kind::reduce, .in = large.buffer(), .out = is_root ? other.buffer() : none, .root = root}, large,
         [&](int repetition) {
-          for (std::int64_t i = 0; is_root && i < part * p; ++i)
-            ASSERT_EQ(other.get(i), reduced(c.size(), i, repetition, ReduceOp::sum));
+          if (is_root) {
+            ASSERT_TRUE(other.holds(reduced(c.size(), repetition, ReduceOp::sum)));
+          }
         });
   twice({.kind = Kind::all_to_all, .in = large.buffer(), .out = other.buffer()}, large, [&](int repetition) {
-    for (std::int64_t i = 0; i < part * p; ++i)
-      ASSERT_EQ(other.get(i), value_of(static_cast<int>(i / part), c.rank().value * part + i % part, repetition));
+    for (int rank = 0; rank < c.size(); ++rank)
+      ASSERT_TRUE(other.holds(part * rank, part, values_of(rank, repetition).from(c.rank().value * part)));
   });
   twice({.kind = Kind::barrier}, small, [](int) {});
 }
@@ -122,7 +119,7 @@ void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
     float stream = 0;
     EXPECT_EQ(code_of([&] { prepared.start(Queue::stream(&stream)); }), ErrorCode::unsupported);
   }
-  for (std::int64_t i = 0; i < values.count(); ++i) values.set(i, value_of(c.rank().value, i, 9));
+  values.fill(values_of(c.rank().value, 9));
   (void)values.buffer();
   const int last = c.size() - 1;
   if (last > 0 && c.rank() == last) std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -131,7 +128,7 @@ void check_refusals_of_prepared(Communicator& c, const Memory& memory) {
     EXPECT_EQ(code_of([&] { prepared.start(); }), ErrorCode::invalid_argument);
   }
   prepared.wait();
-  for (std::int64_t i = 0; i < values.count(); ++i) ASSERT_EQ(values.get(i), reduced(c.size(), i, 9, ReduceOp::max));
+  ASSERT_TRUE(values.holds(reduced(c.size(), 9, ReduceOp::max)));
 }
 
 }  // namespace

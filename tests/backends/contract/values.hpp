@@ -30,6 +30,8 @@ class Memory {
  public:
   virtual ~Memory() = default;
   [[nodiscard]] virtual Allocation allocate(Bytes bytes) const { return allocate_host(bytes); }
+  /// Returns whether the host reads and writes it without copies.
+  [[nodiscard]] virtual bool is_on_host() const { return true; }
   /// Copies between this memory and host memory.
   virtual void copy(void* to, const void* from, Bytes bytes) const {
     std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
@@ -54,10 +56,51 @@ inline std::span<const ReduceOp> ops_for(const Communicator& c, const Memory& me
   return takes_all(c, memory, dtype) ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
 }
 
+/// The values of a buffer's elements, which repeat after 7 of them. So a buffer is filled and compared as a block of
+/// bytes, which takes a small part of the time that the operation takes.
+class Pattern {
+ public:
+  static constexpr std::int64_t period = 7;
+  /// @param value  returns the value of an element; called for the first `period` of them
+  template <typename F>
+  explicit Pattern(const F& value) {
+    for (std::int64_t i = 0; i < period; ++i) values_[static_cast<std::size_t>(i)] = value(i);
+  }
+  [[nodiscard]] double at(std::int64_t element) const { return values_[static_cast<std::size_t>(element % period)]; }
+  /// Returns the pattern of the elements from `first` on.
+  [[nodiscard]] Pattern from(std::int64_t first) const {
+    return Pattern([&](std::int64_t i) { return at(first + i); });
+  }
+  /// Returns the first `period` elements as a dtype has them.
+  [[nodiscard]] std::array<std::byte, period * sizeof(double)> encoded(DType dtype) const {
+    std::array<std::byte, period * sizeof(double)> bytes{};
+    kernels::with_type(dtype, [&](auto type) {
+      using T = decltype(type);
+      std::array<T, period> elements;
+      // The 16-bit formats convert from float only.
+      using Number = std::conditional_t<std::is_arithmetic_v<T>, double, float>;
+      std::transform(values_.begin(), values_.end(), elements.begin(),
+                     [](double value) { return static_cast<T>(static_cast<Number>(value)); });
+      std::memcpy(bytes.data(), elements.data(), sizeof elements);
+    });
+    return bytes;
+  }
+
+ private:
+  std::array<double, period> values_;
+};
+
+inline Pattern constant(double value) {
+  return Pattern([&](std::int64_t) { return value; });
+}
+
 /// Returns a value in 0 … 6 that depends on rank, element and repetition.
 inline int value_of(int rank, std::int64_t element, int repetition) {
   return static_cast<int>(
       (static_cast<std::int64_t>(rank) * 5 + element * 3 + static_cast<std::int64_t>(repetition) * 11) % 7);
+}
+inline Pattern values_of(int rank, int repetition) {
+  return Pattern([&](std::int64_t i) { return value_of(rank, i, repetition); });
 }
 
 /// Returns a rank's input to a reduction. A product's factors are mostly 1, so that it fits into a uint8.
@@ -66,135 +109,117 @@ inline int input_of(int rank, std::int64_t element, int repetition, ReduceOp op)
   if (op != ReduceOp::product) return value;
   return value == 1 || value == 2 ? value + 1 : 1;
 }
-
-/// Returns the reduction of all ranks' inputs, computed from its definition.
-inline int reduced_by_definition(int ranks, std::int64_t element, int repetition, ReduceOp op) {
-  int result = input_of(0, element, repetition, op);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const int value = input_of(rank, element, repetition, op);
-    if (op == ReduceOp::product) result *= value;
-    if (op == ReduceOp::sum) result += value;
-    if (op == ReduceOp::min) result = std::min(result, value);
-    if (op == ReduceOp::max) result = std::max(result, value);
-  }
-  return result;
+inline Pattern inputs_of(int rank, int repetition, ReduceOp op) {
+  return Pattern([&](std::int64_t i) { return input_of(rank, i, repetition, op); });
 }
 
-/// Returns the same from a cache. The values have a period of 7 elements, and nearly every call is for the next element
-/// of the same operation.
-inline int reduced(int ranks, std::int64_t element, int repetition, ReduceOp op) {
-  struct Period {
-    int ranks;
-    int repetition;
-    ReduceOp op;
-    std::array<int, 7> results;
-  };
-  thread_local Period last{};
-  if (last.ranks != ranks || last.repetition != repetition || last.op != op) {
-    last = {ranks, repetition, op, {}};
-    for (std::size_t i = 0; i < last.results.size(); ++i)
-      last.results[i] = reduced_by_definition(ranks, static_cast<std::int64_t>(i), repetition, op);
-  }
-  return last.results[static_cast<std::size_t>(element) % last.results.size()];
-}
-
-/// Writes small integers as elements of a dtype, at any alignment.
-inline void encode(std::span<const double> values, DType dtype, std::byte* data) {
-  kernels::with_type(dtype, [&](auto type) {
-    using T = decltype(type);
-    std::vector<T> elements(values.size());
-    if constexpr (std::is_arithmetic_v<T>) {
-      std::transform(values.begin(), values.end(), elements.begin(),
-                     [](double value) { return static_cast<T>(value); });
-    } else {
-      const std::vector<float> wide(values.begin(), values.end());
-      kernels::convert(std::span(wide), std::span(elements));
+/// Returns the reduction of the inputs of `ranks` ranks, of which the first is `first`, computed from its definition.
+inline Pattern reduced(int ranks, int repetition, ReduceOp op, int first = 0) {
+  return Pattern([&](std::int64_t element) {
+    int result = input_of(first, element, repetition, op);
+    for (int rank = first + 1; rank < first + ranks; ++rank) {
+      const int value = input_of(rank, element, repetition, op);
+      if (op == ReduceOp::product) result *= value;
+      if (op == ReduceOp::sum) result += value;
+      if (op == ReduceOp::min) result = std::min(result, value);
+      if (op == ReduceOp::max) result = std::max(result, value);
     }
-    if (!elements.empty()) std::memcpy(data, elements.data(), elements.size() * sizeof(T));
+    return result;
   });
 }
 
-inline void decode(const std::byte* data, DType dtype, std::span<double> values) {
-  kernels::with_type(dtype, [&](auto type) {
-    using T = decltype(type);
-    std::vector<T> elements(values.size());
-    if (!elements.empty()) std::memcpy(elements.data(), data, elements.size() * sizeof(T));
-    if constexpr (std::is_arithmetic_v<T>) {
-      std::copy(elements.begin(), elements.end(), values.begin());
-    } else {
-      std::vector<float> wide(values.size());
-      kernels::convert(std::span<const T>(elements), std::span(wide));
-      std::copy(wide.begin(), wide.end(), values.begin());
-    }
-  });
-}
-
-/// Writes element i in host memory.
-inline void store(void* data, DType dtype, std::int64_t i, double value) {
-  encode(std::span(&value, 1), dtype, static_cast<std::byte*>(data) + i * size_of(dtype));
-}
-inline double load(const void* data, DType dtype, std::int64_t i) {
-  double value = 0;
-  decode(static_cast<const std::byte*>(data) + i * size_of(dtype), dtype, std::span(&value, 1));
-  return value;
-}
-
-/// Elements of a dtype, read and written as small integers through a copy on the host. They are aligned to an element
-/// only; those of one byte are at odd addresses. A guard follows them, which no operation may overwrite.
+/// Elements of a dtype, filled and compared on the host. They are aligned to an element only; those of one byte are at
+/// odd addresses. A guard follows them, which no operation may overwrite.
 class Values {
  public:
   /// @param skipped  elements between the memory's aligned beginning and the first element
   Values(const Memory& memory, DType dtype, std::int64_t count, std::int64_t skipped = 1)
       : memory_(&memory),
         dtype_(dtype),
+        count_(count),
         skipped_(skipped),
-        host_(static_cast<std::size_t>((count + skipped) * size_of(dtype)) + guard, std::byte{0x5a}),
-        allocation_(memory.allocate({static_cast<std::int64_t>(host_.size())})),
-        values_(static_cast<std::size_t>(count), not_written) {}
+        allocation_(memory.allocate({(count + skipped) * size_of(dtype) + guard})),
+        copy_(memory.is_on_host() ? 0 : static_cast<std::size_t>(allocation_.bytes().value)) {
+    fill(constant(not_written));
+    std::memset(element(count), guard_byte, guard);
+  }
 
-  /// Returns the elements as last set.
+  /// Returns the elements as last filled.
   [[nodiscard]] Buffer buffer() {
-    if (!up_to_date_) {
-      encode(values_, dtype_, first());
-      memory_->copy(allocation_.data(), host_.data(), whole());
-    }
+    if (!copy_.empty() && !up_to_date_) memory_->copy(allocation_.data(), copy_.data(), allocation_.bytes());
     up_to_date_ = true;
     changed_ = true;
-    return slice(Buffer{allocation_.data(), {skipped_ + count()}, dtype_, allocation_.kind()}, {skipped_}, {count()});
+    return slice(Buffer{allocation_.data(), {skipped_ + count_}, dtype_, allocation_.kind()}, {skipped_}, {count_});
   }
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(values_.size()); }
-  void set(std::int64_t i, int value) {
-    values_[static_cast<std::size_t>(i)] = value;
+  [[nodiscard]] std::int64_t count() const { return count_; }
+  void fill(const Pattern& pattern) { fill(0, count_, pattern); }
+  /// Writes `count` elements from `begin` on.
+  void fill(std::int64_t begin, std::int64_t count, const Pattern& pattern) {
+    const auto block = pattern.encoded(dtype_);
+    const std::int64_t bytes = count * size_of(dtype_);
+    std::int64_t written = std::min(bytes, Pattern::period * size_of(dtype_));
+    std::byte* const to = element(begin);
+    std::memcpy(to, block.data(), static_cast<std::size_t>(written));
+    for (std::int64_t more = 0; written < bytes; written += more) {
+      more = std::min(written, bytes - written);
+      std::memcpy(to + written, to, static_cast<std::size_t>(more));
+    }
     up_to_date_ = false;
   }
-  [[nodiscard]] double get(std::int64_t i) {
+  [[nodiscard]] testing::AssertionResult holds(const Pattern& pattern) { return holds(0, count_, pattern); }
+  /// Returns whether `count` elements from `begin` on have the pattern's values.
+  [[nodiscard]] testing::AssertionResult holds(std::int64_t begin, std::int64_t count, const Pattern& pattern) {
     fetch();
-    return values_[static_cast<std::size_t>(i)];
+    const auto block = pattern.encoded(dtype_);
+    const auto bytes = static_cast<std::size_t>(count * size_of(dtype_));
+    const auto one = static_cast<std::size_t>(size_of(dtype_));
+    const std::size_t period = Pattern::period * one;
+    const std::byte* const from = element(begin);
+    // What equals itself, moved by a period, repeats its first period.
+    if (std::memcmp(from, block.data(), std::min(bytes, period)) == 0 &&
+        (bytes <= period || std::memcmp(from, from + period, bytes - period) == 0))
+      return testing::AssertionSuccess();
+    std::size_t wrong = 0;
+    while (std::memcmp(from + wrong * one, block.data() + wrong * one % period, one) == 0) ++wrong;
+    return testing::AssertionFailure() << "element " << begin + static_cast<std::int64_t>(wrong) << " is "
+                                       << decoded(from + wrong * one) << " instead of "
+                                       << decoded(block.data() + wrong * one % period);
   }
   [[nodiscard]] bool guard_intact() {
     fetch();
-    return std::all_of(host_.end() - guard, host_.end(), [](std::byte b) { return b == std::byte{0x5a}; });
+    const std::byte* const begin = element(count_);
+    return std::all_of(begin, begin + guard, [](std::byte b) { return b == std::byte{guard_byte}; });
   }
 
  private:
-  static constexpr std::ptrdiff_t guard = 64;
+  static constexpr std::int64_t guard = 64;
+  static constexpr unsigned char guard_byte = 0x5a;
   static constexpr double not_written = 90;
-  [[nodiscard]] Bytes whole() const { return {static_cast<std::int64_t>(host_.size())}; }
-  [[nodiscard]] std::byte* first() { return host_.data() + skipped_ * size_of(dtype_); }
+  [[nodiscard]] std::byte* element(std::int64_t i) {
+    return (copy_.empty() ? static_cast<std::byte*>(allocation_.data()) : copy_.data()) +
+           (skipped_ + i) * size_of(dtype_);
+  }
+  [[nodiscard]] double decoded(const std::byte* from) const {
+    double value = 0;
+    kernels::with_type(dtype_, [&](auto type) {
+      std::memcpy(&type, from, sizeof type);
+      using Number = std::conditional_t<std::is_arithmetic_v<decltype(type)>, double, float>;
+      value = static_cast<Number>(type);
+    });
+    return value;
+  }
   void fetch() {
-    if (!changed_) return;
-    memory_->copy(host_.data(), allocation_.data(), whole());
-    decode(first(), dtype_, values_);
+    if (!copy_.empty() && changed_) memory_->copy(copy_.data(), allocation_.data(), allocation_.bytes());
     changed_ = false;
   }
   const Memory* memory_;
   DType dtype_;
+  std::int64_t count_;
   std::int64_t skipped_;
-  std::vector<std::byte> host_;
   Allocation allocation_;
-  std::vector<double> values_;  // values of the host's copy
-  bool up_to_date_ = false;     // whether the memory has the values that were set
-  bool changed_ = false;        // whether the memory may be newer than the host's copy
+  std::vector<std::byte> copy_;  // on the host; empty where the memory is there
+  bool up_to_date_ = false;      // whether the memory has what was filled in
+  bool changed_ = false;         // whether the memory may be newer than the copy
 };
 
 inline std::vector<std::int64_t> interesting_counts(int ranks) { return {0, 1, ranks - 1, ranks, ranks + 1, 1009}; }

@@ -31,7 +31,7 @@ Side side_of(const void* address) {
 }
 
 /// Returns the size of the next piece; a row has only a few pieces.
-std::size_t piece_of(std::size_t bytes, Random& random) {
+std::size_t row_piece_of(std::size_t bytes, Random& random) {
   return std::max<std::size_t>(1, bytes / (1 + random.below(4)));
 }
 
@@ -57,7 +57,7 @@ class Copy : public Task {
   }
   Step step(Random& random) override {
     if (width_ == 0 || height_ == 0) return Step::done;
-    const std::size_t bytes = std::min(piece_of(width_, random), width_ - column_);
+    const std::size_t bytes = std::min(row_piece_of(width_, random), width_ - column_);
     const std::size_t at = row_ * to_.pitch + column_;
     std::byte* to = Memory::instance().view(static_cast<const std::byte*>(to_.address) + at, bytes, what());
     std::memmove(to, source(bytes), bytes);
@@ -96,7 +96,7 @@ class Fill : public Task {
   }
   Step step(Random& random) override {
     if (bytes_ == 0) return Step::done;
-    const std::size_t bytes = std::min(piece_of(bytes_, random), bytes_ - done_);
+    const std::size_t bytes = std::min(row_piece_of(bytes_, random), bytes_ - done_);
     std::memset(Memory::instance().view(address_ + done_, bytes, what()), value_, bytes);
     done_ += bytes;
     return done_ == bytes_ ? Step::done : Step::moved;

@@ -171,9 +171,12 @@ unsigned Multiprocessor::wait_for_block(bool predicate, const char* function, co
 }
 
 bool Multiprocessor::is_at_barrier(const Thread& thread, const Thread& other) {
+  const auto is_same_file = [](const char* one, const char* another) {  // mostly one text, which need not be read
+    return one == another || std::string_view(one) == another;
+  };
   return !thread.is_done && thread.waits == Wait::block && thread.place.line() == other.place.line() &&
          thread.place.column() == other.place.column() &&
-         std::string_view(thread.place.file_name()) == other.place.file_name();
+         is_same_file(thread.place.file_name(), other.place.file_name());
 }
 
 /// No thread can continue, so all must be at the same barrier.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -53,6 +54,7 @@ struct PackTiles {
   std::int64_t packs = 0;  ///< number of packs of a position
   std::int64_t parts = 1;  ///< number of blocks that share the positions of a pack
   int width = 1;           ///< number of packs of a block, a power of two
+  int depth = 1;           ///< number of positions of a block that are read at once, a power of two
 
   /// A thread gets at most 256 positions, so that its sums in float32 are short, and at least 16, so that loading its
   /// constants and adding up the sums of a block take little of its time; fewer, down to 4, where a large GPU would
@@ -61,11 +63,14 @@ struct PackTiles {
     while (width < 32 && width < packs) width *= 2;
     constexpr std::int64_t few_blocks = 264;
     constexpr std::int64_t enough_blocks = 1024;
-    const std::int64_t depth = threads_per_block / width;
-    const std::int64_t least = std::min(few_blocks / blocks_of_position(), rows / (4 * depth));
-    const std::int64_t most = std::max(enough_blocks / blocks_of_position(), rows / (256 * depth));
-    parts = std::max<std::int64_t>(std::clamp(rows / (16 * depth), least, most), 1);
+    const std::int64_t most_depth = threads_per_block / width;
+    const std::int64_t least = std::min(few_blocks / blocks_of_position(), rows / (4 * most_depth));
+    const std::int64_t most = std::max(enough_blocks / blocks_of_position(), rows / (256 * most_depth));
+    parts = std::max<std::int64_t>(std::clamp(rows / (16 * most_depth), least, most), 1);
+    // In a small tensor, more threads would have no position.
+    while (depth < most_depth && depth * parts < rows) depth *= 2;
   }
+  [[nodiscard]] int threads() const { return width * depth; }
   [[nodiscard]] std::int64_t blocks_of_position() const { return (packs + width - 1) / width; }
   [[nodiscard]] dim3 grid() const {
     return {static_cast<unsigned>(blocks_of_position()), static_cast<unsigned>(parts)};
@@ -84,7 +89,7 @@ struct PackThread {
 
   __device__ PackThread(const PackTiles& tiles, std::int64_t part)
       : y(static_cast<int>(threadIdx.x) / tiles.width),
-        depth(threads_per_block / tiles.width),
+        depth(tiles.depth),
         pack(static_cast<std::int64_t>(blockIdx.x) * tiles.width + threadIdx.x % static_cast<unsigned>(tiles.width)),
         begin(tiles.begin(part)),
         end(pack < tiles.packs ? tiles.begin(part + 1) : begin) {}
@@ -106,7 +111,7 @@ template <typename Body>
 void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
   if (tiles.rows <= 0) return;
   static_cast<void>(cudaGetLastError());
-  each_pack<Body><<<tiles.grid(), threads_per_block, 0, cuda_stream(queue)>>>(body, tiles);
+  each_pack<Body><<<tiles.grid(), tiles.threads(), 0, cuda_stream(queue)>>>(body, tiles);
   check_launch();
 }
 
@@ -155,7 +160,7 @@ template <int size, typename Of>
 void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue) {
   static_cast<void>(cudaGetLastError());
   sum_pack_parts<size, Of>
-      <<<tiles.grid(), threads_per_block, 0, cuda_stream(queue)>>>(of, tiles, static_cast<double*>(partials));
+      <<<tiles.grid(), tiles.threads(), 0, cuda_stream(queue)>>>(of, tiles, static_cast<double*>(partials));
   check_launch();
 }
 
@@ -180,19 +185,20 @@ struct PartSums {
   static __device__ Total join(const Total& a, const Total& b) { return a + b; }
 };
 
-inline constexpr int threads_of_fold = 128;
+inline constexpr unsigned most_threads_of_fold = 128;
 
+/// @pre  a block has a power of two of threads
 template <typename Fold>
-__global__ void __launch_bounds__(threads_of_fold) fold_each_channel(Fold fold, std::int64_t parts) {
-  __shared__ typename Fold::Total values[threads_of_fold];
+__global__ void __launch_bounds__(most_threads_of_fold) fold_each_channel(Fold fold, std::int64_t parts) {
+  __shared__ typename Fold::Total values[most_threads_of_fold];
   const std::int64_t channel = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
+  const int threads = static_cast<int>(blockDim.x);
   typename Fold::Total value{};
-  for (std::int64_t part = thread; part < parts; part += threads_of_fold)
-    value = Fold::join(value, fold.at(part, channel));
+  for (std::int64_t part = thread; part < parts; part += threads) value = Fold::join(value, fold.at(part, channel));
   values[thread] = value;
   __syncthreads();
-  for (int half = threads_of_fold / 2; half > 0; half /= 2) {
+  for (int half = threads / 2; half > 0; half /= 2) {
     if (thread < half) values[thread] = Fold::join(values[thread], values[thread + half]);
     __syncthreads();
   }
@@ -205,7 +211,10 @@ template <typename Fold>
 void fold_channels(std::int64_t parts, std::int64_t channels, const Fold& fold, Queue queue) {
   if (channels <= 0) return;
   static_cast<void>(cudaGetLastError());
-  fold_each_channel<Fold><<<static_cast<unsigned>(channels), threads_of_fold, 0, cuda_stream(queue)>>>(fold, parts);
+  // Small tensors have few parts: more threads would only wait at the barriers.
+  const unsigned threads =
+      std::bit_ceil(static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, most_threads_of_fold)));
+  fold_each_channel<Fold><<<static_cast<unsigned>(channels), threads, 0, cuda_stream(queue)>>>(fold, parts);
   check_launch();
 }
 
