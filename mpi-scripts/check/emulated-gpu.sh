@@ -41,27 +41,27 @@ attempt() {
 
 for ((seed = first; seed < first + seeds; ++seed)); do
   section "seed $seed"
-  for program in kernel_test one_gpu_test then_test succession_threads_test failure_test injected_faults_test killed_test \
-    comm_bench_test two_hosts_test capture_test cuda_step_test cuda_ops_test; do
+  for program in kernel_test one_gpu_test killed_test comm_bench_test two_hosts_test capture_test cuda_step_test cuda_ops_test; do
     attempt "$tests/emulated_$program"
   done
+  attempt "$tests/emulated_threads_test" --files=then_test.cpp,succession_threads_test.cpp,failure_test.cpp,injected_faults_test.cpp
   attempt "$tests/emulated_train_test" --gtest_filter=-Long*:Large*
   for ranks in 1 2 4; do
-    for program in trainer_step_test cuda_train_step_test; do attempt "$launcher" -n $ranks "$tests/emulated_$program"; done
+    attempt "$launcher" -n $ranks "$tests/emulated_steps_test" --files=trainer_step_test.cpp,cuda_train_step_test.cpp
   done
   for algorithm in auto ring tree; do
-    attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$tests/emulated_contract_threads_test"
+    attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$tests/emulated_threads_test" --files=contract_threads_test.cpp
     for ranks in 1 2 3 4 5 8; do
-      attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$launcher" -n $ranks "$tests/emulated_contract_test"
+      attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$launcher" -n $ranks "$tests/emulated_ranks_test" --files=contract_test.cpp
     done
     for ranks in 2 3 4 5; do
-      attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$launcher" -n $ranks "$tests/emulated_succession_test"
+      attempt LOCKSTEP_NCCL_ALGORITHM=$algorithm "$launcher" -n $ranks "$tests/emulated_ranks_test" --files=succession_test.cpp
     done
   done
   for ranks in 1 2 3 4 5 8; do
-    attempt LOCKSTEP_LONG_BUFFERS=$long "$launcher" -n $ranks "$tests/emulated_tree_order_test"
+    attempt LOCKSTEP_LONG_BUFFERS=$long "$launcher" -n $ranks "$tests/emulated_ranks_test" --files=tree_order_test.cpp
   done
-  for ranks in 1 2 3 4; do attempt "$launcher" -n $ranks "$tests/emulated_groups_test"; done
+  for ranks in 1 2 3 4; do attempt "$launcher" -n $ranks "$tests/emulated_ranks_test" --files=groups_test.cpp; done
 done
 section "Models that take minutes"
 seed=$first

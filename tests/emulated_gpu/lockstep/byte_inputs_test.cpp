@@ -20,7 +20,7 @@
 namespace lockstep::on_emulated_gpus {
 namespace {
 
-nn::Graph small_network() {
+nn::Graph byte_network() {
   const nn::DataSpec data = nn::DataSpec::of_images(1, 12, 12, 10);
   nn::Graph graph("small network");
   graph.input(data.at("images"));
@@ -72,7 +72,7 @@ class ByteInputs : public testing::Test {
       data.train = data::augmented(data.train, {.crop = true, .flip = true});
       if (!bytes) data = {std::make_shared<RealNumbers>(data.train), std::make_shared<RealNumbers>(data.test)};
       const auto ops = group.gpu() ? ops::make_cuda_ops(*group.gpu(), arithmetic) : ops::make_reference_ops();
-      trainer::Trainer trainer(group, *ops, small_network(), data,
+      trainer::Trainer trainer(group, *ops, byte_network(), data,
                                {.epochs = 1,
                                 .batch = {16},
                                 .schedule = {.peak = 0.05},

@@ -22,7 +22,7 @@ namespace {
 using backends::NcclAlgorithm;
 using namespace std::chrono_literals;
 
-constexpr int ranks = 3;
+constexpr int failing_ranks = 3;
 constexpr int culprit = 1;
 using Seconds = std::chrono::duration<double>;
 constexpr Seconds deadline = 1s;   ///< for tests that reach it
@@ -57,8 +57,8 @@ class Failure : public testing::TestWithParam<NcclAlgorithm> {
   /// Each rank makes one all-reduce, and then calls the body. @return the outcome, by rank
   static std::vector<Outcome> run(const std::function<void(Ranks&, Rank3&)>& body, Checked checked = Checked::no,
                                   Seconds patience = far_away) {
-    std::vector<Outcome> outcomes(ranks);
-    on_threads(ranks, [&](Ranks& all) {
+    std::vector<Outcome> outcomes(failing_ranks);
+    on_threads(failing_ranks, [&](Ranks& all) {
       auto me = std::make_unique<Rank3>(all, GetParam(), checked, patience);
       me->add_up().wait();
       all.meet();
@@ -69,7 +69,7 @@ class Failure : public testing::TestWithParam<NcclAlgorithm> {
     return outcomes;
   }
   static void expect_all_name_the_culprit(const std::vector<Outcome>& outcomes, double within) {
-    for (int rank = 0; rank < ranks; ++rank) {
+    for (int rank = 0; rank < failing_ranks; ++rank) {
       const Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
       EXPECT_TRUE(outcome.names(culprit)) << "rank " << rank << " " << outcome;
       EXPECT_LT(outcome.seconds, within) << "rank " << rank << " " << outcome;
@@ -83,7 +83,7 @@ TEST_P(Failure, ARankThatNeverSubmitsIsNamedAtTheDeadline) {
       [&](Ranks& all, Rank3& me) {
         // It comes after the others have given up, however slowly this machine lets them poll.
         const auto end = Clock::now() + std::chrono::seconds(20);
-        while (all.rank() == culprit && given_up < ranks - 1 && Clock::now() < end)
+        while (all.rank() == culprit && given_up < failing_ranks - 1 && Clock::now() < end)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
         try {
           me.add_up().wait();

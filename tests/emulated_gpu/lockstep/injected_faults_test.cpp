@@ -29,7 +29,7 @@ namespace {
 using backends::NcclAlgorithm;
 using namespace std::chrono_literals;
 
-constexpr int ranks = 2;
+constexpr int injected_ranks = 2;
 constexpr double in_time = 6;  ///< unit: seconds; a rank that is not notified would take until the deadline
 
 /// A rank's work with a GPU. It stays after a failure, because GPUs may still be using its memory.
@@ -99,8 +99,8 @@ std::vector<int> numbers() {
 }
 
 std::vector<Outcome> outcomes_with(const std::string& faults, NcclAlgorithm algorithm) {
-  std::vector<Outcome> outcomes(ranks);
-  on_threads(ranks, [&](Ranks& all) {
+  std::vector<Outcome> outcomes(injected_ranks);
+  on_threads(injected_ranks, [&](Ranks& all) {
     auto job = std::make_unique<Job>();
     all.meet();
     if (all.rank() == 0) emulated_gpu::set_faults(faults);
@@ -213,7 +213,7 @@ bool check_end(const std::string& text, const std::function<void(const Outcome&)
     check_cause(outcome);
   }
   EXPECT_EQ(causes, 1);
-  return failures == ranks;
+  return failures == injected_ranks;
 }
 
 TEST(AsynchronousError, EndsAllRanksByOneCause) {

@@ -17,14 +17,14 @@ namespace {
 
 using backends::NcclAlgorithm;
 
-constexpr int ranks = 3;
+constexpr int chained_ranks = 3;
 constexpr std::int64_t count = 5000;
 constexpr int rounds = 12;
 
 float brought(int rank, int round, std::int64_t i) { return static_cast<float>(rank + 3 * round + i % 11); }
 float sum_of(int round, std::int64_t i) {
   float sum = 0;
-  for (int rank = 0; rank < ranks; ++rank) sum += brought(rank, round, i);
+  for (int rank = 0; rank < chained_ranks; ++rank) sum += brought(rank, round, i);
   return sum;
 }
 float* floats(const Allocation& memory) { return static_cast<float*>(memory.data()); }
@@ -85,7 +85,7 @@ class Chain {
 class Then : public testing::TestWithParam<NcclAlgorithm> {
  protected:
   static void run(int streams) {
-    on_threads(ranks, [&](Ranks& all) {
+    on_threads(chained_ranks, [&](Ranks& all) {
       Chain chain(all, GetParam());
       chain.run(streams);
       chain.check();
@@ -99,7 +99,7 @@ TEST_P(Then, OrdersStreamsThatTakeTurns) { run(2); }
 
 /// Work that another stream gets before order_before() does not wait for the result; later work does.
 TEST_P(Then, OrdersAnotherStreamThanTheOperationCameFrom) {
-  on_threads(ranks, [&](Ranks& all) {
+  on_threads(chained_ranks, [&](Ranks& all) {
     Progress progress({.spins_before_yield = 0});
     const auto c = all.make(progress, {.algorithm = GetParam(), .deadline = std::chrono::seconds(60)});
     const Bytes bytes{count * 4};
