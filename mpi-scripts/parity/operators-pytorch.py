@@ -85,6 +85,19 @@ def cross_entropy(**options):
     return lambda x, p, s: F.cross_entropy(x[0], x[1][:, 0], reduction="sum", **options)
 
 
+def ohem(threshold=0.7, least=1 / 16, ignore_index=-100):
+    """The sum over the samples of their means over hard positions, or over the hardest ones where these are too few."""
+    def of_sample(logits, labels):
+        losses = F.cross_entropy(logits[None], labels[None], reduction="none", ignore_index=ignore_index).flatten()
+        losses = losses[labels.flatten() != ignore_index]
+        wanted = min(int(np.ceil(least * labels.numel())), len(losses))
+        kept = losses > -np.log(threshold)
+        if kept.sum() < wanted:
+            kept = losses >= losses.topk(wanted).values[-1]
+        return losses[kept].mean() if kept.any() else losses.sum() * 0
+    return lambda x, p, s: sum(of_sample(logits, labels[0]) for logits, labels in zip(x[0], x[1]))
+
+
 def soft_cross_entropy(**options):
     return lambda x, p, s: F.cross_entropy(x[0], x[1], reduction="sum", **options)
 
@@ -118,6 +131,15 @@ def dice(epsilon):
         p = torch.sigmoid(logits)
         sums = p.sum((2, 3)) + targets.sum((2, 3))
         return (1 - (2 * (p * targets).sum((2, 3)) + epsilon) / (sums + epsilon)).sum()
+    return lambda x, p, s: loss(x[0], x[1])
+
+
+def dice_by_label(epsilon, ignore_index):
+    def loss(logits, labels):
+        counts = (labels != ignore_index).double()
+        p = torch.sigmoid(logits) * counts
+        targets = F.one_hot(labels[:, 0], logits.shape[1]).movedim(-1, 1) * counts
+        return (1 - (2 * (p * targets).sum((2, 3)) + epsilon) / (p.sum((2, 3)) + targets.sum((2, 3)) + epsilon)).sum()
     return lambda x, p, s: loss(x[0], x[1])
 
 
@@ -287,6 +309,8 @@ OPERATORS = {
     "group-norm-of-all": lambda x, p, s: F.group_norm(x[0], 1, p[0], p[1]),
     "group-norm-of-each": lambda x, p, s: F.group_norm(x[0], 7, p[0], p[1], eps=0.01),
     "group-norm-vectors": lambda x, p, s: F.group_norm(x[0], 3, p[0], p[1]),
+    "affine-rest": lambda x, p, s: 1 - x[0],
+    "affine": lambda x, p, s: 0.3 * x[0] - 2,
     "relu": lambda x, p, s: F.relu(x[0]),
     "max-pool": lambda x, p, s: F.max_pool2d(x[0], 2),
     "max-pool-relu": lambda x, p, s: F.relu(F.max_pool2d(x[0], 2)),
@@ -354,6 +378,7 @@ OPERATORS = {
     "resize-nearest-smaller": resize(size=(3, 11)),
     "resize-bilinear": resize(scale_factor=2, mode="bilinear"),
     "resize-bilinear-size": resize(size=(10, 9), mode="bilinear"),
+    "resize-bilinear-logits": resize(size=(17, 24), mode="bilinear"),
     "resize-bilinear-one": resize(size=(1, 6), mode="bilinear"),
     "resize-bilinear-corners": resize(scale_factor=4, mode="bilinear", align_corners=True),
     "resize-bilinear-corners-size": resize(size=(1, 5), mode="bilinear", align_corners=True),
@@ -370,6 +395,9 @@ OPERATORS = {
     "cross-entropy-weighted": cross_entropy(ignore_index=1, weight=torch.tensor([0.25, 2, 1, 0.5, 3])),
     "cross-entropy-weighted-smoothed": cross_entropy(ignore_index=0, label_smoothing=0.25,
                                                      weight=torch.tensor([1, 0.5, 2])),
+    "ohem": ohem(threshold=0.25, ignore_index=2),
+    "ohem-least": ohem(threshold=0.05, least=0.3),
+    "ohem-all": ohem(),
     "soft-cross-entropy": soft_cross_entropy(),
     "soft-cross-entropy-pixels": soft_cross_entropy(label_smoothing=0.2, weight=torch.tensor([1, 0.5, 2, 0.25])),
     "binary-cross-entropy": binary_cross_entropy(),
@@ -380,6 +408,7 @@ OPERATORS = {
     "giou": giou(1e-7),
     "giou-weighted": giou(1e-3),
     "dice": dice(1),
+    "dice-by-label": dice_by_label(1, 1),
     "dice-one": dice(1e-3),
     "anchor-box": anchor_loss("box", SMALL_ANCHORS, 8),
     "anchor-box-rectangle": anchor_loss("box", TWO_ANCHORS, 4),

@@ -151,8 +151,12 @@ TEST_P(Contract, RefusesLossesThatCannotBe) {
   refuse(Giou{}, {labels, labels}, "have 1 channels; there must be 4");
   refuse(Giou{}, {boxes, boxes, boxes}, "need weights of 2x1x3x3");
   refuse(Giou{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
+  refuse(OhemCrossEntropy{.threshold = 0}, {boxes, labels}, "threshold is 0");
+  refuse(OhemCrossEntropy{.least = 2}, {boxes, labels}, "least is 2");
+  refuse(OhemCrossEntropy{}, {boxes, one}, "need a label for each position, 2x1x3x3 in all");
   refuse(Dice{.epsilon = 0}, {boxes, boxes}, "epsilon is 0");
   refuse(Dice{}, {boxes, boxes, boxes}, "dice takes 2 inputs, not 3");
+  refuse(Dice{.by_label = true}, {boxes, boxes}, "need a label for each position, 2x1x3x3 in all");
   const Shape map{2, 16, 3, 3};
   const Shape targets{2, 5, 1, 7};
   refuse(AnchorLoss{}, {map, targets}, "anchors are 0; there must be 1 to 16");
@@ -175,6 +179,8 @@ TEST_P(Contract, RefusesFunctionsThatCannotBe) {
   expect_refusal([&] { (void)ops_->make(leaky(-0.5), std::vector{image}); }, "slope is -0.5");
   expect_refusal([&] { (void)ops_->make(leaky(std::numeric_limits<double>::infinity()), std::vector{image}); },
                  "slope is inf");
+  const Pointwise affine{.kind = Pointwise::Kind::affine, .offset = std::numeric_limits<double>::quiet_NaN()};
+  expect_refusal([&] { (void)ops_->make(affine, std::vector{image}); }, "offset is nan");
 }
 
 TEST_P(Contract, RefusesProductsThatCannotBe) {

@@ -187,6 +187,8 @@ TEST(SumsOnGpus, OverManyPartsAreNearTheReference) {
       {"layer-norm-sample", LayerNorm{.axes = LayerNorm::Axes::sample}, {{520, 3, 2, 2}}},
       {"cross-entropy", CrossEntropy{}, {{1100, 40, 1, 1}, {1100, 1, 1, 1}}, {}, 40},
       {"binary-cross-entropy", BinaryCrossEntropy{}, {{8, 3, 20, 20}, {8, 3, 20, 20}}, {Domain::any, Domain::unit}},
+      {"ohem", OhemCrossEntropy{.threshold = 0.1}, {{3, 9, 40, 40}, {3, 1, 40, 40}}, {}, 9},
+      {"dice-by-label", Dice{.by_label = true}, {{2, 3, 40, 40}, {2, 1, 40, 40}}, {}, 3},
       {"dice", Dice{}, {{2, 2, 40, 40}, {2, 2, 40, 40}}, {Domain::any, Domain::unit}},
       {"embedding", Embedding{.entries = 9, .features = 5}, {{30, 1, 1, 30}}, {}, 9},
       {"multiply", Multiply{}, {{2, 5, 40, 40}, {2, 5, 1, 1}}},

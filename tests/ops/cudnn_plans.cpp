@@ -111,7 +111,7 @@ std::vector<Wanted> requests_of_models(const Precision& precision) {
       {"resnet20", 256, nn::DataSpec::of_images(3, 32, 32, 10)},
       {"resnet18", 256, nn::DataSpec::of_images(3, 32, 32, 10)},
       {"mobilenet-v2", 128, nn::DataSpec::of_images(3, 224, 224, 1000)},
-      {"unet", 16, {{{"images", {3, 64, 64}}, labels(64, 64), {"masks", {3, 64, 64}}}, 3}},
+      {"unet", 16, {{{"images", {3, 64, 64}}, labels(64, 64)}, 3}},
       {"detector",
        16,
        {{{"images", {3, 64, 64}}, labels(1, cells), {"objects", {1, 1, cells}}, {"boxes", {4, 1, cells}}}, 3}},

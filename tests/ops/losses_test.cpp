@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/base/error.hpp"
@@ -151,6 +152,28 @@ TEST(Dice, IsZeroForWhatIsRightAndOneForWhatIsWrong) {
                   {{shape, {99, 99, -99, -99, 99, 99, -99, -99}}, {shape, {1, 1, 0, 0, 0, 0, 1, 1}}});
   EXPECT_EQ(trial.run(Pass::normalizer).weight, 2);
   EXPECT_NEAR(trial.run(Pass::infer).loss, 1, 1e-6);
+}
+
+TEST(Dice, ByLabelIsThatOfPlanesWithoutThePixelsThatAreLeftOut) {
+  const Floats logits{1, -2, 0.5F, 0, 3, 0, 1, -1};
+  LossTrial by_label(Dice{.by_label = true, .ignore_index = 9},
+                     {{{1, 2, 1, 4}, logits}, {{1, 1, 1, 4}, {}, {1, 0, 9, 0}}});
+  LossTrial planes(Dice{}, {{{1, 2, 1, 3}, {1, -2, 0, 3, 0, -1}}, {{1, 2, 1, 3}, {0, 1, 1, 1, 0, 0}}});
+  EXPECT_EQ(by_label.run(Pass::normalizer).weight, 2);
+  EXPECT_NEAR(by_label.run(Pass::infer).loss, planes.run(Pass::infer).loss, 1e-6);
+  const Floats found = by_label.backward(0);
+  const Floats expected = planes.backward(0);
+  for (std::size_t plane = 0; plane < 2; ++plane) {
+    EXPECT_EQ(found[plane * 4 + 2], 0);
+    for (const auto& [pixel, of_planes] : {std::pair<std::size_t, std::size_t>{0, 0}, {1, 1}, {3, 2}})
+      EXPECT_NEAR(found[plane * 4 + pixel], expected[plane * 3 + of_planes], 1e-7F) << plane << ' ' << pixel;
+  }
+}
+
+TEST(Dice, ByLabelReportsTheFirstLabelThatIsNoClass) {
+  LossTrial trial(Dice{.by_label = true}, {{{2, 2, 1, 2}, Floats(8)}, {{2, 1, 1, 2}, {}, {0, -100, 2, -1}}});
+  EXPECT_EQ(trial.run(Pass::forward).weight, 4);
+  EXPECT_EQ(trial.fault(), "label of sample 1 is 2; there are 2 classes, numbered from 0");
 }
 
 TEST(Losses, OfAnEmptyBatchAreZero) {

@@ -165,6 +165,9 @@ std::vector<Row> functions() {
       {"tanh", Pointwise{.kind = Pointwise::Kind::tanh}, {{2, 3, 1, 13}}},
       {"gelu", Pointwise{.kind = Pointwise::Kind::gelu}, {{3, 48, 1, 9}}},
       {"gelu-tanh", Pointwise{.kind = Pointwise::Kind::gelu_tanh}, {{1, 6, 1, 11}}},
+      // 1 − a, the rest of an attention.
+      {"affine-rest", Pointwise{.kind = Pointwise::Kind::affine, .slope = -1, .offset = 1}, {{2, 1, 7, 5}}},
+      {"affine", Pointwise{.kind = Pointwise::Kind::affine, .slope = 0.3, .offset = -2}, {{3, 17, 5, 4}}},
       {"relu", Relu{}, {{3, 17, 5, 4}}},
   };
 }
@@ -209,6 +212,7 @@ std::vector<Row> arrangements() {
       {"resize-nearest-smaller", Resize{.height = 3, .width = 11}, {{2, 3, 8, 5}}},
       {"resize-bilinear", Resize{.scale = 2, .mode = Interpolation::bilinear}, {{3, 16, 5, 7}}},
       {"resize-bilinear-size", Resize{.height = 10, .width = 9, .mode = Interpolation::bilinear}, {{1, 5, 7, 13}}},
+      {"resize-bilinear-logits", Resize{.height = 17, .width = 24, .mode = Interpolation::bilinear}, {{2, 5, 3, 2}}},
       {"resize-bilinear-one", Resize{.height = 1, .width = 6, .mode = Interpolation::bilinear}, {{2, 3, 4, 1}}},
       {"resize-bilinear-corners",
        Resize{.scale = 4, .mode = Interpolation::bilinear, .align_corners = true},
@@ -251,6 +255,10 @@ std::vector<Row> losses() {
        {{3, 3, 5, 4}, {3, 1, 5, 4}},
        {},
        3},
+      // These are losses of segmentation: pixels of which some are hard, of which too few are, and of many classes.
+      {"ohem", OhemCrossEntropy{.threshold = 0.25, .ignore_index = 2}, {{2, 4, 3, 5}, {2, 1, 3, 5}}, {}, 4},
+      {"ohem-least", OhemCrossEntropy{.threshold = 0.05, .least = 0.3}, {{3, 5, 7, 6}, {3, 1, 7, 6}}, {}, 5},
+      {"ohem-all", OhemCrossEntropy{}, {{1, 19, 17, 16}, {1, 1, 17, 16}}, {}, 19},
       {"soft-cross-entropy", SoftCrossEntropy{}, {{3, 17, 1, 1}, {3, 17, 1, 1}}, {Domain::any, Domain::unit}},
       {"soft-cross-entropy-pixels",
        SoftCrossEntropy{.label_smoothing = 0.2, .class_weights = {1, 0.5, 2, 0.25}},
@@ -273,6 +281,7 @@ std::vector<Row> losses() {
        {{1, 4, 7, 9}, {1, 4, 7, 9}, {1, 1, 7, 9}},
        {Domain::boxes, Domain::boxes, Domain::unit}},
       {"dice", Dice{}, {{3, 2, 9, 7}, {3, 2, 9, 7}}, {Domain::any, Domain::unit}},
+      {"dice-by-label", Dice{.by_label = true, .ignore_index = 1}, {{3, 4, 9, 7}, {3, 1, 9, 7}}, {}, 4},
       {"dice-one", Dice{.epsilon = 1e-3}, {{1, 1, 32, 31}, {1, 1, 32, 31}}, {Domain::any, Domain::unit}},
       // These are from speech: characters at no more than half of the steps, and targets that just fit, some with
       // repetitions.

@@ -211,9 +211,11 @@ struct Pointwise {
     tanh,
     gelu,       ///< x·Φ(x), Φ the distribution function of the normal distribution, by erf
     gelu_tanh,  ///< the same with Φ(x) ≈ ½·(1 + tanh(√(2/π)·(x + 0.044715·x³))): PyTorch's approximate='tanh'
+    affine,     ///< slope·x + offset, for instance 1 − x
   };
   Kind kind = Kind::silu;
-  double slope = 0.01;  ///< for leaky_relu, not negative
+  double slope = 0.01;  ///< for leaky_relu, not negative, and for affine
+  double offset = 0;    ///< for affine
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -431,6 +433,25 @@ struct CrossEntropy {
   [[nodiscard]] std::string text() const;
 };
 
+/// A loss: cross-entropy of hard positions only (online hard example mining), with the inputs of `CrossEntropy`. A
+/// position is hard if the probability of its label, by a softmax over the channels, is below `threshold`. If fewer
+/// than `least` of a sample's positions are hard, the positions of that sample with the lowest probabilities take their
+/// place, so that at least as many are kept, and all of those with equal ones. The loss of a sample is the mean over
+/// the positions that are kept. Which ones these are depends on the sample only, so no division of the batch changes
+/// it. `LossSums::weight` is the number of samples with a label that is not ignored; `correct` is not defined.
+/// @source Shrivastava, Gupta & Girshick, "Training Region-based Object Detectors with Online Hard Example Mining",
+/// CVPR 2016; for pixels Wu, Shen & van den Hengel, "High-performance Semantic Segmentation Using Very Deep Fully
+/// Convolutional Networks", arXiv 1604.04339
+struct OhemCrossEntropy {
+  double threshold = 0.7;            ///< above 0, at most 1
+  double least = 1.0 / 16;           ///< fraction of the positions of a sample, 0 to 1
+  std::int32_t ignore_index = -100;  ///< a label that does not count, as in PyTorch
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// A loss: softmax over the channels of the first input, then cross-entropy against the second, which has a probability
 /// for each class at each position, N×C×H×W as the logits, as PyTorch's with such targets. Targets are used as they are
 /// and need not sum to 1. `LossSums::weight` counts positions, independent of class weights; `correct` counts positions
@@ -482,10 +503,13 @@ struct Giou {
 
 /// A loss: of each sample and channel of logits against targets in [0, 1] of the same shape, with p = σ(logit) and sums
 /// over positions, 1 − (2·Σ p·t + ε) ÷ (Σ p + Σ t + ε), as is common in segmentation. `LossSums::weight` is
-/// samples × channels.
+/// samples × channels. With `by_label` the second input is an int32 label for each position, whose target is 1 in its
+/// own channel and 0 in the others; the sums leave out positions with `ignore_index`.
 /// @source Milletari et al., "V-Net", 3DV 2016
 struct Dice {
   double epsilon = 1;
+  bool by_label = false;
+  std::int32_t ignore_index = -100;
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -584,11 +608,11 @@ struct Custom {
 };
 
 /// The operator of a node.
-using Operator =
-    std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout, GlobalAveragePool,
-                 AdaptiveAveragePool, ChannelPool, TransposedConvolution, Pointwise, Multiply, FrozenBatchNorm,
-                 LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize, Lstm, Embedding, CrossEntropy,
-                 SoftCrossEntropy, BinaryCrossEntropy, SmoothL1, Giou, Dice, Ctc, AnchorLoss, AnchorDecode, Custom>;
+using Operator = std::variant<Convolution, BatchNorm, Relu, MaxPool, AveragePool, Linear, Add, Dropout,
+                              GlobalAveragePool, AdaptiveAveragePool, ChannelPool, TransposedConvolution, Pointwise,
+                              Multiply, FrozenBatchNorm, LayerNorm, GroupNorm, Concat, Slice, Reshape, Permute, Resize,
+                              Lstm, Embedding, CrossEntropy, OhemCrossEntropy, SoftCrossEntropy, BinaryCrossEntropy,
+                              SmoothL1, Giou, Dice, Ctc, AnchorLoss, AnchorDecode, Custom>;
 
 }  // namespace operators
 

@@ -131,10 +131,19 @@ std::string OnnxNodes::operator()(const Pointwise& op) {
     case Pointwise::Kind::hard_swish: return result("HardSwish", input);
     case Pointwise::Kind::sigmoid: return result("Sigmoid", input);
     case Pointwise::Kind::tanh: return result("Tanh", input);
+    case Pointwise::Kind::affine: return affine(op, input.front());
     case Pointwise::Kind::gelu:
     case Pointwise::Kind::gelu_tanh: break;
   }
   refuse();
+}
+
+std::string OnnxNodes::affine(const Pointwise& op, const std::string& input) {
+  const std::array<float, 1> slope{static_cast<float>(op.slope)};
+  const std::array<float, 1> offset{static_cast<float>(op.offset)};
+  const std::string product =
+      onnx_.node("Mul", {input, onnx_.constant(node_->name + ".slope", {}, slope)}, node_->name + ".product");
+  return result("Add", {product, onnx_.constant(node_->name + ".offset", {}, offset)});
 }
 
 std::string OnnxNodes::operator()(const MaxPool& op) {

@@ -65,6 +65,7 @@ class OnnxNodes {
   std::string result(const char* op, const std::vector<std::string>& inputs,
                      const std::vector<OnnxAttribute>& attributes = {});
   std::string activated(const std::string& input, Activation activation);
+  std::string affine(const Pointwise& op, const std::string& input);
   std::string slice(const std::string& input, const std::string& name, std::int64_t axis, std::int64_t begin,
                     std::int64_t end);
   std::string reshape(const std::string& input, std::string name, const std::vector<std::int64_t>& extents);

@@ -101,6 +101,15 @@ struct GeluTanhFunction {
   LOCKSTEP_HOST_DEVICE static T tanh_of(T x) { return std::tanh(scale * (x + cubic * x * x * x)); }
 };
 
+template <typename T>
+struct AffineFunction {
+  static constexpr bool by_output = true;  // it needs neither
+  T slope;
+  T offset;
+  LOCKSTEP_HOST_DEVICE T value(T x) const { return slope * x + offset; }
+  LOCKSTEP_HOST_DEVICE T derivative(T /*y*/) const { return slope; }
+};
+
 /// Calls `f` with the function, once instead of for each element.
 template <typename T, typename F>
 auto with_function(const Pointwise& op, const F& f) {
@@ -113,6 +122,7 @@ auto with_function(const Pointwise& op, const F& f) {
     case sigmoid: return f(SigmoidFunction<T>{});
     case tanh: return f(TanhFunction<T>{});
     case gelu: return f(GeluFunction<T>{});
+    case affine: return f(AffineFunction<T>{static_cast<T>(op.slope), static_cast<T>(op.offset)});
     case gelu_tanh: break;
   }
   return f(GeluTanhFunction<T>{});

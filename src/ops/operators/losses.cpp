@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "ops/shapes.hpp"
 
@@ -53,6 +54,27 @@ void require_classes(double label_smoothing, std::span<const double> class_weigh
   }
 }
 
+/// @throws Error{invalid_argument} unless there is a label for each position
+void require_labels(std::span<const Shape> inputs, const char* what) {
+  require_inputs(inputs, 2, what);
+  const Shape& logits = inputs[0];
+  const Shape labels{logits.batch, 1, logits.height, logits.width};
+  require(inputs[1] == labels, "logits of " + text(logits) + " need a label for each position, " + text(labels) +
+                                   " in all, not " + text(inputs[1]));
+}
+
+/// Returns the signature of a cross-entropy against labels: each logit costs a comparison, a difference, an exponential
+/// and a sum; its gradient costs all but the comparison again.
+Signature signature_by_labels(std::span<const Shape> inputs) {
+  const std::int64_t logits = inputs[0].count();
+  const std::int64_t labels = inputs[1].count();
+  return {.output = {1, 3, 1, 1},
+          .forward = {4 * logits, logits + labels},
+          .backward = {5 * logits, 2 * logits + labels},
+          .inputs = {Content::real, Content::integer},
+          .is_loss = true};
+}
+
 /// Returns ", smoothing 0.1, weighted classes", or less.
 std::string text_of_classes(double label_smoothing, std::span<const double> class_weights) {
   std::ostringstream text;
@@ -74,22 +96,22 @@ Signature BinaryCrossEntropy::signature(std::span<const Shape> inputs) const {
 std::string BinaryCrossEntropy::text() const { return "binary cross-entropy"; }
 
 Signature CrossEntropy::signature(std::span<const Shape> inputs) const {
-  require_inputs(inputs, 2, "cross-entropy");
-  const Shape& logits = inputs[0];
-  const Shape labels{logits.batch, 1, logits.height, logits.width};
-  require(inputs[1] == labels, "logits of " + ops::text(logits) + " need a label for each position, " +
-                                   ops::text(labels) + " in all, not " + ops::text(inputs[1]));
-  require_classes(label_smoothing, class_weights, logits.channels);
-  // Each logit costs a comparison, a difference, an exponential and a sum; its gradient costs all but the comparison
-  // again.
-  return {.output = {1, 3, 1, 1},
-          .forward = {4 * logits.count(), logits.count() + labels.count()},
-          .backward = {5 * logits.count(), 2 * logits.count() + labels.count()},
-          .inputs = {Content::real, Content::integer},
-          .is_loss = true};
+  require_labels(inputs, "cross-entropy");
+  require_classes(label_smoothing, class_weights, inputs[0].channels);
+  return signature_by_labels(inputs);
 }
 
 std::string CrossEntropy::text() const { return "cross-entropy" + text_of_classes(label_smoothing, class_weights); }
+
+Signature OhemCrossEntropy::signature(std::span<const Shape> inputs) const {
+  require_labels(inputs, "cross-entropy of hard positions");
+  require(threshold > 0 && threshold <= 1,
+          "threshold is " + std::to_string(threshold) + "; it must be a probability above 0");
+  require(least >= 0 && least <= 1, "least is " + std::to_string(least) + "; it must be a fraction, from 0 to 1");
+  return signature_by_labels(inputs);
+}
+
+std::string OhemCrossEntropy::text() const { return "cross-entropy of hard positions"; }
 
 Signature SoftCrossEntropy::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 2, "soft cross-entropy");
@@ -132,14 +154,20 @@ std::string Ctc::text() const { return "CTC"; }
 
 Signature Dice::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, 2, "dice");
-  require_targets(inputs, 1, "dice");
+  if (by_label) {
+    require_labels(inputs, "dice");
+  } else {
+    require_targets(inputs, 1, "dice");
+  }
   require(epsilon > 0 && std::isfinite(epsilon),
           "epsilon is " + std::to_string(epsilon) + "; it must be finite and positive");
   // An element costs a sigmoid of three operations, a product, and three sums.
-  return loss_of(inputs, 7);
+  std::vector<Content> contents;
+  if (by_label) contents = {Content::real, Content::integer};
+  return loss_of(inputs, 7, std::move(contents));
 }
 
-std::string Dice::text() const { return "dice"; }
+std::string Dice::text() const { return by_label ? "dice by label" : "dice"; }
 
 Signature Giou::signature(std::span<const Shape> inputs) const {
   require_targets(inputs, 1, "GIoU");

@@ -44,6 +44,7 @@ PointwiseKind described(Pointwise::Kind kind) {
     case sigmoid: return {"sigmoid", 3, 3};
     case tanh: return {"tanh", 1, 3};
     case gelu: return {"GELU", 5, 9};
+    case affine: return {"affine function", 2, 1};
     case gelu_tanh: break;
   }
   return {"GELU by tanh", 8, 17};
@@ -56,8 +57,10 @@ bool fit(std::int64_t a, std::int64_t b) { return a == b || a == 1 || b == 1; }
 Signature Pointwise::signature(std::span<const Shape> inputs) const {
   const PointwiseKind of = described(kind);
   require_inputs(inputs, 1, of.name);
-  require(std::isfinite(slope) && slope >= 0,
-          "slope is " + std::to_string(slope) + "; it must be finite and not negative");
+  const bool may_be_negative = kind == Kind::affine;
+  require(std::isfinite(slope) && (slope >= 0 || may_be_negative),
+          "slope is " + std::to_string(slope) + "; it must be finite" + (may_be_negative ? "" : " and not negative"));
+  require(std::isfinite(offset), "offset is " + std::to_string(offset) + "; it must be finite");
   const std::int64_t count = inputs[0].count();
   return {
       .output = inputs[0], .forward = {of.forward * count, 2 * count}, .backward = {of.backward * count, 3 * count}};

@@ -36,6 +36,7 @@ KernelPtr make(const Resize& resize, Formats in);
 KernelPtr make(const Lstm& lstm, Formats in);
 KernelPtr make(const Embedding& embedding, Formats in, DType reals);
 KernelPtr make(const CrossEntropy& loss, Formats in);
+KernelPtr make(const OhemCrossEntropy& loss, Formats in);
 KernelPtr make(const SoftCrossEntropy& loss, Formats in);
 KernelPtr make(const BinaryCrossEntropy& loss, Formats in);
 KernelPtr make(const SmoothL1& loss, Formats in);

@@ -88,6 +88,42 @@ struct Scores {
   }
 };
 
+/// The labels of positions.
+struct Labels {
+  const std::int32_t* data;
+  std::int64_t count;
+  std::int64_t classes;
+  std::int32_t ignored;
+
+  [[nodiscard]] __device__ bool is_class(std::int64_t i) const { return data[i] >= 0 && data[i] < classes; }
+  /// Whether the label counts. One that is no class does not.
+  [[nodiscard]] __device__ bool counts(std::int64_t i) const { return is_class(i) && data[i] != ignored; }
+  /// `LossTerms::from_end` of a label.
+  [[nodiscard]] __device__ std::int64_t bad_from_end(std::int64_t i) const {
+    return is_class(i) || data[i] == ignored ? 0 : count - i;
+  }
+};
+
+/// Writes the sums, and reports the first label that is no class.
+struct FinishLabels {
+  Labels labels;
+  std::int64_t positions;
+  LossSums* to;
+  bool only_weight;
+  Fault* fault;
+  std::int32_t node;
+  __device__ void operator()(std::int64_t /*column*/, const LossTerms& terms) const {
+    if (only_weight) {
+      to->weight = terms.weight;
+    } else {
+      *to = terms.sums();
+    }
+    if (terms.from_end == 0) return;
+    const std::int64_t i = labels.count - terms.from_end;
+    report(fault, {FaultCode::label, node, i / positions, labels.data[i], labels.classes});
+  }
+};
+
 /// The bytes of workspace that sums over so many positions need, by `sum_runs` or `sum_rows`.
 inline Bytes classes_workspace(std::int64_t positions) {
   const std::int64_t most = std::max(parts_of_runs<team_size>(positions), RowParts(positions, 1).partials());

@@ -51,6 +51,7 @@ Implementation make(const Reshape& op, Formats in, const Signature& signature);
 Implementation make(const Permute& op, Formats in, const Signature& signature);
 Implementation make(const Resize& op, Formats in, const Signature& signature);
 Implementation make(const CrossEntropy& op, Formats in, const Signature& signature);
+Implementation make(const OhemCrossEntropy& op, Formats in, const Signature& signature);
 Implementation make(const SoftCrossEntropy& op, Formats in, const Signature& signature);
 Implementation make(const BinaryCrossEntropy& op, Formats in, const Signature& signature);
 Implementation make(const SmoothL1& op, Formats in, const Signature& signature);

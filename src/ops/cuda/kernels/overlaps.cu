@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "ops/cuda/device/channels.cuh"
-#include "ops/cuda/device/losses.cuh"
+#include "ops/cuda/device/classes.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 #include "ops/formulas/boxes.hpp"
@@ -92,6 +91,32 @@ Implementation giou(const Giou& op, Formats in) {
 struct DiceRatio {
   double dividend;
   double divisor;
+  std::int64_t from_end;  ///< as of `LossTerms`
+};
+
+/// The sums over a part of a plane.
+struct DiceSums {
+  double common;
+  double total;
+  std::int64_t from_end;
+  friend __device__ DiceSums operator+(const DiceSums& a, const DiceSums& b) {
+    return {a.common + b.common, a.total + b.total, a.from_end > b.from_end ? a.from_end : b.from_end};
+  }
+};
+
+/// The targets of a call: planes of numbers, or labels.
+struct DiceTargets {
+  const float* planes;  ///< null: there are labels
+  Labels labels;
+
+  [[nodiscard]] __device__ bool counts(std::int64_t row) const { return planes != nullptr || labels.counts(row); }
+  [[nodiscard]] __device__ float at(std::int64_t row, std::int64_t channel) const {
+    if (planes != nullptr) return planes[row * labels.classes + channel];
+    return labels.data[row] == channel ? 1 : 0;
+  }
+  [[nodiscard]] __device__ std::int64_t bad_from_end(std::int64_t row) const {
+    return planes != nullptr ? 0 : labels.bad_from_end(row);
+  }
 };
 
 __device__ float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
@@ -99,15 +124,21 @@ __device__ float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
 struct DicePlanes {
   TensorView view;
   std::int64_t positions;  ///< of a plane
-  double epsilon;
+  Dice op;
 
-  DicePlanes(const Format& logits, double ratio_epsilon)
-      : view(view_of(logits)), positions(view.height * view.width), epsilon(ratio_epsilon) {}
+  DicePlanes(const Format& logits, const Dice& of)
+      : view(view_of(logits)), positions(view.height * view.width), op(of) {}
+  [[nodiscard]] DiceTargets targets(const Arguments& call) const {
+    const Labels labels{static_cast<const std::int32_t*>(op.by_label ? call.inputs[1] : nullptr), view.positions(),
+                        view.channels, op.ignore_index};
+    return {static_cast<const float*>(op.by_label ? nullptr : call.inputs[1]), labels};
+  }
   [[nodiscard]] std::int64_t count() const { return view.samples * view.channels; }
   [[nodiscard]] Bytes ratios() const { return {count() * static_cast<std::int64_t>(sizeof(DiceRatio))}; }
   /// The bytes of partial sums, of planes and then of the loss.
   [[nodiscard]] Bytes partials() const {
-    const std::int64_t of_planes = RowParts(positions, count()).partials() * static_cast<std::int64_t>(sizeof(TwoSums));
+    const std::int64_t of_planes =
+        RowParts(positions, count()).partials() * static_cast<std::int64_t>(sizeof(DiceSums));
     return {std::max(of_planes, loss_workspace(count()).value)};
   }
 };
@@ -116,36 +147,38 @@ struct DicePlanes {
 template <typename E>
 void sum_planes(const DicePlanes& planes, const Arguments& call, DiceRatio* ratios) {
   const void* logits = call.inputs[0];
-  const auto* targets = static_cast<const float*>(call.inputs[1]);
+  const DiceTargets targets = planes.targets(call);
   const TensorView view = planes.view;
   const std::int64_t positions = planes.positions;
-  const double epsilon = planes.epsilon;
-  sum_rows<TwoSums>(
+  const double epsilon = planes.op.epsilon;
+  sum_rows<DiceSums>(
       positions, planes.count(),
       [=] __device__(std::int64_t position, std::int64_t plane) {
         const std::int64_t row = plane / view.channels * positions + position;
         const std::int64_t channel = plane % view.channels;
+        if (!targets.counts(row)) return DiceSums{0, 0, targets.bad_from_end(row)};
         const auto p = static_cast<double>(sigmoid(load<E>(logits, row * view.padded + channel)));
-        const auto t = static_cast<double>(targets[row * view.channels + channel]);
-        return TwoSums{p * t, p + t};
+        const auto t = static_cast<double>(targets.at(row, channel));
+        return DiceSums{p * t, p + t, 0};
       },
-      [=] __device__(std::int64_t plane, const TwoSums& sums) {
-        ratios[plane] = {2 * sums.first + epsilon, sums.second + epsilon};
+      [=] __device__(std::int64_t plane, const DiceSums& sums) {
+        ratios[plane] = {2 * sums.common + epsilon, sums.total + epsilon, sums.from_end};
       },
       call.workspace, call.queue);
   sum_rows<LossTerms>(
       planes.count(), 1,
       [=] __device__(std::int64_t plane, std::int64_t /*column*/) {
-        return LossTerms{1, 1 - ratios[plane].dividend / ratios[plane].divisor, 0, 0};
+        return LossTerms{1, 1 - ratios[plane].dividend / ratios[plane].divisor, 0, ratios[plane].from_end};
       },
-      WriteSums{static_cast<LossSums*>(call.output)}, call.workspace, call.queue);
+      FinishLabels{targets.labels, positions, static_cast<LossSums*>(call.output), false, call.fault, call.node},
+      call.workspace, call.queue);
 }
 
 /// The loss subtracts n ÷ d, whose gradient is n' ÷ d − n·d' ÷ d².
 template <typename E>
 void dice_gradients(const DicePlanes& planes, const Arguments& call) {
   const void* logits = call.inputs[0];
-  const auto* targets = static_cast<const float*>(call.inputs[1]);
+  const DiceTargets targets = planes.targets(call);
   const auto* ratios = static_cast<const DiceRatio*>(call.saved);
   void* of_logits = call.input_gradients[0];
   auto* of_targets = static_cast<float*>(call.input_gradients[1]);
@@ -156,16 +189,16 @@ void dice_gradients(const DicePlanes& planes, const Arguments& call) {
       view.elements(),
       [=] __device__(std::int64_t i) {
         const std::int64_t channel = i % view.padded;
-        if (channel >= view.channels) {
+        const std::int64_t row = i / view.padded;
+        if (channel >= view.channels || !targets.counts(row)) {
           if (of_logits != nullptr) store<E>(of_logits, i, 0);
           return;
         }
-        const std::int64_t row = i / view.padded;
         const DiceRatio ratio = ratios[row / positions * view.channels + channel];
         const auto twice = static_cast<float>(2 / ratio.divisor);
         const auto once = static_cast<float>(ratio.dividend / ratio.divisor / ratio.divisor);
         const float p = sigmoid(load<E>(logits, i));
-        const float t = targets[row * view.channels + channel];
+        const float t = targets.at(row, channel);
         const auto scale = static_cast<float>(*factor);
         if (of_logits != nullptr) store<E>(of_logits, i, scaled(scale, (once - twice * t) * p * (1 - p)));
         if (of_targets != nullptr) of_targets[row * view.channels + channel] = scaled(scale, once - twice * p);
@@ -175,7 +208,7 @@ void dice_gradients(const DicePlanes& planes, const Arguments& call) {
 
 template <typename E>
 Implementation dice(const Dice& op, Formats in) {
-  const DicePlanes planes(in[0], op.epsilon);
+  const DicePlanes planes(in[0], op);
   // An evaluation, which saves nothing, has its ratios in the workspace after the partial sums.
   const std::int64_t after_partials = (planes.partials().value + 15) / 16 * 16;
   return {.traits = loss_traits(in, {after_partials + planes.ratios().value}, planes.ratios()),

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
 #include "ops/formulas/boxes.hpp"
 #include "ops/reference/losses/losses.hpp"
 #include "ops/reference/operators.hpp"
@@ -74,13 +77,14 @@ class GiouKernel final : public Kernel {
   std::int64_t positions_;
 };
 
-/// Saved are the dividend and the divisor of each sample and channel.
+/// Saved are the dividend and the divisor of each plane, which is a channel of a sample.
 template <typename T>
 class DiceKernel final : public Kernel {
  public:
   DiceKernel(Formats in, const Dice& loss)
       : Kernel(loss_traits(in, {planes_of(in[0].shape) * static_cast<std::int64_t>(sizeof(Ratio))})),
-        epsilon_(loss.epsilon),
+        loss_(loss),
+        channels_(in[0].shape.channels),
         planes_(planes_of(in[0].shape)),
         positions_(in[0].shape.height * in[0].shape.width) {}
 
@@ -101,8 +105,10 @@ class DiceKernel final : public Kernel {
       const auto once = static_cast<T>(ratio.dividend / ratio.divisor / ratio.divisor);
       for (std::int64_t i = plane * positions_; i < (plane + 1) * positions_; ++i) {
         const T p = sigmoid(static_cast<const T*>(call.inputs[0])[i]);
-        const T t = static_cast<const T*>(call.inputs[1])[i];
-        if (of_logits != nullptr) of_logits[i] = scaled(factor, (once - twice * t) * p * (T{1} - p));
+        const T t = target(call, plane, i);
+        const bool is_left_out = t == left_out;
+        if (of_logits != nullptr)
+          of_logits[i] = is_left_out ? T{0} : scaled(factor, (once - twice * t) * p * (T{1} - p));
         if (of_targets != nullptr) of_targets[i] = scaled(factor, once - twice * p);
       }
     }
@@ -114,30 +120,54 @@ class DiceKernel final : public Kernel {
     double divisor;
   };
 
+  static constexpr T left_out = std::numeric_limits<T>::lowest();  // the target of a label that does not count
+
   static std::int64_t planes_of(const Shape& shape) { return shape.batch * shape.channels; }
   static T sigmoid(T x) { return T{1} / (T{1} + std::exp(-x)); }
 
+  [[nodiscard]] bool is_class(std::int32_t label) const { return label >= 0 && label < channels_; }
+
+  /// Returns the target of element `i` of the logits.
+  [[nodiscard]] T target(const Arguments& call, std::int64_t plane, std::int64_t i) const {
+    if (!loss_.by_label) return static_cast<const T*>(call.inputs[1])[i];
+    const std::int64_t position = plane / channels_ * positions_ + i - plane * positions_;
+    const std::int32_t label = static_cast<const std::int32_t*>(call.inputs[1])[position];
+    if (label == loss_.ignore_index || !is_class(label)) return left_out;
+    return label == plane % channels_ ? T{1} : T{0};
+  }
+
+  /// Reports the first label that is no class.
+  void check_labels(const Arguments& call) const {
+    const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
+    const auto* end = labels + planes_ / channels_ * positions_;
+    const auto* bad =
+        std::find_if(labels, end, [&](std::int32_t label) { return label != loss_.ignore_index && !is_class(label); });
+    if (bad != end) call.report(FaultCode::label, (bad - labels) / positions_, *bad, channels_);
+  }
+
   void sum_up(const Arguments& call, Ratio* saved) const {
     const auto* logits = static_cast<const T*>(call.inputs[0]);
-    const auto* targets = static_cast<const T*>(call.inputs[1]);
+    if (loss_.by_label) check_labels(call);
     LossSums loss_sums{.weight = static_cast<double>(planes_)};
     for (std::int64_t plane = 0; plane < planes_; ++plane) {
       double common = 0;
       double total = 0;
       for (std::int64_t i = plane * positions_; i < (plane + 1) * positions_; ++i) {
+        const T t = target(call, plane, i);
+        if (t == left_out) continue;
         const auto p = static_cast<double>(sigmoid(logits[i]));
-        const auto t = static_cast<double>(targets[i]);
-        common += p * t;
-        total += p + t;
+        common += p * static_cast<double>(t);
+        total += p + static_cast<double>(t);
       }
-      const Ratio ratio{2 * common + epsilon_, total + epsilon_};
+      const Ratio ratio{2 * common + loss_.epsilon, total + loss_.epsilon};
       loss_sums.loss += 1 - ratio.dividend / ratio.divisor;
       if (saved != nullptr) saved[plane] = ratio;
     }
     *static_cast<LossSums*>(call.output) = loss_sums;
   }
 
-  double epsilon_;
+  Dice loss_;
+  std::int64_t channels_;
   std::int64_t planes_;
   std::int64_t positions_;
 };
