@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that no loss depends on: predictions run them, and training steps do not.
+// Nodes that no loss depends on: predictions run them, and training steps do not. Nodes that only auxiliary losses
+// depend on: training steps run them, and predictions do not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "nn/decorated.hpp"
+#include "nn/drawn_run.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -84,6 +86,51 @@ TEST(Outputs, HaveTheExtentsOfTheirInputs) {
     const Prediction prediction = trained.model.predict({.samples = 2, .inputs = inputs, .extents = extents});
     EXPECT_EQ(prediction.outputs[1].count.value, 2 * 3);
     EXPECT_EQ(prediction.outputs[2].count.value, 2 * 16 * side * side);
+  }
+}
+
+/// A classifier with a second head, whose loss is auxiliary or not.
+Graph with_two_heads(bool is_auxiliary) {
+  const DataSpec data = DataSpec::of_images(2, 6, 6, 3);
+  Graph graph("two heads");
+  const int images = graph.input(data.at("images"));
+  const int labels = graph.input(data.at("labels"));
+  const int features = graph.add("conv", Convolution{.out_channels = 4, .padding = 1}, {images});
+  const int second = graph.add("second", Linear{.out_features = 3}, {graph.add("norm", BatchNorm{}, {features})});
+  if (is_auxiliary) {
+    graph.auxiliary_loss("auxiliary", CrossEntropy{}, {second, labels}, 0.5);
+  } else {
+    graph.loss("auxiliary", CrossEntropy{}, {second, labels}, 0.5);
+  }
+  const int logits = graph.add("first", Linear{.out_features = 3}, {features});
+  graph.output("logits", logits);
+  graph.loss("loss", CrossEntropy{}, {logits, labels});
+  graph.check();
+  return graph;
+}
+
+TEST(AuxiliaryLosses, AreTrainedAsOthersAndNotEvaluated) {
+  DrawnRun<double> with(with_two_heads(true), 3, {}, ops::make_reference_ops());
+  DrawnRun<double> without(with_two_heads(false), 3, {}, ops::make_reference_ops());
+  for (int step = 0; step < 3; ++step) EXPECT_EQ(with.step(step), without.step(step));
+  EXPECT_EQ(with.parameters, without.parameters);
+  EXPECT_EQ(with.state, without.state);
+  const Prediction evaluated = with.predict(4);
+  const Prediction of_both = without.predict(4);
+  EXPECT_EQ(evaluated.losses[0].loss, 0);
+  EXPECT_EQ(evaluated.losses[0].weight, 0);
+  EXPECT_GT(of_both.losses[0].loss, 0);
+  EXPECT_EQ(evaluated.losses[1].loss, of_both.losses[1].loss);
+  EXPECT_LT(with.model.activation_bytes(4, false).value, without.model.activation_bytes(4, false).value);
+}
+
+TEST(AuxiliaryLosses, LeaveOutTheirLayersOnly) {
+  const Graph graph = with_two_heads(true);
+  const std::vector<bool> is_run = graph.contributes_to_evaluation();
+  for (std::size_t n = 0; n < is_run.size(); ++n) {
+    const std::string& name = graph.nodes()[n].name;
+    EXPECT_EQ(is_run[n], name != "norm" && name != "second" && name != "auxiliary") << name;
+    EXPECT_TRUE(graph.contributes_to_loss()[n]) << name;
   }
 }
 

@@ -45,10 +45,13 @@ struct LossTerm {
   int node = -1;
   double coefficient = 1;
   Normalizer normalizer = Normalizer::samples;
+  /// Whether only training computes it, as that of an auxiliary head. Its sums are zero in evaluations, where it
+  /// contributes zero, and so are layers left out that nothing else needs.
+  bool auxiliary = false;
 };
 
 /// A value that a prediction gives, for metrics and for users. Nodes that only outputs depend on, such as the decoding
-/// of boxes, run in predictions only.
+/// of boxes, run in evaluations and predictions only.
 struct Output {
   /// How exported models give an output, for programs that expect another form.
   struct Exported {
@@ -105,6 +108,9 @@ class Graph {
   /// @throws as `add`, and if the operator is not a loss
   void loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
             Normalizer normalizer = Normalizer::samples);
+  /// Appends a loss term that only training computes. @throws as `loss`
+  void auxiliary_loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient = 1,
+                      Normalizer normalizer = Normalizer::samples);
 
   /// Declares that predictions give a value. Layers and losses may read it as well; if no loss depends on it, steps do
   /// not compute it.
@@ -122,7 +128,7 @@ class Graph {
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
   [[nodiscard]] const std::vector<LossTerm>& losses() const { return losses_; }
   [[nodiscard]] const std::vector<Output>& outputs() const { return outputs_; }
-  /// Names and order as in PyTorch's `named_parameters()` of the same model.
+  /// Names as in PyTorch's `named_parameters()` of the same model, in the order of the nodes that have them.
   [[nodiscard]] const Layout& parameters() const { return parameters_; }
   /// Running mean and variance of every batch norm; empty without batch norms.
   [[nodiscard]] const Layout& state() const { return state_; }
@@ -138,6 +144,9 @@ class Graph {
   [[nodiscard]] std::vector<int> readers() const;
   /// For each node whether a loss depends on it. Training steps run these nodes only; predictions run the others, too.
   [[nodiscard]] std::vector<bool> contributes_to_loss() const;
+  /// For each node whether an output or a loss that is not auxiliary depends on it. Evaluations and predictions run
+  /// these nodes only.
+  [[nodiscard]] std::vector<bool> contributes_to_evaluation() const;
   /// The index into `inputs()` if the value is an input, otherwise −1.
   [[nodiscard]] int input_of(int value) const { return input_of_.at(static_cast<std::size_t>(value)); }
 
@@ -147,6 +156,7 @@ class Graph {
   friend Graph synchronize_batch_norms(const Graph& graph);
   friend Graph sum_in_convolutions(const Graph& graph);
   friend Graph smooth_labels(const Graph& graph, double fraction);
+  [[nodiscard]] std::vector<bool> contributes(std::vector<bool> is_read, std::vector<bool> is_run) const;
   int append(std::string name, ops::Operator op, std::vector<int> inputs, const Node* shared);
   ops::Signature signature_of(const std::string& name, const ops::Operator& op, const std::vector<int>& inputs) const;
   int append_value(Value value, int input);

@@ -237,7 +237,7 @@ struct StepBlock {
 
 /// The computations between the items of a step that run operators and exchange numbers.
 enum class StepStage {
-  begin,        ///< clears `faults`
+  begin,        ///< clears `faults` and `own`
   sum_weights,  ///< from `own` to `shard_weights`, before these are summed over ranks
   set_factors,  ///< sets `weights`, `factors` and `rng_keys`, and zeroes `not_finite`
   collect,      ///< from `own` and `not_finite` to `rank` and `sums`, before these are summed; zeroes `found`

@@ -138,6 +138,12 @@ void Graph::loss(std::string name, ops::Operator op, std::vector<int> inputs, do
   losses_.push_back({static_cast<int>(nodes_.size()) - 1, coefficient, normalizer});
 }
 
+void Graph::auxiliary_loss(std::string name, ops::Operator op, std::vector<int> inputs, double coefficient,
+                           Normalizer normalizer) {
+  loss(std::move(name), std::move(op), std::move(inputs), coefficient, normalizer);
+  losses_.back().auxiliary = true;
+}
+
 void Graph::output(std::string name, int value, Output::Exported exported) {
   if (value < 0 || value > last() || input_of(value) >= 0 || find(outputs_, name) != nullptr) {
     throw Error(ErrorCode::invalid_argument,
@@ -201,15 +207,28 @@ void Graph::check() const {
 }
 
 std::vector<bool> Graph::contributes_to_loss() const {
-  std::vector<bool> is_read(values_.size());  // by a node on the way to a loss
-  std::vector<bool> contributes(nodes_.size());
+  std::vector<bool> is_run(nodes_.size());
+  for (const LossTerm& term : losses_) is_run[static_cast<std::size_t>(term.node)] = true;
+  return contributes(std::vector<bool>(values_.size()), std::move(is_run));
+}
+
+std::vector<bool> Graph::contributes_to_evaluation() const {
+  std::vector<bool> is_read(values_.size());
+  std::vector<bool> is_run(nodes_.size());
+  for (const Output& output : outputs_) is_read[static_cast<std::size_t>(output.value)] = true;
+  for (const LossTerm& term : losses_) is_run[static_cast<std::size_t>(term.node)] = !term.auxiliary;
+  return contributes(std::move(is_read), std::move(is_run));
+}
+
+/// Adds the nodes on which those that are run and the values that are read depend.
+std::vector<bool> Graph::contributes(std::vector<bool> is_read, std::vector<bool> is_run) const {
   for (std::size_t n = nodes_.size(); n-- > 0;) {
     const Node& node = nodes_[n];
-    contributes[n] = node.output < 0 || is_read[static_cast<std::size_t>(node.output)];
-    if (!contributes[n]) continue;
+    if (node.output >= 0 && is_read[static_cast<std::size_t>(node.output)]) is_run[n] = true;
+    if (!is_run[n]) continue;
     for (const int value : node.inputs) is_read[static_cast<std::size_t>(value)] = true;
   }
-  return contributes;
+  return is_run;
 }
 
 std::vector<int> Graph::readers() const {

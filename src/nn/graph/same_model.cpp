@@ -54,7 +54,8 @@ bool is_same_input(TensorSpec first, const TensorSpec& second) {
 }
 
 bool is_same_loss(const LossTerm& first, const LossTerm& second) {
-  return first.coefficient == second.coefficient && first.normalizer == second.normalizer;
+  return first.coefficient == second.coefficient && first.normalizer == second.normalizer &&
+         first.auxiliary == second.auxiliary;
 }
 
 bool is_same_fill(const ops::OwnedTensor& first, const ops::OwnedTensor& second) {

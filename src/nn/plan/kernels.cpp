@@ -51,7 +51,9 @@ Kernels::OfOutput make_output(const Graph& graph, const Kernels& kernels, int va
   const ops::Format& format = kernels.formats[static_cast<std::size_t>(value)];
   const ops::Format plain = plain_format(graph.values()[static_cast<std::size_t>(value)], dtype, samples);
   if (lies_alike(format, plain)) return {};
+  const std::vector<bool> is_run = graph.contributes_to_evaluation();
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
+    if (!is_run[n]) continue;
     const std::vector<int>& inputs = graph.nodes()[n].inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const bool is_plain = inputs[i] == value && lies_alike(kernels.nodes[n].kernel->traits().inputs[i], plain);

@@ -238,7 +238,7 @@ StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels) {
   const Leaf whole{&kernels};
   const Share one{0, 1};
   return StepPlanner(graph, std::span(&whole, 1), {.additions = plan_gradient_additions(1, one, std::span(&one, 1))},
-                     std::vector<bool>(graph.nodes().size(), true))
+                     graph.contributes_to_evaluation())
       .evaluation();
 }
 

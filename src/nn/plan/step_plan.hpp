@@ -199,7 +199,8 @@ std::vector<bool> differentiable(const Graph& graph);
 /// @param leaves  at least one, shard by shard and micro-batch by micro-batch; their kernels outlive the plan. The
 ///        leaves of a stream of `plan_gradient_additions` are in one lane
 StepPlan plan_training(const Graph& graph, std::span<const Leaf> leaves, const Cut& cut);
-/// Plans the forward pass of one leaf for evaluation, of all nodes, with running statistics, and its outputs.
+/// Plans the forward pass of one leaf for evaluation, with running statistics, and its outputs. Nodes that only
+/// auxiliary losses depend on are left out.
 StepPlan plan_evaluation(const Graph& graph, const Kernels& kernels);
 
 // Passes over a plan change how a step is computed, but none of its results.

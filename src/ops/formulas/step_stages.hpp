@@ -16,8 +16,9 @@ LOCKSTEP_HOST_DEVICE inline void fold_rows(double* rows, int count, int width) {
       for (int i = 0; i < width; ++i) rows[row * width + i] += rows[(row + stride) * width + i];
 }
 
-/// Computes `StepStage::begin`.
+/// Computes `StepStage::begin`. Terms that an evaluation leaves out keep the sums of zero.
 LOCKSTEP_HOST_DEVICE inline void begin(const StepBlock& b) {
+  for (int i = 0; i < b.leaves() * b.terms; ++i) b.own[i] = LossSums{};
   for (int leaf = 0; leaf < b.leaves(); ++leaf) b.faults[leaf] = Fault{};
 }
 
