@@ -20,6 +20,8 @@ install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/convert_weights.py DESTINATIO
   RENAME lockstep-convert-weights)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/convert_yolov5.py DESTINATION ${CMAKE_INSTALL_BINDIR}
   RENAME lockstep-convert-yolov5)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/convert_paddleseg.py DESTINATION ${CMAKE_INSTALL_BINDIR}
+  RENAME lockstep-convert-paddleseg)
 install(FILES ${PROJECT_SOURCE_DIR}/mpi-scripts/parity/lockstep_models.py DESTINATION share/lockstep/python)
 install(PROGRAMS ${PROJECT_SOURCE_DIR}/mpi-scripts/train.sbatch DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/mpi-scripts/launch DESTINATION share/lockstep FILES_MATCHING PATTERN "*.py"

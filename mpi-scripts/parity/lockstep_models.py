@@ -396,11 +396,143 @@ class Yolov5(nn.Module):
         return torch.cat(boxes, 1)
 
 
+class StdcConv(nn.Module):
+    def __init__(self, channels_in, channels, kernel, stride=1):
+        super().__init__()
+        self.conv = nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, bias=False)
+        self.bn = nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return F.relu(self.bn(self.conv(x)))
+
+
+class StdcBlock(nn.Module):
+    """Four convolutions in a row, whose results are concatenated."""
+
+    def __init__(self, channels_in, channels, stride):
+        super().__init__()
+        half, quarter, eighth = channels // 2, channels // 4, channels // 8
+        self.conv_list = nn.ModuleList([StdcConv(channels_in, half, 1), StdcConv(half, quarter, 3), StdcConv(quarter, eighth, 3),
+                                        StdcConv(eighth, eighth, 3)])
+        self.halves = stride == 2
+        if self.halves:
+            self.avd_layer = nn.Sequential(nn.Conv2d(half, half, 3, 2, 1, groups=half, bias=False), nn.BatchNorm2d(half))
+
+    def forward(self, x):
+        first, *others = self.conv_list
+        x = first(x)
+        results = [F.avg_pool2d(x, 3, 2, 1, count_include_pad=False) if self.halves else x]
+        x = self.avd_layer(x) if self.halves else x
+        for convolution in others:
+            x = convolution(x)
+            results.append(x)
+        return torch.cat(results, 1)
+
+
+class Stdc1(nn.Module):
+    def __init__(self, channels_in):
+        super().__init__()
+        self.features = nn.Sequential(StdcConv(channels_in, 32, 3, 2), StdcConv(32, 64, 3, 2))
+        for narrow, wide in ((64, 256), (256, 512), (512, 1024)):
+            self.features.extend([StdcBlock(narrow, wide, 2), StdcBlock(wide, wide, 1)])
+
+    def forward(self, x):
+        maps = [x := layers(x) for layers in (self.features[:4], self.features[4:6], self.features[6:])]
+        return maps  # of strides 8, 16 and 32
+
+
+class SegConv(nn.Module):
+    def __init__(self, channels_in, channels, kernel, bias=False, relu=True):
+        super().__init__()
+        self._conv = nn.Conv2d(channels_in, channels, kernel, padding=kernel // 2, bias=bias)
+        self._batch_norm = nn.BatchNorm2d(channels)
+        self.relu = relu
+
+    def forward(self, x):
+        x = self._batch_norm(self._conv(x))
+        return F.relu(x) if self.relu else x
+
+
+def resized(x, like):
+    return F.interpolate(x, size=like.shape[2:], mode="bilinear")
+
+
+class SegContext(nn.Module):
+    def __init__(self, channels_in, channels):
+        super().__init__()
+        self.stages = nn.ModuleList(nn.Sequential(nn.AdaptiveAvgPool2d(side), SegConv(channels_in, channels, 1, bias=True))
+                                    for side in (1, 2, 4))
+        self.conv_out = SegConv(channels, channels, 3, bias=True)
+
+    def forward(self, x):
+        first, second, third = (resized(stage(x), x) for stage in self.stages)
+        return self.conv_out(first + second + third)
+
+
+class SegFusion(nn.Module):
+    """x*a + y*(1 - a) of a map and a coarser one, where a follows from mean and maximum over the channels of both."""
+
+    def __init__(self, fine, coarse, channels):
+        super().__init__()
+        self.conv_x = SegConv(fine, coarse, 3)
+        self.conv_xy_atten = nn.Sequential(SegConv(4, 2, 3), SegConv(2, 1, 3, relu=False))
+        self.conv_out = SegConv(coarse, channels, 3)
+
+    def forward(self, x, y):
+        x = self.conv_x(x)
+        y = resized(y, x)
+        pooled = [pool for each in (x, y) for pool in (each.mean(1, keepdim=True), each.max(1, keepdim=True).values)]
+        attention = self.conv_xy_atten(torch.cat(pooled, 1)).sigmoid()
+        return self.conv_out(x * attention + y * (1 - attention))
+
+
+class SegHead(nn.Module):
+    def __init__(self, channels_in, channels, classes):
+        super().__init__()
+        self.conv = SegConv(channels_in, channels, 3)
+        self.conv_out = nn.Conv2d(channels, classes, 1, bias=False)
+
+    def forward(self, x):
+        return self.conv_out(self.conv(x))
+
+
+class SegDecoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cm = SegContext(1024, 128)
+        self.arm_list = nn.ModuleList([SegFusion(256, 64, 32), SegFusion(512, 128, 64), SegFusion(1024, 128, 128)])
+
+    def forward(self, maps):
+        coarse, results = self.cm(maps[-1]), []
+        for fusion, fine in zip(reversed(self.arm_list), reversed(maps)):
+            coarse = fusion(fine, coarse)
+            results.insert(0, coarse)
+        return results
+
+
+class PPLiteSeg(nn.Module):
+    """PP-LiteSeg-T. forward() gives the logits of the finest head, heads() those of all, from the finest, which training has."""
+
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        self.backbone = Stdc1(inputs["images"][0])
+        self.ppseg_head = SegDecoder()
+        self.seg_heads = nn.ModuleList([SegHead(32, 32, classes), SegHead(64, 64, classes), SegHead(128, 64, classes)])
+
+    def heads(self, x, count=3):
+        results = self.ppseg_head(self.backbone(x))
+        return [resized(head(result), x) for head, result in zip(self.seg_heads[:count], results)]
+
+    def forward(self, x):
+        return self.heads(x, 1)[0]
+
+
 MODELS = {
     "crnn": Crnn,
     "detector": Detector,
     "lenet": LeNet,
     "mobilenet-v2": MobileNetV2,
+    "pp-liteseg": PPLiteSeg,
     "resnet18": functools.partial(ResNet, block=BasicBlock, blocks=(2, 2, 2, 2)),
     "resnet20": functools.partial(SmallResNet, blocks=3),
     "resnet32": functools.partial(SmallResNet, blocks=5),

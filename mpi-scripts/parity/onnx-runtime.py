@@ -14,7 +14,7 @@ import torch
 import lockstep_models
 
 BOUND = 1e-4
-DATASETS = {"detector": "synthetic-boxes", "unet": "synthetic-masks"}  # the others: synthetic-cifar
+DATASETS = {"detector": "synthetic-boxes", "pp-liteseg": "synthetic-masks", "unet": "synthetic-masks"}  # the others: synthetic-cifar
 STEMS = ("mobilenet-v2", "resnet18", "resnet34", "resnet50", "vgg11-bn")  # of both forms
 # The LSTM of crnn is not exported; yolov5.sh compares yolov5n and yolov5s.
 MODELS = [name for name in lockstep_models.MODELS if name != "crnn" and not name.startswith("yolov5")]

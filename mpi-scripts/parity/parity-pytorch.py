@@ -156,13 +156,14 @@ def record_run(program, model, options):
         module = run.module(torch.float64, run.snapshots("weights.bin")[0])
     record = parity_runs.described(run) | {key: run.index[key] for key in ("learning_rate", "momentum")}
     record["losses"] = []
+    parameters, buffers = dict(module.named_parameters()), dict(module.named_buffers())
+    names = {what: [slot["name"] for slot in run.index[what]] for what in ("parameters", "state")}
     for step, loss in train(run, module):
         record["losses"].append(rounded(loss))
         if step == 0:
-            record["first_gradients"] = [figures(parameter.grad) for parameter in module.parameters()]
-    buffers = dict(module.named_buffers())
-    record["last_parameters"] = [figures(parameter) for parameter in module.parameters()]
-    record["last_state"] = [figures(buffers[slot["name"]]) for slot in run.index["state"]]
+            record["first_gradients"] = [figures(parameters[name].grad) for name in names["parameters"]]
+    record["last_parameters"] = [figures(parameters[name]) for name in names["parameters"]]
+    record["last_state"] = [figures(buffers[name]) for name in names["state"]]
     deviations = np.abs(np.array(record["losses"]) / run.losses - 1)
     print(f"{model}: losses {record['losses'][0]:.4f} to {record['losses'][-1]:.4f}, within {deviations.max():.1e}")
     return record

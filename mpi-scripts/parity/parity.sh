@@ -54,6 +54,7 @@ training_of() {
     lenet | resnet20) steps=100 ;;
     mobilenet-v2) batch=4 rate=1e-5 ;;
     resnet50) batch=4 rate=1e-6 ;;
+    pp-liteseg) batch=4 rate=1e-4 ;;
     yolov5n | yolov5s) batch=3 rate=5e-4 ;;
   esac
   steps=${STEPS:-$steps} batch=${BATCH:-$batch} rate=${LR:-$rate}

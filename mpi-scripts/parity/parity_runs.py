@@ -40,11 +40,11 @@ class Run:
                  for slot, size, end in zip(slots, sizes, ends)} for row in flat]
 
     def module(self, dtype, weights):
-        """The same model, with these parameters, whose order is checked to be ours."""
+        """The same model, with these parameters, whose names are checked to be ours."""
         extents = {spec["name"]: tuple(spec["extent"]) for spec in self.index["inputs"]}
         module = torch_models.MODELS[self.index["model"]](extents, self.index["classes"]).to(dtype)
-        ours = [slot["name"] for slot in self.index["parameters"]]
-        theirs = [name for name, _ in module.named_parameters()]
+        ours = sorted(slot["name"] for slot in self.index["parameters"])
+        theirs = sorted(name for name, _ in module.named_parameters())
         if ours != theirs:
             sys.exit(f"the models differ: lockstep has {ours}, PyTorch {theirs}")
         with torch.no_grad():

@@ -85,9 +85,24 @@ def detector_loss(self, batch):
 
 def unet_loss(self, batch):
     logits = self(batch["images"])
-    p, masks = torch.sigmoid(logits), batch["masks"]
+    p, masks = torch.sigmoid(logits), F.one_hot(batch["labels"][:, 0], logits.shape[1]).movedim(-1, 1)
     dice = 1 - (2 * (p * masks).sum((2, 3)) + 1) / (p.sum((2, 3)) + masks.sum((2, 3)) + 1)
     return F.cross_entropy(logits, batch["labels"][:, 0]) + 0.25 * dice.mean()
+
+
+def hard_cross_entropy(logits, labels, threshold=0.7, least=1 / 16):
+    """The mean over samples of their means over hard pixels, or over the hardest ones where these are too few."""
+    losses = []
+    for pixels in F.cross_entropy(logits, labels, reduction="none").flatten(1):
+        hard = pixels > -np.log(threshold)
+        if hard.sum() < least * len(pixels):
+            hard = pixels >= pixels.topk(int(np.ceil(least * len(pixels)))).values[-1]
+        losses.append(pixels[hard].mean())
+    return sum(losses) / len(losses)
+
+
+def pp_liteseg_loss(self, batch):
+    return sum(hard_cross_entropy(logits, batch["labels"][:, 0]) for logits in self.heads(batch["images"]))
 
 
 def crnn_loss(self, batch):
@@ -160,7 +175,8 @@ def yolov5_loss(self, batch):
     return loss
 
 
-LOSSES = {"crnn": crnn_loss, "detector": detector_loss, "unet": unet_loss, "yolov5n": yolov5_loss, "yolov5s": yolov5_loss}
+LOSSES = {"crnn": crnn_loss, "detector": detector_loss, "pp-liteseg": pp_liteseg_loss, "unet": unet_loss,
+          "yolov5n": yolov5_loss, "yolov5s": yolov5_loss}
 
 
 def maker(name):
@@ -181,6 +197,7 @@ RECORDED = {
     "crnn": [{"steps": 20, "batch": 4}],  # of fewer, some have nothing to be read
     "detector": [{"steps": 20, "batch": 4}],
     "mobilenet-v2": [{"steps": 20, "batch": 4, "lr": 1e-5}, {"steps": 3, "lr": 1e-5, "image": "3 65 65"}],
+    "pp-liteseg": [{"steps": 4, "batch": 4, "lr": 1e-4}],
     "resnet18": [{"steps": 20}, {"steps": 3, "image": "3 64 64"}],
     "resnet34": [{"steps": 5}],
     "resnet44": [{"steps": 5}],

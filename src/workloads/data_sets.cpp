@@ -51,7 +51,7 @@ std::vector<data::DatasetEntry> data_sets() {
           drawn("synthetic-cifar", vision::synthetic_cifar, {}, labels),
           drawn("synthetic-imagenet", vision::synthetic_imagenet, {.train = {1'024}, .test = {128}}, labels),
           drawn("synthetic-boxes", vision::synthetic_boxes, few, cells()),
-          drawn("synthetic-masks", vision::synthetic_masks, few, planes()),
+          drawn("synthetic-masks", vision::synthetic_masks, few, pixel_labels()),
           drawn("synthetic-words", vision::synthetic_words, few, sequences(digits))};
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/ops/ops.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -126,6 +127,7 @@ TEST(Graph, RefusesOperatorsThatDoNotFit) {
             }),
             "layer 'loss' is a loss; add it by loss()");
   EXPECT_EQ(refusal_of([&] { graph.loss("relu", Relu{}, {1}); }), "layer 'relu' is no loss; add it by add()");
+  EXPECT_EQ(refusal_of([&] { graph.auxiliary_loss("relu", Relu{}, {1}); }), "layer 'relu' is no loss; add it by add()");
   EXPECT_EQ(graph.nodes().size(), 2U);
 }
 

@@ -126,6 +126,41 @@ TEST(Models, Yolov5NamesItsTensorsAsTheOriginal) {
   EXPECT_EQ(graph.shape(graph.outputs()[0].value), (ops::Shape{1, 8, 1, 3 * (12 * 12 + 6 * 6 + 3 * 3)}));
 }
 
+DataSpec pictures_with_labels(std::int64_t height, std::int64_t width, std::int64_t classes) {
+  return {{{"images", {3, height, width}}, {"labels", {1, height, width}, Content::integer}}, classes};
+}
+
+TEST(Models, PpLitesegHasTheParametersOfThePublishedBackboneAndItsNames) {
+  const Graph graph = make_model("pp-liteseg", pictures_with_labels(512, 1024, 19));
+  std::int64_t of_backbone = 0;
+  for (const TensorSlot& slot : graph.parameters().tensors())
+    if (slot.name.starts_with("backbone.")) of_backbone += slot.count.value;
+  EXPECT_EQ(of_backbone, 5'318'304);
+  const auto shape = [&](const char* name) { return graph.parameters().find(name).shape; };
+  using Extents = std::vector<std::int64_t>;
+  EXPECT_EQ(shape("backbone.features.0.conv.weight"), (Extents{32, 3, 3, 3}));
+  EXPECT_EQ(shape("backbone.features.2.avd_layer.0.weight"), (Extents{128, 1, 3, 3}));
+  EXPECT_EQ(shape("backbone.features.7.conv_list.3.bn.bias"), (Extents{128}));
+  EXPECT_EQ(shape("ppseg_head.cm.stages.2.1._conv.bias"), (Extents{128}));
+  EXPECT_EQ(shape("ppseg_head.arm_list.0.conv_x._conv.weight"), (Extents{64, 256, 3, 3}));
+  EXPECT_EQ(shape("ppseg_head.arm_list.1.conv_xy_atten.0._conv.weight"), (Extents{2, 4, 3, 3}));
+  EXPECT_EQ(shape("seg_heads.2.conv_out.weight"), (Extents{19, 64, 1, 1}));
+  EXPECT_EQ(graph.state().find("ppseg_head.cm.conv_out._batch_norm.running_var").shape, (Extents{128}));
+}
+
+/// Strides need not divide the extents.
+TEST(Models, PpLitesegGivesLogitsInTheSizeOfAnyPicture) {
+  for (const auto& [height, width] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {33, 47}, {96, 64}}) {
+    const Graph graph = make_model("pp-liteseg", pictures_with_labels(height, width, 4));
+    EXPECT_EQ(graph.shape(graph.outputs()[0].value), (ops::Shape{1, 4, height, width}));
+    EXPECT_EQ(graph.losses().size(), 3U);
+    for (std::size_t term = 0; term < 3; ++term) {
+      EXPECT_EQ(graph.losses()[term].coefficient, 1);
+      EXPECT_EQ(graph.losses()[term].auxiliary, term > 0);
+    }
+  }
+}
+
 /// PyTorch's uniform numbers have at most 1 ÷ √64 here.
 TEST(Models, Yolov5BeginsWithFewObjects) {
   const Models models;

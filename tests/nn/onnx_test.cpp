@@ -103,8 +103,17 @@ TEST(Onnx, HasAllTensorsAndNothingThatIsReadBeforeItIsMade) {
       tensors[proto.text(8)] = proto.integers(1);
       EXPECT_TRUE(known.insert(proto.text(8)).second) << name << ' ' << proto.text(8);
     }
-    for (const Layout* layout : {&exported.graph.parameters(), &exported.graph.state()})
-      for (const TensorSlot& slot : layout->tensors()) EXPECT_EQ(tensors[slot.name], slot.shape) << slot.name;
+    const std::vector<bool> is_run = exported.graph.contributes_to_evaluation();  // without auxiliary heads
+    for (std::size_t n = 0; n < is_run.size(); ++n) {
+      const Node& node = exported.graph.nodes()[n];
+      const auto expect = [&](const TensorSlot& slot) {
+        EXPECT_EQ(tensors.contains(slot.name), is_run[n]) << slot.name;
+        if (!is_run[n]) return;
+        EXPECT_EQ(tensors[slot.name], slot.shape) << slot.name;
+      };
+      for (const int parameter : node.parameters) expect(exported.graph.parameters().at(parameter));
+      for (const int state : node.state) expect(exported.graph.state().at(state));
+    }
     for (const std::string& input : exported.onnx.all(11)) known.insert(fields_of(input).text(1));
     for (const std::string& node : exported.onnx.all(1)) {
       const Fields proto = fields_of(node);

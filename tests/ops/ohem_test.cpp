@@ -15,7 +15,7 @@
 namespace lockstep::ops::test {
 namespace {
 
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float no_number = std::numeric_limits<float>::quiet_NaN();
 
 using Floats = std::vector<float>;
 using Labels = std::vector<std::int32_t>;
@@ -44,7 +44,7 @@ struct Kept {
   std::vector<std::size_t> positions;
   double sum = 0;
 };
-Kept kept_of(LossTrial& trial, std::size_t positions) {
+Kept hard_of(LossTrial& trial, std::size_t positions) {
   const Floats gradient = trial.backward(0);
   Kept kept;
   for (std::size_t i = 0; i < positions; ++i) {
@@ -62,7 +62,7 @@ TEST(CrossEntropyOfHardPositions, KeepsThoseWithALowProbability) {
   EXPECT_EQ(sums.weight, 1);
   EXPECT_NEAR(sums.loss, -(std::log(0.6) + std::log(0.2) + std::log(0.65)) / 3, 1e-6);
   EXPECT_EQ(trial.run(Pass::infer).loss, sums.loss);
-  const Kept kept = kept_of(trial, 6);
+  const Kept kept = hard_of(trial, 6);
   EXPECT_EQ(kept.positions, (std::vector<std::size_t>{1, 3, 4}));
   EXPECT_NEAR(kept.sum, -(0.4 + 0.8 + 0.35) / 3, 1e-6);
 }
@@ -71,16 +71,16 @@ TEST(CrossEntropyOfHardPositions, KeepsTheHardestWhereTooFewAreHard) {
   const std::vector<double> probabilities{0.9, 0.6, 0.8, 0.95, 0.85, 0.99};
   LossTrial half = trial_of({.threshold = 0.7, .least = 0.5}, probabilities, Labels(6));
   EXPECT_NEAR(half.run(Pass::forward).loss, -(std::log(0.6) + std::log(0.8) + std::log(0.85)) / 3, 1e-6);
-  EXPECT_EQ(kept_of(half, 6).positions, (std::vector<std::size_t>{1, 2, 4}));
+  EXPECT_EQ(hard_of(half, 6).positions, (std::vector<std::size_t>{1, 2, 4}));
   LossTrial rounded = trial_of({.threshold = 0.7, .least = 0.17}, probabilities, Labels(6));
-  EXPECT_EQ(kept_of(rounded, 6).positions, (std::vector<std::size_t>{1, 2})) << "1.02 positions are two";
+  EXPECT_EQ(hard_of(rounded, 6).positions, (std::vector<std::size_t>{1, 2})) << "1.02 positions are two";
   LossTrial all = trial_of({.threshold = 0.01, .least = 1}, probabilities, Labels(6));
-  EXPECT_EQ(kept_of(all, 6).positions.size(), 6U);
+  EXPECT_EQ(hard_of(all, 6).positions.size(), 6U);
 }
 
 TEST(CrossEntropyOfHardPositions, KeepsAllOfThoseThatAreEquallyHard) {
   LossTrial trial = trial_of({.threshold = 0.1, .least = 0.25}, {0.9, 0.8, 0.8, 0.95, 0.8, 0.6, 0.9, 0.9}, Labels(8));
-  EXPECT_EQ(kept_of(trial, 8).positions, (std::vector<std::size_t>{1, 2, 4, 5})) << "two are asked for";
+  EXPECT_EQ(hard_of(trial, 8).positions, (std::vector<std::size_t>{1, 2, 4, 5})) << "two are asked for";
 }
 
 TEST(CrossEntropyOfHardPositions, KeepsNothingThatNobodyAsksFor) {
@@ -88,7 +88,7 @@ TEST(CrossEntropyOfHardPositions, KeepsNothingThatNobodyAsksFor) {
   const LossSums sums = trial.run(Pass::forward);
   EXPECT_EQ(sums.weight, 1);
   EXPECT_EQ(sums.loss, 0);
-  EXPECT_TRUE(kept_of(trial, 4).positions.empty());
+  EXPECT_TRUE(hard_of(trial, 4).positions.empty());
 }
 
 TEST(CrossEntropyOfHardPositions, LooksAtEachSampleByItself) {
@@ -132,7 +132,7 @@ TEST(CrossEntropyOfHardPositions, ReportsTheFirstLabelThatIsNoClass) {
 TEST(CrossEntropyOfHardPositions, ShowsThatALogitIsNoNumber) {
   for (const double least : {0.0, 0.5, 1.0}) {
     LossTrial trial(OhemCrossEntropy{.threshold = 0.7, .least = least},
-                    {{{1, 2, 1, 4}, {4, nan, 3, 5, 0, 0, 0, 0}}, {{1, 1, 1, 4}, {}, Labels(4)}});
+                    {{{1, 2, 1, 4}, {4, no_number, 3, 5, 0, 0, 0, 0}}, {{1, 1, 1, 4}, {}, Labels(4)}});
     EXPECT_TRUE(std::isnan(trial.run(Pass::forward).loss)) << least;
     EXPECT_TRUE(std::isnan(trial.backward(0)[1])) << least;
   }

@@ -56,6 +56,9 @@ TEST(Metrics, AreThoseThatAreAskedFor) {
   }
   const nn::Graph pixels = models.make("unet", models.example("unet"));
   EXPECT_EQ(names(segmentation_metrics(pixels, pixels.inputs(), {})), "loss accuracy miou");
+  const nn::Graph of_hard_pixels = models.make("pp-liteseg", models.example("pp-liteseg"));
+  EXPECT_EQ(names(loss_metrics(of_hard_pixels, of_hard_pixels.inputs())), "loss");
+  EXPECT_EQ(names(segmentation_metrics(of_hard_pixels, of_hard_pixels.inputs(), {})), "loss accuracy miou");
 }
 
 TEST(Metrics, OfALossThatCountsNoPredictionsAreTheLossAlone) {
@@ -81,7 +84,7 @@ class TopFive : public testing::Test {
  protected:
   /// Evaluates batches of logits and labels. @return the value
   double of(std::vector<std::pair<std::vector<float>, std::int32_t>> samples) {
-    Metric& metric = *metrics_[metrics_.size() - 2];  // before that of the classes
+    Metric& metric = *metrics_.back();
     metric.reset();
     for (auto& [logits, label] : samples) {
       const std::array<ops::LossSums, 1> losses{};
@@ -127,11 +130,12 @@ class Classes : public testing::Test {
  protected:
   using Samples = std::vector<std::pair<std::vector<float>, std::int32_t>>;
 
+  std::vector<MetricValue> of(Samples samples) { return of(std::move(samples), metrics_); }
   /// Evaluates these logits and labels. @return the values of all metrics
-  std::vector<MetricValue> of(Samples samples) {
+  static std::vector<MetricValue> of(Samples samples, const std::vector<std::unique_ptr<Metric>>& metrics) {
     std::vector<ProcessGroup> groups = ProcessGroup::of_threads(1);
     std::vector<MetricValue> values;
-    for (const auto& metric : metrics_) {
+    for (const auto& metric : metrics) {
       metric->reset();
       for (auto& [logits, label] : samples) {
         const std::array<ops::LossSums, 1> losses{};
@@ -182,6 +186,14 @@ TEST_F(Classes, AreCountedByLabelAndPrediction) {
 TEST_F(Classes, ThatArePredictedButHaveNoSamplesLowerTheMacroF1) {
   EXPECT_EQ(observe::value_of(of({{cat, 0}, {cow, 0}}), "macro_f1"), (2.0 / 3 + 0) / 2);
   EXPECT_EQ(observe::value_of(of({}), "macro_f1"), 0);
+}
+
+TEST_F(Classes, OfPixelsAreCountedTogether) {
+  const auto values = of({{cat, 0}, {cat, 0}, {dog, 0}, {dog, 1}, {cat, 1}, {cow, -100}},
+                         segmentation_metrics(graph_, graph_.inputs(), {}));
+  EXPECT_EQ(names(values), "loss accuracy miou");
+  EXPECT_EQ(observe::value_of(values, "accuracy"), 3.0 / 5);
+  EXPECT_EQ(observe::value_of(values, "miou"), (2.0 / 4 + 1.0 / 3) / 2) << "of the classes that occur";
 }
 
 TEST(ClassificationMetrics, NeedALabelForEachSample) {

@@ -15,7 +15,7 @@ inline data::DatasetPair boxes_set(const vision::SyntheticOptions& options) {
 }
 
 inline data::DatasetPair masks_set(const vision::SyntheticOptions& options) {
-  return vision::whole_pictures(vision::synthetic_masks(options), planes());
+  return vision::whole_pictures(vision::synthetic_masks(options), pixel_labels());
 }
 
 inline data::DatasetPair words_set(const vision::SyntheticOptions& options) {

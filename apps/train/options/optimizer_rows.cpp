@@ -127,7 +127,7 @@ std::vector<Option> schedule_rows(Options& o) {
           into(schedule.milestones, milestones_of)),
       row("lr-gamma", Real{.min = 0, .max = 1, .above_min = true}, "0.1",
           "factor of the schedule step at each milestone", into(schedule.gamma)),
-      row("lr-power", Real{.min = 0, .max = 100, .above_min = true}, "1",
+      row("lr-power", Real{.min = 0, .max = 100, .above_min = true}, described("by model; 1 for most"),
           "power of the schedule polynomial; 1 is linear decay", into(schedule.power))};
 }
 

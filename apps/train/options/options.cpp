@@ -37,6 +37,8 @@ void set_defaults(OptionValues& given, const nn::Defaults& model, const Precisio
   given.default_to("lr-schedule", schedule_name(model.decay));
   const bool is_one_cycle = given.get<std::string>("lr-schedule") == schedule_name(nn::Decay::one_cycle);
   given.default_to("lr-final", is_one_cycle ? nn::one_cycle_final_fraction : model.final_fraction);
+  const bool is_polynomial = given.get<std::string>("lr-schedule") == schedule_name(nn::Decay::polynomial);
+  given.default_to("lr-power", is_polynomial ? model.power : 1.0);
   given.default_to("lr-by", std::string(model.decays_by_epoch && !is_one_cycle ? "epoch" : "step"));
   given.default_to("warmup", model.warmup_epochs);
   given.default_to("warmup-least-steps", model.least_warmup_steps);
@@ -194,7 +196,8 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "\n\nThe metrics of the test set are loss, accuracy and, with more than 5 classes, top5_accuracy; of images "
           "with "
           "a class also macro_f1, the mean F1 of all classes, which the table leaves out. Accuracy is that of the "
-          "classes: of images, of pixels (unet), of the cells that have an object (detector), or of whole words "
+          "classes: of images, of pixels (pp-liteseg, unet), of the cells that have an object (detector), or of whole "
+          "words "
           "(crnn); "
           "top5_accuracy counts labels among the 5 likeliest classes. docs/metrics.md has those of boxes and masks.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "

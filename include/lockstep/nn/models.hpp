@@ -24,7 +24,8 @@ struct Defaults {
   Decay decay = Decay::constant;
   double warmup_epochs = 0;  ///< length of the linear warm-up in epochs; may be a fraction
   std::int64_t least_warmup_steps = 0;
-  double final_fraction = 0;  ///< `LearningRateSchedule` has this and the following four
+  double power = 1;  ///< `LearningRateSchedule` has this and the following five
+  double final_fraction = 0;
   bool decays_by_epoch = false;
   std::optional<double> warmup_start = {};
   std::optional<double> warmup_bias_rate = {};

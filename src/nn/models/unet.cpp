@@ -14,8 +14,8 @@ int add_decoder(Graph& graph, const std::string& name, int skipped, std::int64_t
 }
 
 /// A segmentation network: an encoder of three levels, a decoder, and skip connections between them. Targets are
-/// "labels", the class of each pixel, and "masks", a plane of ones and zeros for each class. Convolutions have padding
-/// and batch norm, and a quarter of the paper's channels or less.
+/// "labels", the class of each pixel. Convolutions have padding and batch norm, and a quarter of the paper's channels
+/// or less.
 /// @source Ronneberger, Fischer, Brox: U-Net, MICCAI 2015; for the dice loss Milletari et al., "V-Net", 3DV 2016
 Graph make_unet(const DataSpec& data) {
   require_multiple(data, "unet", 8, 8);
@@ -33,15 +33,16 @@ Graph make_unet(const DataSpec& data) {
   add_decoder(graph, "decoder1", whole, 16);
   const int logits = graph.add("head", Convolution{.out_channels = data.classes, .kernel = 1});
   graph.output("logits", logits);
-  graph.loss("pixels", CrossEntropy{}, {logits, graph.input(data.at("labels"))}, 1, Normalizer::weight);
-  graph.loss("dice", Dice{}, {logits, graph.input(data.at("masks"))}, 0.25, Normalizer::weight);
+  const int labels = graph.input(data.at("labels"));
+  graph.loss("pixels", CrossEntropy{}, {logits, labels}, 1, Normalizer::weight);
+  graph.loss("dice", Dice{.by_label = true}, {logits, labels}, 0.25, Normalizer::weight);
   return graph;
 }
 
 }  // namespace
 
 std::vector<ModelEntry> unet() {
-  DataSpec example{{{"images", {3, 16, 16}}, {"labels", {1, 16, 16}, Content::integer}, {"masks", {3, 16, 16}}}, 3};
+  DataSpec example{{{"images", {3, 16, 16}}, {"labels", {1, 16, 16}, Content::integer}}, 3};
   return {ModelEntry{
       .name = "unet",
       .make = make_unet,

@@ -32,8 +32,7 @@ Eltwise eltwise_of(const Pointwise& op) {
     case sigmoid: return {eltwise_logistic, eltwise_logistic_use_dst_for_bwd};
     case tanh: return {eltwise_tanh, eltwise_tanh_use_dst_for_bwd};
     case gelu: return {eltwise_gelu_erf, eltwise_gelu_erf};
-    case affine:
-      return {eltwise_linear, eltwise_linear, static_cast<float>(op.slope), static_cast<float>(op.offset)};
+    case affine: return {eltwise_linear, eltwise_linear, static_cast<float>(op.slope), static_cast<float>(op.offset)};
     case gelu_tanh: break;
   }
   return {eltwise_gelu_tanh, eltwise_gelu_tanh};

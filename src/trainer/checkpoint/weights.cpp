@@ -64,17 +64,16 @@ LoadedWeights compared(const state::SafetensorsHeader& file, const std::vector<T
   return found;
 }
 
-/// Returns the parameters of the layers that compute the model's outputs, or what predictions make them from.
+/// Returns the parameters of the last layers with parameters before the model's outputs and losses.
 std::vector<std::string> head_of(const nn::Graph& graph) {
   std::vector<bool> is_output(graph.values().size());
   for (const nn::Output& output : graph.outputs()) is_output[static_cast<std::size_t>(output.value)] = true;
-  const std::vector<bool> is_trained = graph.contributes_to_loss();
   std::vector<std::string> names;
   for (std::size_t n = graph.nodes().size(); n-- > 0;) {
     const nn::Node& node = graph.nodes()[n];
-    if (node.output < 0 || !is_output[static_cast<std::size_t>(node.output)]) continue;
+    if (node.output >= 0 && !is_output[static_cast<std::size_t>(node.output)]) continue;
     for (const int parameter : node.parameters) names.push_back(graph.parameters().at(parameter).name);
-    if (!is_trained[n])
+    if (node.parameters.empty())
       for (const int value : node.inputs) is_output[static_cast<std::size_t>(value)] = true;
   }
   return names;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <variant>
 
 #include "lockstep/base/error.hpp"
@@ -18,7 +19,7 @@ constexpr int top_places = 5;
 
 /// Where the predictions and the labels of a classifier are. There may be one for each sample, or for each pixel.
 struct Classifier {
-  ops::CrossEntropy loss;
+  ops::CrossEntropy loss;  ///< or one with the same labels
   ops::Shape logits;
   std::size_t output = 0;  ///< index of the logits among the outputs
   std::size_t labels = 0;  ///< index of the labels among the tensors of a batch
@@ -113,12 +114,12 @@ class ClassMetric final : public Metric {
     if (label_of_ == LabelOf::pixel) confusion_.add_iou();
   }
   [[nodiscard]] std::vector<MetricValue> values() const override {
-    const bool of_pixels = label_of_ == LabelOf::pixel;
-    return {{.name = of_pixels ? "miou" : "macro_f1",
-             .value = of_pixels ? confusion_.counts().mean_iou() : confusion_.counts().macro_f1(),
+    if (label_of_ == LabelOf::pixel) return confusion_.metrics_of_pixels();
+    return {{.name = "macro_f1",
+             .value = confusion_.counts().macro_f1(),
              .higher_is_better = true,
              .is_fraction = true,
-             .in_table = of_pixels}};
+             .in_table = false}};
   }
   [[nodiscard]] const observe::ClassCounts* classes() const override { return &confusion_.counts(); }
 
@@ -128,11 +129,19 @@ class ClassMetric final : public Metric {
   Confusion confusion_;
 };
 
+/// Returns a cross-entropy with the labels of a loss; nothing if the loss has none.
+std::optional<ops::CrossEntropy> cross_entropy_of(const ops::Operator& loss) {
+  if (const auto* of_all = std::get_if<ops::CrossEntropy>(&loss)) return *of_all;
+  const auto* of_hard = std::get_if<ops::OhemCrossEntropy>(&loss);
+  if (of_hard == nullptr) return {};
+  return ops::CrossEntropy{.ignore_index = of_hard->ignore_index};
+}
+
 /// @throws Error{invalid_argument} unless the first loss of the graph is such a cross-entropy of an output
 Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& tensors, LabelOf label_of) {
   const bool of_sample = label_of == LabelOf::sample;
   const nn::Node& node = first_loss(graph);
-  if (const auto* loss = std::get_if<ops::CrossEntropy>(&node.op); loss != nullptr) {
+  if (const auto loss = cross_entropy_of(node.op)) {
     const auto output = std::ranges::find(graph.outputs(), node.inputs[0], &nn::Output::value);
     const std::string& labels = graph.values()[static_cast<std::size_t>(node.inputs[1])].name;
     const auto tensor = std::ranges::find(tensors, labels, &TensorSpec::name);
@@ -154,9 +163,11 @@ Classifier classifier_of(const nn::Graph& graph, const std::vector<TensorSpec>& 
 std::vector<std::unique_ptr<Metric>> class_metrics(const nn::Graph& graph, const std::vector<TensorSpec>& tensors,
                                                    LabelOf label_of, std::vector<std::string> names) {
   const Classifier classifier = classifier_of(graph, tensors, label_of);
-  std::vector<std::unique_ptr<Metric>> metrics = accuracy_metrics(graph, tensors);
-  if (classifier.logits.channels > top_places) metrics.push_back(std::make_unique<TopMetric>(classifier));
+  const bool of_pixels = label_of == LabelOf::pixel;
+  auto metrics = of_pixels ? loss_metrics(graph, tensors) : accuracy_metrics(graph, tensors);
   metrics.push_back(std::make_unique<ClassMetric>(classifier, label_of, std::move(names)));
+  if (classifier.logits.channels > top_places)
+    metrics.insert(of_pixels ? metrics.end() : metrics.end() - 1, std::make_unique<TopMetric>(classifier));
   return metrics;
 }
 

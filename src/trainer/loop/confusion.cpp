@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -31,6 +32,16 @@ void Confusion::add_iou() {
   observe::ClassValues iou{.name = "iou", .values = {}};
   for (std::size_t label = 0; label < result_.labels.size(); ++label) iou.values.push_back(result_.iou(label));
   result_.values = {std::move(iou)};
+}
+
+std::vector<observe::MetricValue> Confusion::metrics_of_pixels() const {
+  const auto sum = [](const std::vector<std::int64_t>& numbers) {
+    return static_cast<double>(std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0}));
+  };
+  const double pixels = sum(result_.labels);
+  const double accuracy = pixels == 0 ? 0 : sum(result_.hits) / pixels;
+  return {{.name = "accuracy", .value = accuracy, .higher_is_better = true, .is_fraction = true},
+          {.name = "miou", .value = result_.mean_iou(), .higher_is_better = true, .is_fraction = true}};
 }
 
 }  // namespace lockstep::trainer

@@ -29,6 +29,8 @@ class Confusion {
   void reduce(Communicator& communicator);
   /// Adds the intersection over union of each class to the counts, after reduce().
   void add_iou();
+  /// Returns "accuracy" and "miou", the mean intersection over union, over all ranks after reduce().
+  [[nodiscard]] std::vector<observe::MetricValue> metrics_of_pixels() const;
   /// Returns the counts over all ranks after reduce().
   [[nodiscard]] const observe::ClassCounts& counts() const { return result_; }
 

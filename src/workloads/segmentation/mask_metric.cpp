@@ -2,7 +2,6 @@
 #include "workloads/segmentation/mask_metric.hpp"
 
 #include <cstddef>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,16 +35,7 @@ class MaskMetric final : public trainer::Metric {
     confusion_.reduce(communicator);
     confusion_.add_iou();
   }
-  [[nodiscard]] std::vector<observe::MetricValue> values() const override {
-    const observe::ClassCounts& counts = confusion_.counts();
-    const auto sum = [](const std::vector<std::int64_t>& numbers) {
-      return static_cast<double>(std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0}));
-    };
-    const double pixels = sum(counts.labels);
-    const double accuracy = pixels == 0 ? 0 : sum(counts.hits) / pixels;
-    return {{.name = "accuracy", .value = accuracy, .higher_is_better = true, .is_fraction = true},
-            {.name = "miou", .value = counts.mean_iou(), .higher_is_better = true, .is_fraction = true}};
-  }
+  [[nodiscard]] std::vector<observe::MetricValue> values() const override { return confusion_.metrics_of_pixels(); }
   [[nodiscard]] const observe::ClassCounts* classes() const override { return &confusion_.counts(); }
 
  private:

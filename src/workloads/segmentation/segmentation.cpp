@@ -11,43 +11,39 @@ namespace {
 
 using vision::Size;
 
-class Planes : public vision::Collate {
+class PixelLabels : public vision::Collate {
  public:
-  [[nodiscard]] std::vector<TensorSpec> tensors(const Size& input, std::int64_t classes) const override {
-    return {{"labels", {1, input.height, input.width}, Content::integer},
-            {"masks", {classes, input.height, input.width}, Content::real}};
+  [[nodiscard]] std::vector<TensorSpec> tensors(const Size& input, std::int64_t /*classes*/) const override {
+    return {{"labels", {1, input.height, input.width}, Content::integer}};
   }
 
   void write(const vision::Annotation& annotation, const Size& input, std::span<const Buffer> targets) const override {
     const std::int64_t pixels = std::int64_t{input.height} * input.width;
-    const std::int64_t classes = targets[1].count.value / pixels;
     const std::vector<std::uint8_t>& mask = annotation.mask.pixels;
     for (std::int64_t i = 0; i < pixels; ++i) {
       const std::uint8_t pixel = mask.empty() ? vision::left_out_pixel : mask[static_cast<std::size_t>(i)];
-      const std::int32_t label = pixel == vision::left_out_pixel ? vision::left_out_label : pixel;
-      vision::put(targets[0], i, label);
-      for (std::int64_t c = 0; c < classes; ++c) vision::put(targets[1], c * pixels + i, c == label ? 1 : 0);
+      vision::put(targets[0], i, pixel == vision::left_out_pixel ? vision::left_out_label : std::int32_t{pixel});
     }
   }
 };
 
-class PlanesAndFrame final : public Planes {
+class PixelLabelsAndFrame final : public PixelLabels {
  public:
   [[nodiscard]] std::vector<TensorSpec> tensors(const Size& input, std::int64_t classes) const override {
-    std::vector<TensorSpec> all = Planes::tensors(input, classes);
+    std::vector<TensorSpec> all = PixelLabels::tensors(input, classes);
     all.push_back(frame_tensor());
     return all;
   }
   void write(const vision::Annotation& annotation, const Size& input, std::span<const Buffer> targets) const override {
-    Planes::write(annotation, input, targets);
-    write_frame(annotation.frame, targets[2]);
+    PixelLabels::write(annotation, input, targets);
+    write_frame(annotation.frame, targets[1]);
   }
 };
 
 }  // namespace
 
-std::shared_ptr<const vision::Collate> planes_and_frame() { return std::make_shared<PlanesAndFrame>(); }
+std::shared_ptr<const vision::Collate> pixel_labels_and_frame() { return std::make_shared<PixelLabelsAndFrame>(); }
 
-std::shared_ptr<const vision::Collate> planes() { return std::make_shared<Planes>(); }
+std::shared_ptr<const vision::Collate> pixel_labels() { return std::make_shared<PixelLabels>(); }
 
 }  // namespace lockstep::workloads

@@ -33,18 +33,19 @@ vision::Image read_mask(const std::string& file) {
 /// training, 5 for validation.
 class MaskFolder {
  public:
-  explicit MaskFolder(Sizes sizes = Sizes::equal) : sizes_(sizes) {
+  explicit MaskFolder(Sizes sizes = Sizes::equal, const std::string& more_classes = "") : sizes_(sizes) {
     for (int i = 0; i < 12; ++i) put("train", i);
     for (int i = 0; i < evaluated; ++i) put("val", i + first_evaluated);
-    files_.put("labels.txt", "ground\nbright\nstriped\n");
+    files_.put("labels.txt", "ground\nbright\nstriped\n" + more_classes);
   }
   [[nodiscard]] std::string path(const std::string& relative = "") const { return files_.path(relative).string(); }
   /// Trains. @return the digest of the weights, and the metrics of the last evaluation
   [[nodiscard]] nlohmann::json result_of(int ranks, const std::string& arguments) const {
     const std::string metrics = path("metrics.json");
     std::filesystem::remove(metrics);
+    const std::string model = arguments.find("--model") == std::string::npos ? " --model unet " : " ";
     const auto result =
-        run_train(ranks, "--data " + path() + " --model unet --threads 1 " + arguments + " --metrics " + metrics);
+        run_train(ranks, "--data " + path() + model + "--threads 1 " + arguments + " --metrics " + metrics);
     EXPECT_EQ(result.exit_code, 0) << result.output;
     nlohmann::json found;
     const auto events = read_metrics(metrics);
@@ -156,6 +157,24 @@ TEST(OwnMasks, AreEvaluatedWholeInTheirOwnPixelsAtAnyScaleAndOnAnyRanks) {
     EXPECT_NE(result, other);
     other = result;
   }
+}
+
+TEST(OwnMasks, TrainPpLitesegOnAnyRanksAndItsHeadsAnewForOtherClasses) {
+  const MaskFolder folder;
+  const std::string options = "--model pp-liteseg --epochs 1 --batch 4 --shards 2 ";
+  const nlohmann::json alone = folder.result_of(1, options + "--save-dir " + folder.path("run"));
+  ASSERT_TRUE(alone.contains("final_miou")) << alone;
+  EXPECT_EQ(folder.result_of(2, options), alone);
+  const MaskFolder other(Sizes::equal, "dark\n");
+  const auto loaded = run_train(2, "--data " + other.path() + " --threads 1 --steps 1 " + options + "--weights " +
+                                       folder.path("run/checkpoints/last/model.safetensors"));
+  EXPECT_EQ(loaded.exit_code, 0) << loaded.output;
+  const std::string text = testing_support::in_one_line(loaded.output);
+  EXPECT_NE(text.find("the head is for another number of classes"), std::string::npos) << loaded.output;
+  for (const char* drawn :
+       {"seg_heads.0.conv_out.weight [3,32,1,1] [4,32,1,1]", "seg_heads.1.conv_out.weight [3,64,1,1] [4,64,1,1]",
+        "seg_heads.2.conv_out.weight [3,64,1,1] [4,64,1,1]"})
+    EXPECT_NE(text.find(drawn), std::string::npos) << drawn << '\n' << loaded.output;
 }
 
 TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
