@@ -94,10 +94,12 @@ docs() {
   echo "build/doc/html/index.html"
 }
 
-# What users get: no assertions, no CUDA. Not optimized, because neither depends on that. comm-check runs random operations and
-# checks each result.
+# What users get: no assertions, no CUDA. Not optimized and by clang, because neither depends on that. comm-check runs random
+# operations and checks each result.
 nocuda() {
   section "Build without CUDA and assertions, and a run of each program (preset ndebug)"
+  # Where a folder was configured for another compiler, CMake drops the preset's other variables.
+  grep -qs '^CMAKE_CXX_COMPILER:.*clang' build/ndebug/CMakeCache.txt || rm -rf build/ndebug
   cmake --preset ndebug
   cmake --build --preset ndebug -j "$jobs" --target train topo comm-bench comm-check {base,kernels}_tests
   ctest --preset ndebug -j "$((2 * jobs))" -R '^(base|kernels)\.'

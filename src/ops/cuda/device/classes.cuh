@@ -113,11 +113,7 @@ struct FinishLabels {
   Fault* fault;
   std::int32_t node;
   __device__ void operator()(std::int64_t /*column*/, const LossTerms& terms) const {
-    if (only_weight) {
-      to->weight = terms.weight;
-    } else {
-      *to = terms.sums();
-    }
+    terms.write(to, only_weight);
     if (terms.from_end == 0) return;
     const std::int64_t i = labels.count - terms.from_end;
     report(fault, {FaultCode::label, node, i / positions, labels.data[i], labels.classes});

@@ -23,6 +23,14 @@ struct LossTerms {
             a.from_end > b.from_end ? a.from_end : b.from_end};
   }
   [[nodiscard]] __device__ LossSums sums() const { return {weight, loss, correct}; }
+  /// Writes the sums, or the weight alone and leaves the others as they are.
+  __device__ void write(LossSums* to, bool only_weight) const {
+    if (only_weight) {
+      to->weight = weight;
+    } else {
+      *to = sums();
+    }
+  }
 };
 
 /// The traits of a loss that reads its inputs again in backward.

@@ -120,11 +120,7 @@ struct FinishBoxes {
   std::int32_t node;
 
   __device__ void operator()(std::int64_t /*column*/, const LossTerms& terms) const {
-    if (only_weight) {
-      to->weight = terms.weight;
-    } else {
-      *to = terms.sums();
-    }
+    terms.write(to, only_weight);
     if (terms.from_end == 0) return;
     const std::int64_t i = map.samples * boxes.each - terms.from_end;
     report(fault, {FaultCode::label, node, i / boxes.each, boxes.target(i, map).label, map.classes()});
