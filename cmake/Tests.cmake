@@ -33,19 +33,24 @@ function(lockstep_test_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} lockstep_flags)
+  lockstep_optimize_test(${name})
 endfunction()
 
-# What users get is optimized; what tries it need not be. (At -O0 tests compile in three quarters of the time, and the tests of
-# communicators and the emulation of GPUs take several times as long.)
+option(LOCKSTEP_OPTIMIZE_TESTS "Optimize tests as libraries are; without it gcc compiles them in half the time" ON)
+# What users get is optimized; what tries it need not be. COMPUTES is for libraries in which tests spend most of their time. Folders
+# whose tests do that themselves set LOCKSTEP_OPTIMIZE_TESTS.
 function(lockstep_optimize_test target)
-  if(CMAKE_BUILD_TYPE STREQUAL Release)
+  cmake_parse_arguments(ARG "COMPUTES" "" "" ${ARGN})
+  if(NOT LOCKSTEP_OPTIMIZE_TESTS AND NOT ARG_COMPUTES)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O0>)
+  elseif(CMAKE_BUILD_TYPE STREQUAL Release)
     target_compile_options(${target} PRIVATE -O1)
   endif()
 endfunction()
 
 # Of tests that are all built together, GoogleTest's and what else nearly all include is parsed once.
 function(lockstep_precompile_test_headers target)
-  if(LOCKSTEP_MERGE_TESTS)
+  if(LOCKSTEP_MERGE_TESTS AND "${LOCKSTEP_OPTIMIZE_TESTS}" STREQUAL "$CACHE{LOCKSTEP_OPTIMIZE_TESTS}")  # with the same options only
     target_precompile_headers(${target} REUSE_FROM lockstep_test_main)
     # As it was compiled itself; some MPI libraries' own flags have it, too.
     target_compile_options(${target} PRIVATE -pthread)

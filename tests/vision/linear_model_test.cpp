@@ -29,8 +29,9 @@ class SoftmaxRegression {
     error[static_cast<std::size_t>(label)] -= 1;
     for (std::size_t c = 0; c < classes; ++c) {
       float* row = weights_.data() + c * (inputs_ + 1);
-      for (std::size_t i = 0; i < inputs_; ++i) row[i] -= rate * error[c] * image[i];
-      row[inputs_] -= rate * error[c];
+      const float step = rate * error[c];
+      for (std::size_t i = 0; i < inputs_; ++i) row[i] -= step * image[i];
+      row[inputs_] -= step;
     }
   }
 
@@ -44,8 +45,9 @@ class SoftmaxRegression {
     Scores p{};
     for (std::size_t c = 0; c < classes; ++c) {
       const float* row = weights_.data() + c * (inputs_ + 1);
-      p[c] = row[inputs_];
-      for (std::size_t i = 0; i < inputs_; ++i) p[c] += row[i] * image[i];
+      float score = row[inputs_];
+      for (std::size_t i = 0; i < inputs_; ++i) score += row[i] * image[i];
+      p[c] = score;
     }
     const float largest = *std::max_element(p.begin(), p.end());
     float sum = 0;

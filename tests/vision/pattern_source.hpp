@@ -21,11 +21,11 @@ namespace lockstep::vision {
 inline Image pattern(int width, int height, int channels = 3, int seed = 0) {
   Image picture;
   picture.resize(width, height, channels);
+  std::uint8_t* byte = picture.pixels.data();
   for (int y = 0; y < height; ++y)
     for (int x = 0; x < width; ++x)
       for (int channel = 0; channel < channels; ++channel)
-        picture.row(y)[static_cast<std::size_t>(x * channels + channel)] =
-            static_cast<std::uint8_t>(1 + (7 * x + 11 * y + 85 * channel + 13 * seed) % 255);
+        *byte++ = static_cast<std::uint8_t>(1 + (7 * x + 11 * y + 85 * channel + 13 * seed) % 255);
   return picture;
 }
 
