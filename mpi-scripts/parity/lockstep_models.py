@@ -289,6 +289,143 @@ class Crnn(nn.Module):
         return self.fc(states.permute(0, 2, 1)[:, :, None])
 
 
+class LinearAtSteps(nn.Conv2d):
+    """A linear layer on sequences N x T x features, with the shape of weights of lockstep's 1x1 convolution."""
+
+    def __init__(self, features_in, features):
+        super().__init__(features_in, features, 1)
+
+    def forward(self, x):
+        return F.linear(x, self.weight.flatten(1), self.bias)
+
+
+def bidirectional(features, hidden):
+    return nn.LSTM(features, hidden, batch_first=True, bidirectional=True)
+
+
+class LstmAndLinear(nn.Module):
+    def __init__(self, features_in, features):
+        super().__init__()
+        self.rnn = bidirectional(features_in, features)
+        self.linear = LinearAtSteps(2 * features, features)
+
+    def forward(self, x):
+        return self.linear(self.rnn(x)[0])
+
+
+class VggFeatures(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.ConvNet = nn.Sequential(  # pylint: disable=invalid-name  # EasyOCR's
+            nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(64, 128, 3, padding=1), nn.ReLU(), nn.Conv2d(128, 128, 3, padding=1), nn.ReLU(), nn.MaxPool2d((2, 1)),
+            *conv_block(128, 256), *conv_block(256, 256), nn.MaxPool2d((2, 1)), nn.Conv2d(256, 256, 2), nn.ReLU())
+
+    def forward(self, x):
+        return self.ConvNet(x)
+
+
+class CrnnVgg(nn.Module):
+    """EasyOCR's second generation, with its names. Class 0 is the blank."""
+
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        self.FeatureExtraction = VggFeatures(inputs["images"][0])  # pylint: disable=invalid-name
+        self.SequenceModeling = nn.Sequential(LstmAndLinear(256, 256), LstmAndLinear(256, 256))  # pylint: disable=invalid-name
+        self.Prediction = LinearAtSteps(256, classes + 1)  # pylint: disable=invalid-name
+
+    def forward(self, x):
+        sequence = self.FeatureExtraction(x).mean(2).permute(0, 2, 1)
+        return self.Prediction(self.SequenceModeling(sequence)).permute(0, 2, 1)[:, :, None]
+
+
+def hard_swish(x):
+    """PyTorch's own rounds 1/6 to float32, in float64 too."""
+    return x * (x + 3).clamp(0, 6) / 6
+
+
+class Mv3Conv(nn.Module):
+    def __init__(self, channels_in, channels, kernel=1, stride=1, groups=1, act=None):
+        super().__init__()
+        self.conv = nn.Conv2d(channels_in, channels, kernel, stride, kernel // 2, groups=groups, bias=False)
+        self.bn = nn.BatchNorm2d(channels)
+        self.act = act
+
+    def forward(self, x):
+        x = self.bn(self.conv(x))
+        return x if self.act is None else self.act(x)
+
+
+class Mv3Gate(nn.Module):
+    """Squeeze and excitation."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels // 4, 1)
+        self.conv2 = nn.Conv2d(channels // 4, channels, 1)
+
+    def forward(self, x):
+        gate = self.conv2(F.relu(self.conv1(x.mean((2, 3), keepdim=True))))
+        return x * (0.2 * gate + 0.5).clamp(0, 1)
+
+
+class Mv3Block(nn.Module):
+    def __init__(self, channels_in, expanded, channels, kernel, stride, gated, act):
+        super().__init__()
+        self.expand_conv = Mv3Conv(channels_in, expanded, act=act)
+        self.bottleneck_conv = Mv3Conv(expanded, expanded, kernel, (stride, 1), expanded, act)
+        self.mid_se = Mv3Gate(expanded) if gated else nn.Identity()
+        self.linear_conv = Mv3Conv(expanded, channels)
+        self.shortcut = stride == 1 and channels_in == channels
+
+    def forward(self, x):
+        y = self.linear_conv(self.mid_se(self.bottleneck_conv(self.expand_conv(x))))
+        return x + y if self.shortcut else y
+
+
+class MobileNetV3(nn.Module):
+    """MobileNetV3-large of half width for lines of text."""
+    # Kernel, channels inside and behind, gate, function and stride of the height of each block.
+    BLOCKS = ((3, 8, 8, False, F.relu, 1), (3, 32, 16, False, F.relu, 2), (3, 40, 16, False, F.relu, 1),
+              (5, 40, 24, True, F.relu, 2), (5, 64, 24, True, F.relu, 1), (5, 64, 24, True, F.relu, 1),
+              (3, 120, 40, False, hard_swish, 1), (3, 104, 40, False, hard_swish, 1), (3, 96, 40, False, hard_swish, 1),
+              (3, 96, 40, False, hard_swish, 1), (3, 240, 56, True, hard_swish, 1), (3, 336, 56, True, hard_swish, 1),
+              (5, 336, 80, True, hard_swish, 2), (5, 480, 80, True, hard_swish, 1), (5, 480, 80, True, hard_swish, 1))
+
+    def __init__(self, channels_in):
+        super().__init__()
+        self.conv1 = Mv3Conv(channels_in, 8, 3, 2, act=hard_swish)
+        self.blocks = nn.Sequential()
+        last = 8
+        for kernel, expanded, channels, gated, act, stride in self.BLOCKS:
+            self.blocks.append(Mv3Block(last, expanded, channels, kernel, stride, gated, act))
+            last = channels
+        self.conv2 = Mv3Conv(last, 480, act=hard_swish)
+
+    def forward(self, x):
+        return F.max_pool2d(self.conv2(self.blocks(self.conv1(x))), 2)
+
+
+class CrnnMv3(nn.Module):
+    """PaddleOCR's rec_mv3_none_bilstm_ctc, with its names where PyTorch has the layers. Class 0 is the blank."""
+
+    def __init__(self, inputs, classes, stem=None):
+        super().__init__()
+        self.backbone = MobileNetV3(inputs["images"][0])
+        self.neck = nn.Module()
+        self.neck.encoder = nn.Module()
+        self.neck.encoder.lstm = nn.ModuleList([bidirectional(480, 96), bidirectional(192, 96)])
+        self.head = nn.Module()
+        self.head.fc = LinearAtSteps(192, classes + 1)
+
+    def forward(self, x):
+        sequence = self.backbone(x).flatten(1, 2).permute(0, 2, 1)
+        for lstm in self.neck.encoder.lstm:
+            sequence = lstm(sequence)[0]
+        return self.head.fc(sequence).permute(0, 2, 1)[:, :, None]
+
+
 class ConvSilu(nn.Module):
     def __init__(self, channels_in, channels, kernel=1, stride=1, padding=None):
         super().__init__()
@@ -529,6 +666,8 @@ class PPLiteSeg(nn.Module):
 
 MODELS = {
     "crnn": Crnn,
+    "crnn-mv3": CrnnMv3,
+    "crnn-vgg": CrnnVgg,
     "detector": Detector,
     "lenet": LeNet,
     "mobilenet-v2": MobileNetV2,

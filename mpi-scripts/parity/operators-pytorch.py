@@ -144,8 +144,9 @@ def dice_by_label(epsilon, ignore_index):
 
 
 def ctc(**options):
-    def loss(logits, targets, target_lengths, lengths):
+    def loss(logits, targets, target_lengths, lengths=None):
         steps_first = F.log_softmax(logits[:, :, 0], 1).permute(2, 0, 1)
+        lengths = torch.full_like(target_lengths, len(steps_first)) if lengths is None else lengths
         return F.ctc_loss(steps_first, targets[:, 0, 0], lengths.flatten(), target_lengths.flatten(), reduction="sum",
                           **options)
     return lambda x, p, s: loss(*x)
@@ -309,6 +310,8 @@ OPERATORS = {
     "group-norm-of-all": lambda x, p, s: F.group_norm(x[0], 1, p[0], p[1]),
     "group-norm-of-each": lambda x, p, s: F.group_norm(x[0], 7, p[0], p[1], eps=0.01),
     "group-norm-vectors": lambda x, p, s: F.group_norm(x[0], 3, p[0], p[1]),
+    "hard-sigmoid-gate": lambda x, p, s: (0.2 * x[0] + 0.5).clamp(0, 1),
+    "hard-sigmoid-steep": lambda x, p, s: (1.5 * x[0] + 0.4).clamp(0, 1),
     "affine-rest": lambda x, p, s: 1 - x[0],
     "affine": lambda x, p, s: 0.3 * x[0] - 2,
     "relu": lambda x, p, s: F.relu(x[0]),
@@ -421,6 +424,7 @@ OPERATORS = {
     "ctc": ctc(),
     "ctc-tight": ctc(blank=2),
     "ctc-too-long": ctc(zero_infinity=True),
+    "ctc-all-steps": ctc(zero_infinity=True),
 }
 
 

@@ -52,6 +52,7 @@ training_of() {
   steps=20 batch=8 rate=0.01
   case $1 in
     lenet | resnet20) steps=100 ;;
+    crnn-mv3) batch=4 rate=1e-3 ;;
     mobilenet-v2) batch=4 rate=1e-5 ;;
     resnet50) batch=4 rate=1e-6 ;;
     pp-liteseg) batch=4 rate=1e-4 ;;

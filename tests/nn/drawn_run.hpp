@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lockstep/nn/model.hpp"
@@ -98,10 +99,17 @@ inline std::vector<float> draw_boxes(const TensorSpec& spec, const std::array<st
   return values;
 }
 
-/// Draws the inputs of a model for the batch of one step: integers below `classes`, "images" that depend on the
-/// sample's label, and other real numbers in the range that losses accept.
+/// Returns the first class of a graph's targets: 1 where class 0 is the blank of CTC.
+inline std::int32_t first_target(const Graph& graph) {
+  for (const Node& node : graph.nodes())
+    if (const auto* ctc = std::get_if<Ctc>(&node.op); ctc != nullptr && ctc->blank == 0) return 1;
+  return 0;
+}
+
+/// Draws the inputs of a model for the batch of one step: integers below `classes`, "targets" from `first` on, "images"
+/// that depend on the sample's label, and other real numbers in the range that losses accept.
 inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, std::int64_t classes, std::int64_t batch,
-                                           std::uint64_t seed, std::int64_t step) {
+                                           std::uint64_t seed, std::int64_t step, std::int32_t first = 0) {
   const auto stream = [step](const std::string& name) { return name + " " + std::to_string(step); };
   const std::vector<std::int32_t> labels = draw_integers(batch, classes, seed, stream("labels"));
   std::vector<DrawnTensor> tensors;
@@ -115,6 +123,8 @@ inline std::vector<DrawnTensor> draw_batch(std::span<const TensorSpec> inputs, s
       drawn.reals = draw_waves(spec, labels, seed, stream(spec.name));
     } else {
       drawn.integers = draw_integers(batch * spec.elements(), classes, seed, stream(spec.name));
+      if (spec.name == "targets")
+        for (std::int32_t& target : drawn.integers) target += first;
     }
   }
   return tensors;
@@ -160,7 +170,7 @@ class DrawnRun {
   void draw(std::int64_t number) {
     const std::vector<TensorSpec>& inputs = model.graph().inputs();
     number_ = number;
-    batch = draw_batch(inputs, classes_, options_.batch, options_.seed, number);
+    batch = draw_batch(inputs, classes_, options_.batch, options_.seed, number, first_target(model.graph()));
     reals_.clear();
     for (const DrawnTensor& tensor : batch) reals_.emplace_back(tensor.reals.begin(), tensor.reals.end());
     feed_.clear();

@@ -191,6 +191,54 @@ TEST(Models, Yolov5TakesOtherAnchorsAndRefusesWhatCannotBe) {
                {"a multiple of 32×32 pixels, not 80×80"});
 }
 
+/// A graph that reads lines of text.
+Graph reader_of(const char* model, const std::array<std::int64_t, 3>& images, std::int64_t classes) {
+  DataSpec data = Models().example(model);
+  data.tensors.front().extent = images;
+  data.classes = classes;
+  return make_model(model, data);
+}
+
+/// Returns the extents of the logits.
+ops::Shape logits_of(const Graph& graph) { return graph.shape(graph.outputs().front().value); }
+
+TEST(Models, CrnnVggHasTheNumbersAndNamesOfEasyOcr) {
+  const Graph graph = reader_of("crnn-vgg", {1, 64, 200}, 96);
+  constexpr std::int64_t counters = 2;  // PyTorch has one for each batch norm
+  EXPECT_EQ(parameter_count(graph) + graph.state().count().value + counters, 3'782'371);
+  EXPECT_EQ(logits_of(graph), (ops::Shape{1, 97, 1, 49}));
+  const auto shape = [&](const char* name) { return graph.parameters().find(name).shape; };
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(shape("FeatureExtraction.ConvNet.3.bias"), Shape{64});
+  EXPECT_EQ(shape("FeatureExtraction.ConvNet.15.weight"), Shape{256});
+  EXPECT_EQ(shape("FeatureExtraction.ConvNet.18.weight"), (Shape{256, 256, 2, 2}));
+  EXPECT_EQ(shape("SequenceModeling.0.rnn.weight_ih_l0_reverse"), (Shape{1024, 256}));
+  EXPECT_EQ(shape("SequenceModeling.1.linear.weight"), (Shape{256, 512, 1, 1}));
+  EXPECT_EQ(shape("Prediction.weight"), (Shape{97, 256, 1, 1}));
+  EXPECT_EQ(std::get<Ctc>(graph.nodes().back().op).blank, 0);
+}
+
+TEST(Models, CrnnMv3HasAStepForFourColumnsAndTheNamesOfPaddleOcr) {
+  const Graph graph = reader_of("crnn-mv3", {3, 32, 100}, 36);
+  EXPECT_EQ(logits_of(graph), (ops::Shape{1, 37, 1, 25}));
+  EXPECT_EQ(logits_of(reader_of("crnn-mv3", {3, 32, 320}, 36)).width, 80);
+  const auto shape = [&](const char* name) { return graph.parameters().find(name).shape; };
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(shape("backbone.conv1.conv.weight"), (Shape{8, 3, 3, 3}));
+  EXPECT_EQ(shape("backbone.blocks.3.bottleneck_conv.conv.weight"), (Shape{40, 1, 5, 5}));
+  EXPECT_EQ(shape("backbone.blocks.14.mid_se.conv1.bias"), Shape{120});
+  EXPECT_EQ(shape("backbone.blocks.12.linear_conv.bn.weight"), Shape{80});
+  EXPECT_EQ(shape("neck.encoder.lstm.0.weight_ih_l0"), (Shape{384, 480}));
+  EXPECT_EQ(shape("neck.encoder.lstm.1.weight_ih_l0"), (Shape{384, 192}));
+  EXPECT_EQ(shape("head.fc.weight"), (Shape{37, 192, 1, 1}));
+  EXPECT_EQ(std::get<Ctc>(graph.nodes().back().op).blank, 0);
+  expect_error(
+      [] {
+        (void)reader_of("crnn-mv3", {3, 48, 100}, 36);
+      },
+      ErrorCode::invalid_argument, {"'crnn-mv3' needs images of 32 rows, not 48"});
+}
+
 TEST(Models, ResNetsHaveTheLayersOfTheirNames) {
   for (const int layers : {18, 20, 32, 34, 44, 50, 56}) {
     int weighted = 0;

@@ -94,7 +94,7 @@ ModelDescription example_of(const std::string& name) {
 
 TEST(Onnx, HasAllTensorsAndNothingThatIsReadBeforeItIsMade) {
   for (const Models models; const std::string_view name : models.names()) {
-    if (name == "crnn") continue;
+    if (name.starts_with("crnn")) continue;
     const Exported exported(example_of(std::string(name)));
     std::set<std::string> known{""};  // an input that is left out
     std::map<std::string, std::vector<std::int64_t>> tensors;

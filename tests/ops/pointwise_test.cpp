@@ -55,6 +55,9 @@ constexpr std::array known_functions{
     Function{Pointwise::Kind::affine,  // with the usual slope and offset
              {-0.08, -0.03, -0.01, -0.0025, 0, 0.005, 0.03, 0.04, 0.06, 0.08},
              {0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01}},
+    Function{Pointwise::Kind::hard_sigmoid,  // with the usual slope and offset
+             {0, 0, 0, 0, 0, 0.005, 0.03, 0.04, 0.06, 0.08},
+             {0, 0, 0, 0, 0, 0.01, 0.01, 0.01, 0.01, 0.01}},
     Function{Pointwise::Kind::gelu_tanh,
              {0, -0.00363739208177299, -0.158808009391723, -0.100324649298315, 0, 0.345714009825144, 2.99636260791823,
               3.99992975405181, 5.9999999999156, 8},

@@ -168,6 +168,13 @@ std::vector<Row> functions() {
       // 1 − a, the rest of an attention.
       {"affine-rest", Pointwise{.kind = Pointwise::Kind::affine, .slope = -1, .offset = 1}, {{2, 1, 7, 5}}},
       {"affine", Pointwise{.kind = Pointwise::Kind::affine, .slope = 0.3, .offset = -2}, {{3, 17, 5, 4}}},
+      // The gate of MobileNetV3 in PaddleOCR, and one of which some are 0 and some 1.
+      {"hard-sigmoid-gate",
+       Pointwise{.kind = Pointwise::Kind::hard_sigmoid, .slope = 0.2, .offset = 0.5},
+       {{3, 20, 1, 1}}},
+      {"hard-sigmoid-steep",
+       Pointwise{.kind = Pointwise::Kind::hard_sigmoid, .slope = 1.5, .offset = 0.4},
+       {{2, 17, 5, 3}}},
       {"relu", Relu{}, {{3, 17, 5, 4}}},
   };
 }
@@ -306,6 +313,14 @@ std::vector<Row> losses() {
        3,
        true,
        {{}, {1, 5}, {3, 7}, {3, 6}}},
+      // A reader of text, whose steps all count.
+      {"ctc-all-steps",
+       Ctc{.zero_infinity = true},
+       {{3, 37, 1, 25}, {3, 1, 1, 9}, {3, 1, 1, 1}},
+       {},
+       3,
+       true,
+       {{}, {1, 37}, {0, 9}}},
   };
 }
 

@@ -198,7 +198,7 @@ Program describe_train(const std::string& name, const Registry& registry, Option
           "a class also macro_f1, the mean F1 of all classes, which the table leaves out. Accuracy is that of the "
           "classes: of images, of pixels (pp-liteseg, unet), of the cells that have an object (detector), or of whole "
           "words "
-          "(crnn); "
+          "(crnn, crnn-mv3, crnn-vgg); "
           "top5_accuracy counts labels among the 5 likeliest classes. docs/metrics.md has those of boxes and masks.\n\n"
           "Switches take yes or no, and mean yes without a value: --explain, --decay-vectors=no. '-c FILE' is "
           "short for --config FILE; '-o name=value ...' gives options as a configuration file does. '_' is read as "

@@ -212,10 +212,11 @@ struct Pointwise {
     gelu,       ///< x·Φ(x), Φ the distribution function of the normal distribution, by erf
     gelu_tanh,  ///< the same with Φ(x) ≈ ½·(1 + tanh(√(2/π)·(x + 0.044715·x³))): PyTorch's approximate='tanh'
     affine,     ///< slope·x + offset, for instance 1 − x
+    hard_sigmoid,  ///< min(max(slope·x + offset, 0), 1): PyTorch's has slope 1/6 and offset ½, PaddleOCR's slope 0.2
   };
   Kind kind = Kind::silu;
-  double slope = 0.01;  ///< for leaky_relu, not negative, and for affine
-  double offset = 0;    ///< for affine
+  double slope = 0.01;  ///< for leaky_relu and hard_sigmoid, not negative, and for affine
+  double offset = 0;    ///< for affine and hard_sigmoid
 
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
@@ -518,10 +519,11 @@ struct Dice {
 
 /// A loss of sequences that are not aligned: −log of the probability, by a softmax over channels at each step, of all
 /// paths that become the target when repetitions and then blanks are removed. Inputs: logits N×C×1×T, then int32
-/// targets N×1×1×S without blanks, the number of these for each sample N×1×1×1, and the number of its steps N×1×1×1.
-/// Values beyond these lengths are not read. As PyTorch's `ctc_loss` with reduction "sum" of `log_softmax`:
-/// `LossSums::weight` is the number of samples, and samples are not divided by their targets' lengths; `correct` counts
-/// samples whose likeliest class at each step, without repetitions and then without blanks, gives the target.
+/// targets N×1×1×S without blanks, the number of these for each sample N×1×1×1, and optionally the number of its steps
+/// N×1×1×1; otherwise all T count. Values beyond these lengths are not read. As PyTorch's `ctc_loss` with reduction
+/// "sum" of `log_softmax`: `LossSums::weight` is the number of samples, and samples are not divided by their targets'
+/// lengths; `correct` counts samples whose likeliest class at each step, without repetitions and then without blanks,
+/// gives the target.
 /// @source Graves et al., "Connectionist Temporal Classification", ICML 2006
 struct Ctc {
   std::int32_t blank = 0;

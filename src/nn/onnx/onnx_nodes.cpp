@@ -132,6 +132,9 @@ std::string OnnxNodes::operator()(const Pointwise& op) {
     case Pointwise::Kind::sigmoid: return result("Sigmoid", input);
     case Pointwise::Kind::tanh: return result("Tanh", input);
     case Pointwise::Kind::affine: return affine(op, input.front());
+    case Pointwise::Kind::hard_sigmoid:
+      return result("HardSigmoid", input,
+                    {{"alpha", static_cast<float>(op.slope)}, {"beta", static_cast<float>(op.offset)}});
     case Pointwise::Kind::gelu:
     case Pointwise::Kind::gelu_tanh: break;
   }

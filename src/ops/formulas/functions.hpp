@@ -110,6 +110,18 @@ struct AffineFunction {
   LOCKSTEP_HOST_DEVICE T derivative(T /*y*/) const { return slope; }
 };
 
+template <typename T>
+struct HardSigmoidFunction {
+  static constexpr bool by_output = true;
+  T slope;
+  T offset;
+  LOCKSTEP_HOST_DEVICE T value(T x) const {
+    const T line = slope * x + offset;
+    return line < T{0} ? T{0} : (line > T{1} ? T{1} : line);
+  }
+  LOCKSTEP_HOST_DEVICE T derivative(T y) const { return y > T{0} && y < T{1} ? slope : T{0}; }
+};
+
 /// Calls `f` with the function, once instead of for each element.
 template <typename T, typename F>
 auto with_function(const Pointwise& op, const F& f) {
@@ -123,6 +135,7 @@ auto with_function(const Pointwise& op, const F& f) {
     case tanh: return f(TanhFunction<T>{});
     case gelu: return f(GeluFunction<T>{});
     case affine: return f(AffineFunction<T>{static_cast<T>(op.slope), static_cast<T>(op.offset)});
+    case hard_sigmoid: return f(HardSigmoidFunction<T>{static_cast<T>(op.slope), static_cast<T>(op.offset)});
     case gelu_tanh: break;
   }
   return f(GeluTanhFunction<T>{});

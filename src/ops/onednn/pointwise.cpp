@@ -33,6 +33,7 @@ Eltwise eltwise_of(const Pointwise& op) {
     case tanh: return {eltwise_tanh, eltwise_tanh_use_dst_for_bwd};
     case gelu: return {eltwise_gelu_erf, eltwise_gelu_erf};
     case affine: return {eltwise_linear, eltwise_linear, static_cast<float>(op.slope), static_cast<float>(op.offset)};
+    case hard_sigmoid:
     case gelu_tanh: break;
   }
   return {eltwise_gelu_tanh, eltwise_gelu_tanh};
@@ -146,6 +147,7 @@ class AddKernel final : public Kernel {
 }  // namespace
 
 KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in) {
+  if (function.kind == Pointwise::Kind::hard_sigmoid) return nullptr;  // oneDNN 2 has none
   return std::make_unique<PointwiseKernel>(context, in[0], eltwise_of(function));
 }
 

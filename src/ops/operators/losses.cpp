@@ -127,7 +127,8 @@ std::string SoftCrossEntropy::text() const {
 }
 
 Signature Ctc::signature(std::span<const Shape> inputs) const {
-  require_inputs(inputs, 4, "CTC");
+  const bool has_steps = inputs.size() == 4;
+  require_inputs(inputs, has_steps ? 4 : 3, "CTC of all steps");
   const Shape& logits = inputs[0];
   const Shape& targets = inputs[1];
   const Shape length{logits.batch, 1, 1, 1};
@@ -135,16 +136,17 @@ Signature Ctc::signature(std::span<const Shape> inputs) const {
   require(targets.batch == logits.batch && targets.channels == 1 && targets.height == 1,
           "logits of " + ops::text(logits) + " need targets of " + std::to_string(logits.batch) + "x1x1xS, not " +
               ops::text(targets));
-  require(inputs[2] == length && inputs[3] == length, "CTC needs two lengths for each sample, " + ops::text(length) +
-                                                          ", not " + ops::text(inputs[2]) + " and " +
-                                                          ops::text(inputs[3]));
+  require(inputs[2] == length && inputs.back() == length, "CTC needs lengths of " + ops::text(length) +
+                                                              ", one for each sample, not " + ops::text(inputs[2]) +
+                                                              " and " + ops::text(inputs.back()));
   require(blank >= 0 && blank < logits.channels, "blank is " + std::to_string(blank) + "; there are " +
                                                      std::to_string(logits.channels) + " classes, numbered from 0");
   // The cost is a softmax and, for each step and each state of the targets, two sums of three exponentials.
   constexpr std::int64_t per_state = 10;
   const std::int64_t states = logits.batch * logits.width * (2 * targets.width + 1);
-  const std::vector<Content> contents{Content::real, Content::integer, Content::integer, Content::integer};
-  Signature signature = loss_of(inputs, 4, contents);
+  std::vector<Content> contents(inputs.size(), Content::integer);
+  contents.front() = Content::real;
+  Signature signature = loss_of(inputs, 4, std::move(contents));
   signature.forward.flops += per_state * states;
   signature.backward.flops += 3 * per_state * states;
   return signature;

@@ -45,6 +45,7 @@ PointwiseKind described(Pointwise::Kind kind) {
     case tanh: return {"tanh", 1, 3};
     case gelu: return {"GELU", 5, 9};
     case affine: return {"affine function", 2, 1};
+    case hard_sigmoid: return {"hard sigmoid", 4, 3};
     case gelu_tanh: break;
   }
   return {"GELU by tanh", 8, 17};

@@ -581,7 +581,7 @@ TEST(Help, NamesEveryOptionAndTheExitCodesOnce) {
   const std::string text = testing_support::in_one_line(result.output);
   for (const char* workload : {"Workloads, with their models: classification (a class for each image): lenet, ",
                                "; detection (the box and class of each object): detector, yolov5n, yolov5s; ",
-                               "(the text in each image): crnn."})
+                               "(the text in each image): crnn, crnn-mv3, crnn-vgg."})
     EXPECT_EQ(occurrences(text, workload), 1) << workload << result.output;
   const Registry registry;
   Options options;

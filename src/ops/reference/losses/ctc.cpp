@@ -105,7 +105,8 @@ class CtcKernel final : public Kernel {
   Transcript transcript(const Arguments& call, std::int64_t n) const {
     const auto* targets = static_cast<const std::int32_t*>(call.inputs[1]) + n * longest_;
     const std::int64_t length = static_cast<const std::int32_t*>(call.inputs[2])[n];
-    const std::int64_t steps = static_cast<const std::int32_t*>(call.inputs[3])[n];
+    const std::int64_t steps =
+        call.inputs.size() == 4 ? static_cast<const std::int32_t*>(call.inputs[3])[n] : logits_.width;
     const auto refused = [&](FaultCode code, std::int64_t value, std::int64_t limit) -> Transcript {
       call.report(code, n, value, limit);
       return {targets, 0, 0, loss_.blank};
