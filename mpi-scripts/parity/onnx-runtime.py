@@ -10,14 +10,18 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from safetensors.torch import save_file
 
 import lockstep_models
 
 BOUND = 1e-4
-DATASETS = {"detector": "synthetic-boxes", "pp-liteseg": "synthetic-masks", "unet": "synthetic-masks"}  # the others: synthetic-cifar
+DATASETS = {"crnn": "synthetic-words", "detector": "synthetic-boxes", "pp-liteseg": "synthetic-masks",
+            "unet": "synthetic-masks"}  # the others: synthetic-cifar
+READERS = {"crnn-mv3": (3, 32, 100), "crnn-vgg": (1, 64, 100)}  # no drawn data set has images of their height
+CHARACTERS = 36
 STEMS = ("mobilenet-v2", "resnet18", "resnet34", "resnet50", "vgg11-bn")  # of both forms
-# The LSTM of crnn is not exported; yolov5.sh compares yolov5n and yolov5s.
-MODELS = [name for name in lockstep_models.MODELS if name != "crnn" and not name.startswith("yolov5")]
+# yolov5.sh compares yolov5n and yolov5s.
+MODELS = [name for name in lockstep_models.MODELS if not name.startswith("yolov5")]
 
 
 def run(*command):
@@ -32,11 +36,31 @@ def session_of(file):
     return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
+def drawn(name, file):
+    """Writes random weights, with running statistics as after some steps."""
+    extents = READERS[name]
+    module = lockstep_models.MODELS[name]({"images": extents}, CHARACTERS)
+    for buffer_name, buffer in module.named_buffers():
+        if buffer_name.endswith("running_mean"):
+            buffer.normal_(0, 0.1)
+        elif buffer_name.endswith("running_var"):
+            buffer.uniform_(0.5, 1.5)
+    tensors = {key: tensor for key, tensor in module.state_dict().items() if tensor.is_floating_point()}
+    half = " ".join(["0.5"] * extents[0])
+    texts = {"model": name, "classes": str(CHARACTERS), "mean": half, "deviation": half,
+             "tensors": "images %d %d %d\ntargets 1 1 25 integer\ntarget_lengths 1 1 1 integer" % extents}
+    save_file(tensors, file, metadata={f"lockstep.{key}": text for key, text in texts.items()})
+
+
 def exported(programs, name, stem, folder):
-    """A checkpoint after some steps, and the file that is made of it."""
+    """A file of weights, of a checkpoint after some steps where a drawn data set fits, and the file that is made of it."""
+    file = folder / "model.onnx"
+    if name in READERS:
+        drawn(name, folder / "model.safetensors")
+        run(programs / "lockstep-export", folder / "model.safetensors", "--onnx", file)
+        return folder, file
     run(programs / "train", "--model", name, "--stem", stem, "--dataset", DATASETS.get(name, "synthetic-cifar"), "--batch", 4,
         "--steps", 3, "--eval-interval", "never", "--lr", 0.001, "--save-dir", folder / "run")
-    file = folder / "model.onnx"
     run(programs / "lockstep-export", folder / "run", "--onnx", file)
     return folder / "run/checkpoints/last", file
 
@@ -46,19 +70,24 @@ def compare(programs, name, stem, folder):
     onnx.checker.check_model(onnx.load(file), full_check=True)
     session = session_of(file)
     module, about = lockstep_models.load(checkpoint)
-    [images], [output] = session.get_inputs(), session.get_outputs()
+    (images, *lengths), [output] = session.get_inputs(), session.get_outputs()
     assert images.name == "images" and images.shape == ["batch", *about["images"]], (images.name, images.shape)
     assert output.shape[0] == "batch", output.shape
-    if name not in DATASETS:
+    if name not in DATASETS and name not in READERS:
         assert output.name == "logits" and output.shape == ["batch", about["classes"]], (output.name, output.shape)
     metadata = session.get_modelmeta().custom_metadata_map
     assert lockstep_models.described(metadata)["mean"] == about["mean"], metadata
     worst = 0
     for samples in (1, 3):
         pixels = torch.rand(samples, *about["images"])
+        # Of a reader with lengths, from 1 step to all, of four pixels each.
+        steps = [torch.randint(1, about["images"][2] // 4 + 1, (samples,)) for _ in lengths]
         with torch.no_grad():
-            expected = module(lockstep_models.normalized(pixels, about)).numpy()
-        found = session.run([output.name], {"images": pixels.numpy()})[0]
+            expected = module(lockstep_models.normalized(pixels, about), *steps).numpy()
+        if name in READERS:
+            expected = expected[:, :, 0].transpose(0, 2, 1)
+        found = session.run([output.name], {"images": pixels.numpy()} |
+                            {of.name: tensor.int().numpy() for of, tensor in zip(lengths, steps)})[0]
         assert found.shape == expected.shape, (found.shape, expected.shape)
         worst = max(worst, float(np.abs(found - expected).max() / np.abs(expected).max()))
     print(f"{name:14}{stem:>10}{output.name:>10}{worst:12.1e}", flush=True)

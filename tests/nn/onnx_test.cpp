@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "support/errors.hpp"
 
 namespace lockstep::nn {
 namespace {
@@ -94,7 +95,6 @@ ModelDescription example_of(const std::string& name) {
 
 TEST(Onnx, HasAllTensorsAndNothingThatIsReadBeforeItIsMade) {
   for (const Models models; const std::string_view name : models.names()) {
-    if (name.starts_with("crnn")) continue;
     const Exported exported(example_of(std::string(name)));
     std::set<std::string> known{""};  // an input that is left out
     std::map<std::string, std::vector<std::int64_t>> tensors;
@@ -156,13 +156,44 @@ TEST(Onnx, NormalizesAndSaysOfWhichModelItIs) {
 }
 
 TEST(Onnx, RefusesALayerThatItLacksByName) {
-  try {
-    const Exported exported(example_of("crnn"));
-    FAIL() << "it has an LSTM";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("crnn"), std::string::npos) << error.what();
-  }
+  const DataSpec data = DataSpec::of_images(3, 2, 2, 4);
+  Graph graph("own");
+  graph.input(data.at("images"));
+  graph.add("gelu", Pointwise{.kind = Pointwise::Kind::gelu});
+  graph.add("fc", Linear{.out_features = 4});
+  classify(graph, data);
+  const auto no_weights = [](const TensorSlot& /*slot*/) { return std::vector<float>(); };
+  expect_error([&] { (void)to_onnx(graph, {.model = "own", .data = data, .class_names = {}}, no_weights); },
+               ErrorCode::unsupported, {"layer 'gelu' of the model 'own' (GELU)"});
+}
+
+/// Gates are in ONNX's order, and lengths a number for each sample.
+TEST(Onnx, HasLstmsWithLengthsAndWithout) {
+  const Exported with(example_of("crnn"));
+  const std::vector<std::string> inputs = with.onnx.all(11);
+  ASSERT_EQ(inputs.size(), 2U) << "images and steps";
+  const Fields steps = fields_of(inputs[1]);
+  EXPECT_EQ(steps.text(1), "steps");
+  const Fields tensor = fields_of(fields_of(steps.text(2)).text(1));
+  EXPECT_EQ(tensor.integers(1), std::vector<std::int64_t>{6}) << "int32";
+  const std::vector<std::string> dims = fields_of(tensor.text(2)).all(1);
+  ASSERT_EQ(dims.size(), 1U);
+  EXPECT_EQ(fields_of(dims[0]).text(2), "batch");
+  const auto lstms = [](const Fields& onnx) {
+    std::vector<std::vector<std::string>> of_each;
+    for (const std::string& node : onnx.all(1))
+      if (fields_of(node).text(4) == "LSTM") of_each.push_back(fields_of(node).all(1));
+    return of_each;
+  };
+  ASSERT_EQ(lstms(with.onnx).size(), 1U);
+  EXPECT_EQ(lstms(with.onnx)[0], (std::vector<std::string>{"lstm.sequence", "lstm.W", "lstm.R", "lstm.B", "steps"}));
+  const Exported without(example_of("crnn-mv3"));
+  EXPECT_EQ(without.onnx.all(11).size(), 1U);
+  ASSERT_EQ(lstms(without.onnx).size(), 2U);
+  EXPECT_EQ(lstms(without.onnx)[1].size(), 4U);
+  const std::vector<std::string> outputs = without.onnx.all(12);
+  ASSERT_EQ(outputs.size(), 1U);
+  EXPECT_EQ(extents_of(fields_of(outputs[0])), "batch×5×5") << "steps × classes";
 }
 
 /// Nodes that only outputs need are exported, and an output can have a name and an order of its own.

@@ -14,7 +14,7 @@ int add_linear_at_steps(Graph& graph, const std::string& name, std::int64_t feat
 
 void read_text(Graph& graph, const DataSpec& data, const std::string& layer) {
   const int logits = add_linear_at_steps(graph, layer, data.classes + 1);
-  graph.output("logits", logits);
+  graph.output("logits", logits, {.name = {}, .channels_last = true});
   const int targets = graph.input(data.at("targets"));
   const int target_lengths = graph.input(data.at("target_lengths"));
   graph.loss("loss", Ctc{.zero_infinity = true}, {logits, targets, target_lengths});

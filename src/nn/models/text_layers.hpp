@@ -17,8 +17,9 @@ int add_sequence(Graph& graph);
 /// Adds a linear layer at each step: a 1×1 convolution.
 int add_linear_at_steps(Graph& graph, const std::string& name, std::int64_t features);
 
-/// Ends a network: adds the layer that scores the blank and the classes at each step, the output "logits", and the loss
-/// against "targets", the text, and "target_lengths", its length. A text that is too long for the steps has no loss.
+/// Ends a network: adds the layer that scores the blank and the classes at each step, the output "logits", which
+/// exported models have as steps × classes, and the loss against "targets", the text, and "target_lengths", its length.
+/// A text that is too long for the steps has no loss.
 void read_text(Graph& graph, const DataSpec& data, const std::string& layer);
 
 /// Small data for such a network with images of this extent.

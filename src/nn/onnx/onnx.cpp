@@ -58,9 +58,14 @@ std::string to_onnx(const Graph& graph, const ModelDescription& description, con
       nodes.add(graph.nodes()[static_cast<std::size_t>(of.producer)]);
       continue;
     }
-    if (of.content != Content::real)
-      throw Error(ErrorCode::unsupported,
-                  "model '" + graph.name() + "' reads integers, '" + of.name + "', which the export to ONNX lacks");
+    if (of.content != Content::real) {
+      if (of.shape.count() != 1)
+        throw Error(ErrorCode::unsupported,
+                    "model '" + graph.name() + "' reads integers, '" + of.name + "', which the export to ONNX lacks");
+      onnx.input_of_integers(of.name);
+      nodes.name(value, of.name);
+      continue;
+    }
     onnx.input(of.name, {0, of.shape.channels, of.shape.height, of.shape.width});
     const bool is_normalized = of.name == "images" && description.images.has_value();
     nodes.name(value, is_normalized ? normalized(onnx, of.name, *description.images) : of.name);

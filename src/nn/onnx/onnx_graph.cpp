@@ -9,9 +9,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "ONNX has tensors in little-endian");
 
-/// TensorProto.DataType.
-enum OnnxType : std::int64_t { onnx_float = 1, onnx_int64 = 7 };
-
 ProtobufMessage attribute_proto(const OnnxAttribute& attribute) {
   ProtobufMessage proto;
   proto.text(1, attribute.first);
@@ -68,16 +65,16 @@ std::string OnnxGraph::constant(std::string name, std::span<const std::int64_t> 
   return name;
 }
 
-ProtobufMessage OnnxGraph::value_info(const std::string& name, const OnnxDims& dims) {
+ProtobufMessage OnnxGraph::value_info(const std::string& name, const OnnxDims& dims, OnnxType type) {
   ProtobufMessage shape;
   for (const std::int64_t dim : dims) {
     ProtobufMessage one;
     dim == 0 ? one.text(2, "batch") : one.integer(1, dim);
     shape.message(1, one);
   }
-  ProtobufMessage type;
-  type.message(1, ProtobufMessage().integer(1, onnx_float).message(2, shape));
-  return ProtobufMessage().text(1, name).message(2, type);
+  ProtobufMessage tensor;
+  tensor.message(1, ProtobufMessage().integer(1, type).message(2, shape));
+  return ProtobufMessage().text(1, name).message(2, tensor);
 }
 
 }  // namespace lockstep::nn

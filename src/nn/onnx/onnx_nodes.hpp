@@ -47,6 +47,7 @@ class OnnxNodes {
   std::string operator()(const Permute& op);
   std::string operator()(const Resize& op);
   std::string operator()(const AnchorDecode& op);
+  std::string operator()(const Lstm& op);
   template <typename Other>
   std::string operator()(const Other& /*op*/) {
     refuse();
@@ -71,6 +72,8 @@ class OnnxNodes {
   std::string reshape(const std::string& input, std::string name, const std::vector<std::int64_t>& extents);
   std::string decoded_centers(const AnchorDecode& op, const std::string& sigmoids);
   std::string decoded_extents(const AnchorDecode& op, const std::string& sigmoids);
+  std::string gates(const Lstm& op, const char* what, const std::vector<std::size_t>& parameters,
+                    const std::vector<std::int64_t>& extents);
   void add_channels_last(const Output& output);
 
   const Graph& graph_;
