@@ -7,7 +7,8 @@
 WEIGHTS.pth is what torch.save has written of model.state_dict(), as torchvision and timm publish it, or of a dictionary that has
 it under "state_dict", "model_ema" or "model". Names keep their spelling, without the prefixes that DistributedDataParallel and
 torch.compile put in front of all of them. The counters num_batches_tracked and other tensors without real numbers are left out,
-because lockstep has no use for them. Nothing in the file is executed. It needs the packages torch and safetensors.
+because lockstep has no use for them. Weights of EasyOCR's second generation, such as english_g2.pth, become those of crnn-vgg, whose
+linear layers are convolutions. Nothing in the file is executed. It needs the packages torch and safetensors.
 """
 import pathlib
 import sys
@@ -21,6 +22,7 @@ except ImportError as error:
 
 NESTED = ("state_dict", "model_ema", "model")
 PREFIXES = ("module.", "_orig_mod.")
+EASYOCR = "SequenceModeling.0.rnn.weight_ih_l0"
 
 
 def fail(text):
@@ -52,6 +54,13 @@ def without_prefixes(state):
     return state
 
 
+def as_in_lockstep(tensors):
+    """Gives the linear layers of EasyOCR's network the extents of 1x1 convolutions."""
+    def is_linear(name):
+        return EASYOCR in tensors and name.endswith((".linear.weight", "Prediction.weight"))
+    return {name: tensor[:, :, None, None] if is_linear(name) else tensor for name, tensor in tensors.items()}
+
+
 def main():
     if len(sys.argv) != 3 or sys.argv[1].startswith("-"):
         print(__doc__)
@@ -64,7 +73,7 @@ def main():
     if not tensors:
         fail(f"'{source}' has no tensor of real numbers")
     try:
-        save_file(tensors, target, metadata={"format": "pt"})
+        save_file(as_in_lockstep(tensors), target, metadata={"format": "pt"})
     except (OSError, SafetensorError) as problem:
         fail(f"cannot write '{target}': {problem}")
     left_out = len(state) - len(tensors)
