@@ -9,8 +9,7 @@
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/primitives/context.hpp"
 
-/// There is one file per family of operators. Kinds without an overload, and those for which it returns null, use the
-/// reference's kernel. Batches are not
+/// There is one file per family of operators. Kinds without an overload use the reference's kernel. Batches are not
 /// empty here; `onednn_ops.cpp` handles those. Inputs and the result are either all float32 or all bfloat16;
 /// parameters and their gradients are float32. All throw dnnl::error if oneDNN has no kernel for the request, or
 /// Error{unsupported} if the reference's kernel is needed and does not exist either.

@@ -85,6 +85,38 @@ class PointwiseKernel final : public Kernel {
   Primitive backward_;
 };
 
+/// A line and then a clip, in place, because oneDNN 2 has no hard sigmoid.
+class HardSigmoidKernel final : public Kernel {
+ public:
+  HardSigmoidKernel(const ContextPtr& context, const Format& in, const Pointwise& function)
+      : Kernel({.inputs = {in}, .output = in, .backward_reads_inputs = false}),
+        line_(context, in,
+              {dnnl::algorithm::eltwise_linear, dnnl::algorithm::eltwise_linear, static_cast<float>(function.slope),
+               static_cast<float>(function.offset)}),
+        clip_(context, in, {dnnl::algorithm::eltwise_clip_v2, dnnl::algorithm::eltwise_clip_v2_use_dst_for_bwd, 0, 1}) {
+  }
+
+  [[nodiscard]] std::string algorithm(Pass pass) const override { return clip_.algorithm(pass); }
+
+  void forward(const Arguments& call) override {
+    line_.forward(call);
+    const void* line = call.output;
+    clip_.forward({.inputs = {&line, 1}, .output = call.output});
+  }
+
+  void backward(const Arguments& call) override {
+    if (call.input_gradients[0] == nullptr) return;
+    clip_.backward(call);
+    const void* unread = call.output;  // the derivative of a line does not depend on its argument
+    line_.backward(
+        {.inputs = {&unread, 1}, .output_gradient = call.input_gradients[0], .input_gradients = call.input_gradients});
+  }
+
+ private:
+  PointwiseKernel line_;
+  PointwiseKernel clip_;
+};
+
 /// The result has the format of the first summand.
 class AddKernel final : public Kernel {
  public:
@@ -147,7 +179,8 @@ class AddKernel final : public Kernel {
 }  // namespace
 
 KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in) {
-  if (function.kind == Pointwise::Kind::hard_sigmoid) return nullptr;  // oneDNN 2 has none
+  if (function.kind == Pointwise::Kind::hard_sigmoid)
+    return std::make_unique<HardSigmoidKernel>(context, in[0], function);
   return std::make_unique<PointwiseKernel>(context, in[0], eltwise_of(function));
 }
 

@@ -136,9 +136,9 @@ Signature Ctc::signature(std::span<const Shape> inputs) const {
   require(targets.batch == logits.batch && targets.channels == 1 && targets.height == 1,
           "logits of " + ops::text(logits) + " need targets of " + std::to_string(logits.batch) + "x1x1xS, not " +
               ops::text(targets));
-  require(inputs[2] == length && inputs.back() == length, "CTC needs lengths of " + ops::text(length) +
-                                                              ", one for each sample, not " + ops::text(inputs[2]) +
-                                                              " and " + ops::text(inputs.back()));
+  require(inputs[2] == length && inputs.back() == length,
+          std::string(has_steps ? "CTC needs two lengths" : "CTC of all steps needs a length") + " for each sample, " +
+              ops::text(length) + ", not " + ops::text(inputs[2]) + (has_steps ? " and " + ops::text(inputs[3]) : ""));
   require(blank >= 0 && blank < logits.channels, "blank is " + std::to_string(blank) + "; there are " +
                                                      std::to_string(logits.channels) + " classes, numbered from 0");
   // The cost is a softmax and, for each step and each state of the targets, two sums of three exponentials.
