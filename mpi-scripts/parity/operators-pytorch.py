@@ -390,6 +390,7 @@ OPERATORS = {
     "lstm-lengths": lstm,
     "lstm-bidirectional": lstm,
     "lstm-bidirectional-lengths": lstm,
+    "lstm-wide": lstm,
     "embedding": embedding(),
     "embedding-padding": embedding(padding_idx=5),
     "cross-entropy": cross_entropy(),

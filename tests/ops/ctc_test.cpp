@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/ops/reference.hpp"
 #include "ops/loss_trial.hpp"
 
 /// Tests what the rows of the table do not show of CTC.
@@ -71,11 +70,20 @@ TEST(Ctc, ReportsTargetsAndLengthsThatCannotBe) {
   refuse(make_ctc({}, {0}, 1, 4), "and the blank is no target");
 }
 
+TEST(Ctc, CountsAllStepsWithoutTheirNumber) {
+  const Logits logits{0.5, -1, 2, 0, 1, 0.25, -0.5, 1, 0, -2, 1.5, 0.75};
+  LossTrial with = make_ctc({}, {1, 2}, 2, 4, logits);
+  LossTrial without(Ctc{}, {{{1, 3, 1, 4}, logits}, {{1, 1, 1, 2}, {}, {1, 2}}, {{1, 1}, {}, {2}}});
+  EXPECT_EQ(without.run(Pass::forward).loss, with.run(Pass::forward).loss);
+  EXPECT_EQ(without.backward(0), with.backward(0));
+  EXPECT_NE(make_ctc({}, {1, 2}, 2, 3, logits).run(Pass::forward).loss, with.run(Pass::forward).loss);
+}
+
 TEST(Ctc, OfAnEmptyBatchIsZero) {
   const auto real = Format::plain({0, 4, 1, 3}, DType::float32);
   const auto length = Format::plain({0, 1, 1, 1}, DType::int32);
-  const auto kernel =
-      make_reference_ops()->make(Ctc{}, std::vector{real, Format::plain({0, 1, 1, 2}, DType::int32), length, length});
+  const auto ops = std::move(libraries().front());
+  const auto kernel = ops->make(Ctc{}, std::vector{real, Format::plain({0, 1, 1, 2}, DType::int32), length, length});
   const std::vector<const void*> inputs(4);
   const std::vector<void*> gradients(4);
   for (const Pass pass : {Pass::normalizer, Pass::infer, Pass::forward}) {

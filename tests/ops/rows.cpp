@@ -239,6 +239,8 @@ std::vector<Row> sequences() {
       {"lstm-lengths", Lstm{.hidden = 6}, {{5, 4, 1, 11}, {5, 1, 1, 1}}, {}, 13},
       {"lstm-bidirectional", Lstm{.hidden = 7, .bidirectional = true}, {{2, 9, 1, 6}}},
       {"lstm-bidirectional-lengths", Lstm{.hidden = 5, .bidirectional = true}, {{5, 3, 1, 11}, {5, 1, 1, 1}}, {}, 13},
+      // More of everything than a block of a GPU's kernels takes.
+      {"lstm-wide", Lstm{.hidden = 18, .bidirectional = true}, {{17, 67, 1, 3}}},
       // Tokens repeat, and some entries are not used. No token is the padding, because its gradient, zero, is not the
       // derivative.
       {"embedding", Embedding{.entries = 10, .features = 7}, {{3, 1, 1, 9}}, {}, 10},

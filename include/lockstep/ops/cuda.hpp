@@ -16,7 +16,7 @@ struct CudaArithmetic {
 };
 
 /// Makes the library for GPUs: cuDNN's convolutions and kernels of its own, in NHWC. Every sum has a fixed order, so
-/// that equal inputs give equal bits on GPUs of one kind. It has no kernels for `Lstm`, `Ctc` and `Custom`.
+/// that equal inputs give equal bits on GPUs of one kind. It has no kernels for `Custom`.
 /// @param gpu  CUDA device index, which this thread then has selected
 /// @param deadline  how long the host waits at most for the GPU where it needs all its work to be done
 /// @throws Error{unsupported} saying what this build or machine lacks, and the remedy; Error{invalid_argument} for

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Command lines are parsed in this process. One test each shows the effect of a mistake and of --help under mpiexec.
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <regex>
 #include <set>
+#include <span>
 #include <sstream>
 #include <variant>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/cluster/cluster.hpp"
 #include "apps/train/options/options.hpp"
 #include "apps/train/options/precision.hpp"
 #include "apps/train/options/rows.hpp"
 #include "apps/train/train_program.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "support/errors.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::train {
@@ -684,6 +688,32 @@ TEST(Foreign, TheLauncherGetsWordsUnderOurNamesValuesAndNotes) {
           "note --eval is not needed: train evaluates on the test set by itself; --eval-interval never switches that "
           "off\nnote epoch is --epochs\nnote --learning_rate is --lr\n");
   expect_mistake("--help=launcher --accumulate 65 --batch 64", {"--accumulate 65 cuts a --batch"});
+}
+
+/// An operator of a program, which GPUs have no kernel for.
+class OwnOperator final : public ops::CustomOperator {
+ public:
+  [[nodiscard]] ops::Signature signature(std::span<const ops::Shape> inputs) const override {
+    return {.output = inputs[0]};
+  }
+  [[nodiscard]] std::string text() const override { return "own operator"; }
+  [[nodiscard]] ops::KernelPtr make(ops::Formats /*inputs*/) const override { return nullptr; }
+};
+
+TEST(DeviceOfAModel, IsTheCpuIfAnOperatorHasNoKernelForGpus) {
+  nn::Graph graph("own");
+  graph.input({"images", {1, 2, 2}});
+  graph.add("mine", nn::Custom{std::make_shared<OwnOperator>()});
+  DeviceChoice gpu;
+  gpu.device = Device::cuda;
+  Options options;
+  options.device = "auto";
+  const DeviceChoice chosen = device_for(graph, options, gpu);
+  EXPECT_EQ(chosen.device, Device::cpu);
+  EXPECT_EQ(chosen.why, "node 'mine' is 'own operator', which has no kernel for GPUs");
+  options.device = "cuda";
+  expect_error([&] { (void)device_for(graph, options, gpu); }, ErrorCode::unsupported,
+               {"--device cuda: the run cannot compute on GPUs: node 'mine' is 'own operator'", "--device cpu"});
 }
 
 TEST(Version, NamesTheCommitAndEveryLibraryOnce) {

@@ -50,6 +50,8 @@ Implementation make(const Slice& op, Formats in, const Signature& signature);
 Implementation make(const Reshape& op, Formats in, const Signature& signature);
 Implementation make(const Permute& op, Formats in, const Signature& signature);
 Implementation make(const Resize& op, Formats in, const Signature& signature);
+/// Products and states are in float32 in each arithmetic.
+Implementation make(const Lstm& op, Formats in, const Signature& signature);
 Implementation make(const CrossEntropy& op, Formats in, const Signature& signature);
 Implementation make(const OhemCrossEntropy& op, Formats in, const Signature& signature);
 Implementation make(const SoftCrossEntropy& op, Formats in, const Signature& signature);
@@ -57,6 +59,7 @@ Implementation make(const BinaryCrossEntropy& op, Formats in, const Signature& s
 Implementation make(const SmoothL1& op, Formats in, const Signature& signature);
 Implementation make(const Giou& op, Formats in, const Signature& signature);
 Implementation make(const Dice& op, Formats in, const Signature& signature);
+Implementation make(const Ctc& op, Formats in, const Signature& signature);
 Implementation make(const AnchorLoss& op, Formats in, const Signature& signature);
 /// The result is in float32.
 Implementation make(const AnchorDecode& op, Formats in, const Signature& signature);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "ops/formulas/ctc.hpp"
+
 #include <algorithm>
 #include <limits>
 
@@ -8,29 +10,8 @@
 namespace lockstep::ops::reference {
 namespace {
 
-constexpr double impossible = -std::numeric_limits<double>::infinity();
-
-/// Returns log(eᵃ + eᵇ + eᶜ).
-double log_add(double a, double b, double c) {
-  if (b > a) std::swap(a, b);
-  if (c > a) std::swap(a, c);
-  if (a == impossible) return a + b + c;  // NaN if one of them is a NaN
-  return a + std::log(1 + std::exp(b - a) + std::exp(c - a));
-}
-
-/// One sample. Its targets are expanded to states: blank, target, blank, …, target, blank.
-struct Transcript {
-  const std::int32_t* targets;
-  std::int64_t states;
-  std::int64_t steps;
-  std::int32_t blank;
-
-  [[nodiscard]] std::int32_t label(std::int64_t state) const { return state % 2 == 0 ? blank : targets[state / 2]; }
-  /// Returns whether a path may skip the state before this one: a blank between two different targets.
-  [[nodiscard]] bool skips_to(std::int64_t state) const {
-    return state % 2 == 1 && state >= 3 && label(state) != label(state - 2);
-  }
-};
+using ctc::impossible;
+using ctc::Transcript;
 
 /// Computes one sample after the other, in double, with logarithms of probabilities.
 template <typename T>
@@ -46,7 +27,8 @@ class CtcKernel final : public Kernel {
         prefixes_(static_cast<std::size_t>((2 * longest_ + 1) * logits_.width)),
         suffixes_(static_cast<std::size_t>(2 * longest_ + 1)),
         sums_(static_cast<std::size_t>(logits_.width)),
-        largest_(sums_.size()) {}
+        largest_(sums_.size()),
+        likeliest_(sums_.size()) {}
 
   void normalizer(const Arguments& call) override {
     static_cast<LossSums*>(call.output)->weight = static_cast<double>(logits_.batch);
@@ -97,27 +79,22 @@ class CtcKernel final : public Kernel {
   [[nodiscard]] double emission(const Transcript& sample, std::int64_t state, std::int64_t step) const {
     return softmax_[static_cast<std::size_t>(at(sample.label(state), step))];
   }
-  double& prefix(std::int64_t state, std::int64_t step) {
-    return prefixes_[static_cast<std::size_t>(step * (2 * longest_ + 1) + state)];
-  }
+  /// The numbers of all states at a step.
+  double* prefixes(std::int64_t step) { return prefixes_.data() + step * (2 * longest_ + 1); }
 
   /// Returns a sample; one with a bad value is reported and has no states.
   Transcript transcript(const Arguments& call, std::int64_t n) const {
-    const auto* targets = static_cast<const std::int32_t*>(call.inputs[1]) + n * longest_;
-    const std::int64_t length = static_cast<const std::int32_t*>(call.inputs[2])[n];
-    const std::int64_t steps =
-        call.inputs.size() == 4 ? static_cast<const std::int32_t*>(call.inputs[3])[n] : logits_.width;
-    const auto refused = [&](FaultCode code, std::int64_t value, std::int64_t limit) -> Transcript {
-      call.report(code, n, value, limit);
-      return {targets, 0, 0, loss_.blank};
-    };
-    if (length < 0 || length > longest_) return refused(FaultCode::targets, length, longest_);
-    if (steps < 0 || steps > logits_.width) return refused(FaultCode::steps, steps, logits_.width);
-    for (std::int64_t i = 0; i < length; ++i) {
-      if (targets[i] < 0 || targets[i] >= logits_.channels || targets[i] == loss_.blank)
-        return refused(FaultCode::target, targets[i], logits_.channels);
-    }
-    return {targets, 2 * length + 1, steps, loss_.blank};
+    const auto integers = [&](std::size_t i) { return static_cast<const std::int32_t*>(call.inputs[i]); };
+    const ctc::Transcripts samples{.targets = integers(1),
+                                   .lengths = integers(2),
+                                   .steps = call.inputs.size() == 4 ? integers(3) : nullptr,
+                                   .longest = longest_,
+                                   .most_steps = logits_.width,
+                                   .classes = logits_.channels,
+                                   .blank = loss_.blank};
+    if (const Fault bad = samples.fault_of(n); bad.code != FaultCode::none)
+      call.report(bad.code, n, bad.value, bad.limit);
+    return samples.at(n);
   }
 
   void log_softmax(const T* logits, std::int64_t steps) {
@@ -142,47 +119,31 @@ class CtcKernel final : public Kernel {
     }
   }
 
-  /// Returns whether the likeliest class at each step, without repetitions and blanks, yields the targets.
-  [[nodiscard]] bool reads_right(const Transcript& sample) const {
-    std::int64_t read = 0;
-    std::int64_t last = sample.blank;
-    for (std::int64_t t = 0; t < sample.steps; ++t) {
-      const std::int64_t best = likeliest(t);
-      if (best != last && best != sample.blank) {
-        if (read == sample.states / 2 || sample.targets[read] != best) return false;
-        ++read;
-      }
-      last = best;
-    }
-    return read == sample.states / 2;
+  [[nodiscard]] bool reads_right(const Transcript& sample) {
+    for (std::int64_t t = 0; t < sample.steps; ++t) likeliest_[static_cast<std::size_t>(t)] = likeliest(t);
+    return sample.is_read(likeliest_.data());
   }
 
   /// Returns the likeliest class of a step; the first one if there are several.
-  [[nodiscard]] std::int64_t likeliest(std::int64_t step) const {
-    std::int64_t best = 0;
-    for (std::int64_t c = 1; c < logits_.channels; ++c) {
+  [[nodiscard]] std::int32_t likeliest(std::int64_t step) const {
+    std::int32_t best = 0;
+    for (std::int32_t c = 1; c < logits_.channels; ++c) {
       if (softmax_[static_cast<std::size_t>(at(c, step))] > softmax_[static_cast<std::size_t>(at(best, step))])
         best = c;
     }
     return best;
   }
 
-  /// Returns the log probability of all paths. `prefix(state, step)` is that of their beginnings up to and including
-  /// this step in this state.
+  /// Returns the log probability of all paths. `prefixes_` has that of their beginnings up to and including each step
+  /// in each state.
   double log_probability(const Transcript& sample) {
-    if (sample.steps == 0) return sample.states == 1 ? 0 : impossible;
-    for (std::int64_t s = 0; s < sample.states; ++s) prefix(s, 0) = s < 2 ? emission(sample, s, 0) : impossible;
-    for (std::int64_t t = 1; t < sample.steps; ++t) {
+    for (std::int64_t t = 0; t < sample.steps; ++t) {
       for (std::int64_t s = 0; s < sample.states; ++s) {
-        const double stays = prefix(s, t - 1);
-        const double comes = s >= 1 ? prefix(s - 1, t - 1) : impossible;
-        const double skips = sample.skips_to(s) ? prefix(s - 2, t - 1) : impossible;
-        prefix(s, t) = emission(sample, s, t) + log_add(stays, comes, skips);
+        const double before = t > 0 ? sample.reached(prefixes(t - 1), s) : s < 2 ? 0 : impossible;
+        prefixes(t)[s] = before + emission(sample, s, t);
       }
     }
-    const std::int64_t last = sample.steps - 1;
-    return log_add(prefix(sample.states - 1, last), sample.states > 1 ? prefix(sample.states - 2, last) : impossible,
-                   impossible);
+    return sample.of_all_paths(prefixes(std::max<std::int64_t>(sample.steps, 1) - 1));
   }
 
   /// Sets the probability of each class at each step among all paths. `suffixes_` has the log probability of the ends
@@ -191,8 +152,8 @@ class CtcKernel final : public Kernel {
     std::fill(occupancy_.begin(), occupancy_.end(), 0.0);
     for (std::int64_t t = sample.steps - 1; t >= 0; --t) {
       for (std::int64_t s = 0; s < sample.states; ++s) {
-        const double ends = t == sample.steps - 1 ? (s >= sample.states - 2 ? 0 : impossible) : after(sample, s);
-        occupancy_[static_cast<std::size_t>(at(sample.label(s), t))] += std::exp(prefix(s, t) + ends - whole);
+        const double ends = t == sample.steps - 1 ? sample.left_at_end(s) : sample.left(suffixes_.data(), s);
+        occupancy_[static_cast<std::size_t>(at(sample.label(s), t))] += std::exp(prefixes(t)[s] + ends - whole);
         // A state reads only its own suffix and later ones, so the following states do not need this one.
         suffixes_[static_cast<std::size_t>(s)] = ends;
       }
@@ -200,22 +161,17 @@ class CtcKernel final : public Kernel {
     }
   }
 
-  [[nodiscard]] double after(const Transcript& sample, std::int64_t state) const {
-    const auto s = static_cast<std::size_t>(state);
-    return log_add(suffixes_[s], state + 1 < sample.states ? suffixes_[s + 1] : impossible,
-                   state + 2 < sample.states && sample.skips_to(state + 2) ? suffixes_[s + 2] : impossible);
-  }
-
   Ctc loss_;
   Shape logits_;
   std::int64_t longest_;  ///< the most targets of a sample
   // These are for one sample.
-  std::vector<double> softmax_;    ///< logarithm of the softmax, indexed by `at`
-  std::vector<double> occupancy_;  ///< indexed by `at`
-  std::vector<double> prefixes_;   ///< steps × states
-  std::vector<double> suffixes_;   ///< states
-  std::vector<double> sums_;       ///< steps
-  std::vector<double> largest_;    ///< steps
+  std::vector<double> softmax_;          ///< logarithm of the softmax, indexed by `at`
+  std::vector<double> occupancy_;        ///< indexed by `at`
+  std::vector<double> prefixes_;         ///< steps × states
+  std::vector<double> suffixes_;         ///< states
+  std::vector<double> sums_;             ///< steps
+  std::vector<double> largest_;          ///< steps
+  std::vector<std::int32_t> likeliest_;  ///< steps
 };
 
 }  // namespace
