@@ -12,6 +12,8 @@ import torch
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+import lockstep_models
+
 # How many times PyTorch's largest error an input's distance from a kink has to be: what two values can be off by.
 MARGIN = 2
 # A bias moves by at most this much of its channel's root mean square.
@@ -21,7 +23,8 @@ APART = 1e-5
 VARIED = 0.01
 TRIES = 20
 
-RELUS = {F.relu: (0.0,), torch.relu: (0.0,), F.relu6: (0.0, 6.0), F.hardtanh: (0.0, 6.0)}
+RELUS = {F.relu: (0.0,), torch.relu: (0.0,), F.relu6: (0.0, 6.0), F.hardtanh: (0.0, 6.0),
+         lockstep_models.hard_swish: (-3.0, 3.0), lockstep_models.gate_of: (-2.5, 2.5)}
 POOLS = (F.max_pool2d, torch.max_pool2d)
 CONVOLUTIONS = (F.conv2d, F.conv_transpose2d, F.linear)
 # Where each has its bias among its arguments.
@@ -39,7 +42,7 @@ def window_gaps(x, kernel_size, stride=None, padding=0, *_args, **_kwargs):
     largest = windows == first
     gaps = first - windows.masked_fill(largest, float("-inf")).amax(-1, keepdim=True)
     gaps = torch.where(largest.sum(-1, keepdim=True) > 1, 0.0, gaps)
-    return torch.where(first > 0, gaps, float("inf")).transpose(0, 1).flatten(1).amin(1)
+    return torch.where(first != 0, gaps, float("inf")).transpose(0, 1).flatten(1).amin(1)
 
 
 class Settling(TorchFunctionMode):

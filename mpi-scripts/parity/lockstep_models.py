@@ -15,6 +15,7 @@ import pathlib
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 
 class LeNet(nn.Module):
@@ -340,9 +341,26 @@ class CrnnVgg(nn.Module):
         return self.Prediction(self.SequenceModeling(sequence)).permute(0, 2, 1)[:, :, None]
 
 
+def of_one_tensor(function):
+    """Lets those who watch PyTorch's functions (torch.overrides) see this one as a whole, as F.relu."""
+    @functools.wraps(function)
+    def seen(x):
+        if has_torch_function_unary(x):
+            return handle_torch_function(seen, (x,), x)
+        return function(x)
+    return seen
+
+
+@of_one_tensor
 def hard_swish(x):
     """PyTorch's own rounds 1/6 to float32, in float64 too."""
     return x * (x + 3).clamp(0, 6) / 6
+
+
+@of_one_tensor
+def gate_of(x):
+    """PaddleOCR's hard sigmoid, whose slope is 0.2."""
+    return (0.2 * x + 0.5).clamp(0, 1)
 
 
 class Mv3Conv(nn.Module):
@@ -366,8 +384,7 @@ class Mv3Gate(nn.Module):
         self.conv2 = nn.Conv2d(channels // 4, channels, 1)
 
     def forward(self, x):
-        gate = self.conv2(F.relu(self.conv1(x.mean((2, 3), keepdim=True))))
-        return x * (0.2 * gate + 0.5).clamp(0, 1)
+        return x * gate_of(self.conv2(F.relu(self.conv1(x.mean((2, 3), keepdim=True)))))
 
 
 class Mv3Block(nn.Module):
