@@ -71,7 +71,8 @@ TEST(EmptyBatches, GiveZeroGradients) {
                                {"frozen-batch-norm", FrozenBatchNorm{}, {none}},
                                {"layer-norm", LayerNorm{}, {none}},
                                {"layer-norm-sample", LayerNorm{.axes = LayerNorm::Axes::sample}, {none}},
-                               {"group-norm", GroupNorm{.groups = 2}, {none}}};
+                               {"group-norm", GroupNorm{.groups = 2}, {none}},
+                               {"lstm", Lstm{.hidden = 3, .bidirectional = true}, {{0, 6, 1, 4}}}};
   const auto all = libraries();
   for (const Row& row : empty) {
     for (const auto& ops : all) {
