@@ -239,6 +239,15 @@ TEST(Models, CrnnMv3HasAStepForFourColumnsAndTheNamesOfPaddleOcr) {
       ErrorCode::invalid_argument, {"'crnn-mv3' needs images of 32 rows, not 48"});
 }
 
+TEST(Models, ReadersAreTheSameForLinesOfAnyWidth) {
+  for (const char* model : {"crnn-mv3", "crnn-vgg"}) {
+    const auto [channels, height, width] = Models().example(model).at("images").extent;
+    const Graph usual = reader_of(model, {channels, height, width}, 36);
+    for (const std::int64_t other : {width + 1, 3 * width})
+      EXPECT_NO_THROW(require_same_model(usual, reader_of(model, {channels, height, other}, 36))) << model;
+  }
+}
+
 TEST(Models, ResNetsHaveTheLayersOfTheirNames) {
   for (const int layers : {18, 20, 32, 34, 44, 50, 56}) {
     int weighted = 0;
