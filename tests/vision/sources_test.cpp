@@ -35,8 +35,8 @@ TEST(Formats, ANamedFormatSaysWhatIsMissing) {
                {user.path().string() + " is not of the format voc", "it has no folder Annotations"});
   expect_error([&] { (void)open_sources({.data = user.path(), .format = "folders"}); }, ErrorCode::invalid_argument,
                {"there is no data format 'folders'", "did you mean 'folder'?"});
-  EXPECT_EQ(format_names(),
-            (std::vector<std::string_view>{"mnist", "cifar10", "voc", "yolo", "coco", "masks", "list", "folder"}));
+  EXPECT_EQ(format_names(), (std::vector<std::string_view>{"mnist", "cifar10", "voc", "yolo", "coco", "rec_gt", "masks",
+                                                           "list", "folder"}));
 }
 
 TEST(Formats, DataThatCannotBeReadAreNotUnknown) {

@@ -145,7 +145,8 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
                                                   .val_split = data.val_split,
                                                   .seed = options.trainer.seed,
                                                   .evaluates_only = options.eval_only,
-                                                  .class_names = class_names});
+                                                  .class_names = class_names,
+                                                  .texts = data.texts});
   require_parts(sources, options);
   Pictures pictures{.survey = std::move(sources.survey)};
   if (sources.train) pictures.train = part_of("training", sources.train, options);

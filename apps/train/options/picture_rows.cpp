@@ -62,8 +62,8 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
   const UserData& data = o.user_data;
   const bool has_data = !data.path.empty();
   std::vector<Rule> rules;
-  for (const char* option :
-       {"data-format", "val", "val-split", "img", "multi-scale", "on-bad-sample", "cache", "cache-mb", "show-batch"})
+  for (const char* option : {"data-format", "val", "val-split", "img", "multi-scale", "dict", "dict-space", "max-text",
+                             "on-bad-sample", "cache", "cache-mb", "show-batch"})
     rules.push_back({option, !has_data && given.has(option),
                      std::string("--") + option + " is about the user's own pictures: name them by --data PATH"});
   rules.push_back({"eval-scale", !has_data && o.predict.empty() && given.has("eval-scale"),
@@ -120,6 +120,13 @@ OptionGroup picture_options(Options& o) {
            "segmentation evaluates and predicts pictures resized by this factor, as a whole; auto is that of the "
            "checkpoint, or 1",
            into(data.eval_scale)),
+       row(
+           "dict", Text{"FILE"}, described("0-9 and a-z, with lower-cased texts"),
+           "the characters that texts are made of, one on each line of a file; others are left out and counted",
+           [&data](const OptionValue& file) { data.texts.dictionary = std::get<std::string>(file); }, Scope::each_rank),
+       row("dict-space", Switch{}, "no", "a space is a character of texts as well", into(data.texts.has_space)),
+       row("max-text", Whole{1, 10'000}, "25", "leave out samples whose text has more characters",
+           into(data.texts.longest)),
        row("on-bad-sample", one_of(bad_sample_words), "stop",
            "what to do about a picture that cannot be decoded: stop, or skip it, which trains on the next good one in "
            "its place, leaves it out of evaluations, and lists it in bad_samples.txt",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
@@ -42,6 +43,7 @@ std::string why_not_voc(const std::filesystem::path& data);
 std::string why_not_yolo(const std::filesystem::path& data);
 std::string why_not_coco(const std::filesystem::path& data);
 std::string why_not_masks(const std::filesystem::path& data);
+std::string why_not_rec_gt(const std::filesystem::path& data);
 std::string why_not_list(const std::filesystem::path& data);
 std::string why_not_folder(const std::filesystem::path& data);
 Parts open_mnist(const SourceOptions& options);
@@ -50,6 +52,7 @@ Parts open_voc(const SourceOptions& options);
 Parts open_yolo(const SourceOptions& options);
 Parts open_coco(const SourceOptions& options);
 Parts open_masks(const SourceOptions& options);
+Parts open_rec_gt(const SourceOptions& options);
 Parts open_list(const SourceOptions& options);
 Parts open_folder(const SourceOptions& options);
 
@@ -79,6 +82,22 @@ Parts make_parts(std::string_view format, std::vector<std::string> class_names, 
 /// Whether data that have no parts are to be evaluated as a whole.
 inline bool evaluates_whole(const SourceOptions& options) {
   return options.evaluates_only && options.val.empty() && options.val_split == 0;
+}
+
+/// Returns the folder that the paths of a list are relative to: that of the list, or else the folder of the data, by
+/// the first picture that lies in one of them.
+/// @param lines  with a path each
+template <typename Line>
+std::filesystem::path folder_of_list(const std::filesystem::path& list, const std::vector<Line>& lines,
+                                     const std::filesystem::path& data) {
+  constexpr std::size_t most_tried = 100;
+  std::error_code ignored;
+  std::filesystem::path here = list.parent_path();
+  const std::filesystem::path there = std::filesystem::is_directory(data, ignored) ? data : data.parent_path();
+  for (std::size_t i = 0; i < std::min(lines.size(), most_tried); ++i)
+    for (const std::filesystem::path& folder : {here, there})
+      if (std::filesystem::exists(folder / lines[i].path, ignored)) return folder;
+  return here;
 }
 
 /// Returns the first of these files or folders that exists in a folder; an empty path if none does.

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first one that recognizes data opens them. Those that look for particular names come first.
-constexpr std::array<DataFormat, 8> formats = {
+constexpr std::array<DataFormat, 9> formats = {
     {{"mnist",
       "the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
       "t10k-labels-idx1-ubyte",
@@ -29,6 +29,9 @@ constexpr std::array<DataFormat, 8> formats = {
      {"yolo", "a file such as data.yaml, or the folders images and labels and the file classes.txt", why_not_yolo,
       open_yolo},
      {"coco", "annotations/*.json or train/_annotations.coco.json, or such a file", why_not_coco, open_coco},
+     {"rec_gt",
+      "rec_gt_train.txt, rec_gt.txt or rec_gt_val.txt with a path, a tab and a text on each line, or one such file",
+      why_not_rec_gt, open_rec_gt},
      {"masks",
       "train.txt and val.txt with a picture and its mask on each line, one such file, the folders images and masks, "
       "leftImg8bit and gtFine, or JPEGImages and SegmentationClass",

@@ -63,19 +63,6 @@ PartLists lists_of(const SourceOptions& options) {
   return lists;
 }
 
-/// Returns the folder that the paths of a list are relative to: that of the list, or else the folder of the data, by
-/// the first picture that lies in one of them.
-fs::path list_folder(const fs::path& list, const std::vector<ListLine>& lines, const fs::path& data) {
-  constexpr std::size_t most_tried = 100;
-  std::error_code ignored;
-  fs::path here = list.parent_path();
-  const fs::path there = fs::is_directory(data, ignored) ? data : data.parent_path();
-  for (std::size_t i = 0; i < std::min(lines.size(), most_tried); ++i)
-    for (const fs::path& folder : {here, there})
-      if (fs::exists(folder / lines[i].path, ignored)) return folder;
-  return here;
-}
-
 void add_sample(ListLine& line, Listing& listing) {
   if (const std::string_view kind = refused_kind(line.path); !kind.empty())
     return listing.notes.refused[std::string(kind)].add(line.path);
@@ -114,7 +101,7 @@ std::vector<std::string> names_of_numbers(const List& list) {
 }
 
 Listing list_samples(List list, const SourceOptions& options, const std::vector<std::string>& names) {
-  Listing listing{.folder = list_folder(list.file, list.lines, options.data)};
+  Listing listing{.folder = folder_of_list(list.file, list.lines, options.data)};
   for (ListLine& line : list.lines) {
     if (line.label >= std::ssize(names))
       refuse_line(list.file.string(), line.line,

@@ -86,6 +86,10 @@ void require_samples(const char* part, const Listing& listing) {
     why += "; " + std::to_string(missing.count) + " are listed but missing: " + shown(missing.first);
   if (const Finding& missing = listing.notes.without_annotation; missing.count > 0)
     why += "; " + std::to_string(missing.count) + " have no annotation: " + shown(missing.first);
+  if (const Finding& empty = listing.notes.empty_texts; empty.count > 0)
+    why += "; " + std::to_string(empty.count) + " have no character of the dictionary: " + shown(empty.first);
+  if (const Finding& longer = listing.notes.long_texts; longer.count > 0)
+    why += "; " + std::to_string(longer.count) + " have a text that is too long: " + shown(longer.first);
   throw Error(ErrorCode::invalid_argument, "the " + std::string(part) + " part in " + shown(listing.folder) +
                                                " has no picture that can be read" + why);
 }

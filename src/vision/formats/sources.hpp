@@ -14,6 +14,13 @@
 /// The data of users: which format they have, and what they contain.
 namespace lockstep::vision {
 
+/// What networks of texts can be taught.
+struct TextOptions {
+  std::filesystem::path dictionary;  ///< a file with a character on each line; empty: 0 to 9 and a to z
+  bool has_space = false;            ///< whether a space is a character as well
+  int longest = 25;                  ///< most characters of a text; samples with longer ones are left out
+};
+
 /// Which data to open, and how they are divided.
 struct SourceOptions {
   std::filesystem::path data;  ///< a folder, or a file
@@ -28,6 +35,7 @@ struct SourceOptions {
   /// The names of a model's classes, by label. The labels of the data then become those of the classes of the same
   /// name; data whose classes have only numbers keep them. Empty: the classes are those of the data.
   std::vector<std::string> class_names;
+  TextOptions texts = {};
 };
 
 /// The samples to train on and to evaluate on. Both have the same class names. A part that the data lack is null, but

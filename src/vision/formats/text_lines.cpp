@@ -21,6 +21,11 @@ std::string_view without_blanks_at_end(std::string_view text) {
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
+std::string_view without_line_end(std::string_view text) {
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
 std::string_view without_blanks(std::string_view text) {
   text = without_blanks_at_end(text);
   return text.substr(std::min(text.find_first_not_of(blanks), text.size()));
@@ -87,7 +92,7 @@ void require_distinct(std::vector<const NamedLine*>& lines, Member member, const
 
 }  // namespace
 
-TextLines::TextLines(std::string_view text, const std::string& file) : rest_(text) {
+TextLines::TextLines(std::string_view text, const std::string& file, Blanks blanks) : rest_(text), blanks_(blanks) {
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     throw Error(ErrorCode::corrupt, shown(file) + " is a text in UTF-16; save it as UTF-8");
   if (text.starts_with("\xef\xbb\xbf")) rest_.remove_prefix(3);
@@ -96,7 +101,8 @@ TextLines::TextLines(std::string_view text, const std::string& file) : rest_(tex
 bool TextLines::next(TextLine& line) {
   while (!rest_.empty()) {
     const std::size_t length = std::min(rest_.find('\n'), rest_.size());
-    line = {without_blanks_at_end(rest_.substr(0, length)), ++number_};
+    const std::string_view whole = rest_.substr(0, length);
+    line = {blanks_ == Blanks::dropped ? without_blanks_at_end(whole) : without_line_end(whole), ++number_};
     rest_.remove_prefix(std::min(length + 1, rest_.size()));
     if (!line.text.empty()) return true;
   }

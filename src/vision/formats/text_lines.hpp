@@ -21,14 +21,17 @@ struct TextLine {
 /// byte-order mark at the beginning is skipped.
 class TextLines {
  public:
+  /// What becomes of spaces at the ends of lines. Where they are kept, only lines without any character are skipped.
+  enum class Blanks { dropped, kept };
   /// @param file  for messages
   /// @throws Error{corrupt} if the text is UTF-16
-  TextLines(std::string_view text, const std::string& file);
+  TextLines(std::string_view text, const std::string& file, Blanks blanks = Blanks::dropped);
   /// @return whether there was another line
   bool next(TextLine& line);
 
  private:
   std::string_view rest_;
+  Blanks blanks_;
   std::int64_t number_ = 0;
 };
 

@@ -120,6 +120,7 @@ std::string annotation_text(const Source& source, const Annotation& annotation) 
   if (!annotation.boxes.empty())
     return std::to_string(annotation.boxes.size()) + " boxes with hash " +
            format_text("%016llx", static_cast<unsigned long long>(hash_of_annotation(annotation)));
+  if (!annotation.text.empty()) return "text '" + echo(annotation.text, 40) + "'";
   if (annotation.label < 0) return "no annotation";
   return "class " + echo(source.class_names()[static_cast<std::size_t>(annotation.label)], 40);
 }

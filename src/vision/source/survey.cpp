@@ -7,6 +7,7 @@
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
+#include "vision/source/characters.hpp"
 #include "vision/source/files.hpp"
 
 namespace lockstep::vision {
@@ -48,6 +49,8 @@ bool has_boxes(const Survey& survey) {
 
 bool has_masks(const Survey& survey) { return main_part(survey).masks > 0; }
 
+bool has_texts(const Survey& survey) { return main_part(survey).texts > 0; }
+
 /// The names of classes whose pixels are not counted.
 std::string names_text(const Survey& survey) {
   std::string text = "  classes of pixels:";
@@ -60,7 +63,9 @@ std::string classes_text(const Survey& survey) {
   if (has_masks(survey)) return names_text(survey);
   const std::size_t classes = survey.class_names.size();
   const bool is_long = classes > most_classes;
-  std::string text = has_boxes(survey) ? "  boxes of the class\n" : "  samples of the class\n";
+  std::string text = has_boxes(survey)   ? "  boxes of the class\n"
+                     : has_texts(survey) ? "  characters of the class\n"
+                                         : "  samples of the class\n";
   for (std::size_t label = 0; label < (is_long ? each_end : classes); ++label) text += class_row(survey, label);
   if (!is_long) return text;
   text += "    … " + std::to_string(classes - 2 * each_end) + " more …\n";
@@ -82,8 +87,11 @@ std::string empty_classes_text(const Survey& survey) {
     if (counts[label] == 0) empty.add(survey.class_names[label]);
   if (empty.count == 0) return "";
   return "  " + std::to_string(empty.count) + (empty.count == 1 ? " class has" : " classes have") + " no " +
-         (survey.train ? "training " : "") + (has_boxes(survey) ? "box: " : "sample: ") + echo(empty.first, 40) +
-         (empty.count == 1 ? "\n" : ", …\n");
+         (survey.train ? "training " : "") +
+         (has_boxes(survey)   ? "box: "
+          : has_texts(survey) ? "text: "
+                              : "sample: ") +
+         echo(empty.first, 40) + (empty.count == 1 ? "\n" : ", …\n");
 }
 
 std::string finding_text(const std::string& part, const Finding& finding, const std::string& what) {
@@ -109,6 +117,26 @@ std::string boxes_text(const Survey& survey) {
                        [](const PartSurvey& part, std::size_t) { return part.without_boxes; });
 }
 
+/// Names the characters that were left out most often.
+std::string unknown_characters_text(const std::string& part, const PartNotes& notes) {
+  constexpr std::size_t most_shown = 8;
+  std::vector<std::pair<std::string, const Finding*>> characters;
+  std::int64_t all = 0;
+  for (const auto& [character, finding] : notes.unknown_characters) {
+    characters.emplace_back(character, &finding);
+    all += finding.count;
+  }
+  if (all == 0) return "";
+  std::ranges::stable_sort(characters, [](const auto& a, const auto& b) { return a.second->count > b.second->count; });
+  std::string text =
+      "  " + part + ": characters that the dictionary lacks, left out of their texts (--dict): " + std::to_string(all) +
+      ", of " + std::to_string(characters.size()) + " kinds:";
+  for (std::size_t i = 0; i < std::min(characters.size(), most_shown); ++i)
+    text += (i == 0 ? " '" : ", '") + echo(characters[i].first) + "' " + std::to_string(characters[i].second->count) +
+            " (first " + shown(characters[i].second->first) + ')';
+  return wrapped(text + (characters.size() > most_shown ? ", …" : ""), 100, 4);
+}
+
 std::string notes_text(const std::string& part, const PartNotes& notes) {
   std::string text;
   for (const auto& [kind, finding] : notes.refused)
@@ -116,6 +144,9 @@ std::string notes_text(const std::string& part, const PartNotes& notes) {
   return text + finding_text(part, notes.without_annotation, "pictures without annotation, left out") +
          finding_text(part, notes.without_picture, "labels without picture, left out") +
          finding_text(part, notes.without_labels, "pictures without labels, background") +
+         finding_text(part, notes.empty_texts, "texts without a character of the dictionary, left out") +
+         finding_text(part, notes.long_texts, "texts that are too long, left out (--max-text)") +
+         unknown_characters_text(part, notes) +
          finding_text(part, notes.without_header, "pictures whose size cannot be read, kept without boxes") +
          finding_text(part, notes.degenerate_boxes, "boxes without area, left out") +
          finding_text(part, notes.lost_boxes, "boxes outside of their picture, left out") +
@@ -124,6 +155,13 @@ std::string notes_text(const std::string& part, const PartNotes& notes) {
          finding_text(part, notes.training_crowds, "boxes of crowds, left out") +
          finding_text(part, notes.duplicates, "samples listed again, kept") +
          finding_text(part, notes.duplicate_boxes, "boxes annotated again, kept");
+}
+
+void count(std::string_view text, const CharacterLabels& labels, PartSurvey& part) {
+  ++part.texts;
+  for (std::string_view character = next_character(text); !character.empty(); character = next_character(text))
+    if (const std::int32_t label = labels.label(character); label >= 0)
+      ++part.class_counts[static_cast<std::size_t>(label)];
 }
 
 void count(const Box& box, PartSurvey& part) {
@@ -139,8 +177,10 @@ PartSurvey survey_of(const Source& part, PartNotes notes) {
   PartSurvey result{.samples = part.size(),
                     .class_counts = std::vector<std::int64_t>(part.class_names().size()),
                     .notes = std::move(notes)};
+  const CharacterLabels labels(part.class_names());
   for (std::int64_t sample = 0; sample < part.size(); ++sample) {
     const Annotation& annotation = part.annotation(sample);
+    if (!annotation.text.empty()) count(annotation.text, labels, result);
     if (annotation.label >= 0) ++result.class_counts[static_cast<std::size_t>(annotation.label)];
     std::int64_t boxes = 0;
     for (const Box& box : annotation.boxes) {

@@ -35,7 +35,10 @@ struct PartNotes {
   Finding wide_boxes;                      ///< boxes that reach beyond their picture; they are kept
   Finding training_crowds;                 ///< boxes of crowds in the training part, left out
   Finding without_labels;                  ///< pictures without a file of labels, which are background
-  Finding without_header;                  ///< pictures whose size cannot be read; they are kept without boxes
+  Finding empty_texts;                     ///< texts without a known character, left out with their pictures
+  Finding long_texts;                      ///< texts that are too long, left out with their pictures
+  std::map<std::string, Finding> unknown_characters;  ///< left out of their texts, by character
+  Finding without_header;  ///< pictures whose size cannot be read; they are kept without boxes
 };
 
 /// Numbers of samples and boxes of one part.
@@ -47,7 +50,8 @@ struct PartSurvey {
   std::int64_t crowds = 0;                 ///< boxes that stand for many objects; they count nowhere else
   std::int64_t without_boxes = 0;          ///< samples, where others have boxes
   std::int64_t masks = 0;                  ///< samples with a file of a mask, whose pixels are not counted
-  std::vector<std::int64_t> class_counts;  ///< by label: samples, or boxes where there are any
+  std::int64_t texts = 0;                  ///< samples with a text
+  std::vector<std::int64_t> class_counts;  ///< by label: samples, or boxes or characters where there are any
   PartNotes notes;
 };
 
