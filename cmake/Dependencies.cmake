@@ -7,8 +7,8 @@ find_package(nlohmann_json 3.9 REQUIRED)
 if(LOCKSTEP_PROGRAMS)
   find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
   find_package(OpenSSL REQUIRED COMPONENTS Crypto)
-  # What reads pictures and their annotations. Without one of them lockstep builds, and train says what it lacks.
-  foreach(package TURBOJPEG=libturbojpeg SPNG=spng PUGIXML=pugixml YAMLCPP=yaml-cpp)
+  # What reads pictures and their annotations, from files and databases. Without one of them lockstep builds, and train says what it lacks.
+  foreach(package TURBOJPEG=libturbojpeg SPNG=spng PUGIXML=pugixml YAMLCPP=yaml-cpp LMDB=lmdb)
     string(REPLACE "=" ";" words ${package})
     list(GET words 0 name)
     list(GET words 1 module)

@@ -33,7 +33,7 @@ set(lockstep_train_pc_libraries -llockstep_train)
 if(NOT LOCKSTEP_SHARED)
   get_target_property(boost_library Boost::program_options LOCATION)
   list(APPEND lockstep_train_pc_libraries ${boost_library} ${OPENSSL_CRYPTO_LIBRARY}
-    ${TURBOJPEG_LINK_LIBRARIES} ${SPNG_LINK_LIBRARIES} ${PUGIXML_LINK_LIBRARIES} ${YAMLCPP_LINK_LIBRARIES})
+    ${TURBOJPEG_LINK_LIBRARIES} ${SPNG_LINK_LIBRARIES} ${PUGIXML_LINK_LIBRARIES} ${YAMLCPP_LINK_LIBRARIES} ${LMDB_LINK_LIBRARIES})
 endif()
 lockstep_pc_flags(lockstep_train_pc_libraries ${lockstep_train_pc_libraries})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-train.pc.in ${PROJECT_BINARY_DIR}/lockstep-train.pc @ONLY)

@@ -118,7 +118,8 @@ std::optional<std::string> vendor_of(std::string_view header) {
       {"nvrtc", "cuda"},          {"nvml", "cuda"},       {"dnnl", "dnnl"},
       {"oneapi/dnnl", "dnnl"},    {"hwloc.h", "hwloc"},   {"hwloc/", "hwloc"},
       {"driver_types.h", "cuda"}, {"torch/", "torch"},    {"turbojpeg.h", "turbojpeg"},
-      {"spng.h", "spng"},         {"pugixml", "pugixml"}, {"yaml-cpp", "yaml-cpp"}};
+      {"spng.h", "spng"},         {"pugixml", "pugixml"}, {"yaml-cpp", "yaml-cpp"},
+      {"lmdb.h", "lmdb"}};
   for (const auto& [beginning, vendor] : beginnings) {
     if (starts_with(header, beginning)) return vendor;
   }

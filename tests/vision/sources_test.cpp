@@ -36,7 +36,7 @@ TEST(Formats, ANamedFormatSaysWhatIsMissing) {
   expect_error([&] { (void)open_sources({.data = user.path(), .format = "folders"}); }, ErrorCode::invalid_argument,
                {"there is no data format 'folders'", "did you mean 'folder'?"});
   EXPECT_EQ(format_names(), (std::vector<std::string_view>{"mnist", "cifar10", "voc", "yolo", "coco", "rec_gt", "masks",
-                                                           "list", "folder"}));
+                                                           "list", "folder", "lmdb"}));
 }
 
 TEST(Formats, DataThatCannotBeReadAreNotUnknown) {

@@ -45,6 +45,7 @@ std::string why_not_coco(const std::filesystem::path& data);
 std::string why_not_masks(const std::filesystem::path& data);
 std::string why_not_rec_gt(const std::filesystem::path& data);
 std::string why_not_list(const std::filesystem::path& data);
+std::string why_not_lmdb(const std::filesystem::path& data);
 std::string why_not_folder(const std::filesystem::path& data);
 Parts open_mnist(const SourceOptions& options);
 Parts open_cifar10(const SourceOptions& options);
@@ -54,6 +55,7 @@ Parts open_coco(const SourceOptions& options);
 Parts open_masks(const SourceOptions& options);
 Parts open_rec_gt(const SourceOptions& options);
 Parts open_list(const SourceOptions& options);
+Parts open_lmdb_data(const SourceOptions& options);
 Parts open_folder(const SourceOptions& options);
 
 /// Returns a part whose pictures are held in memory; none if there are no images.

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The first one that recognizes data opens them. Those that look for particular names come first.
-constexpr std::array<DataFormat, 9> formats = {
+constexpr std::array<DataFormat, 10> formats = {
     {{"mnist",
       "the files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
       "t10k-labels-idx1-ubyte",
@@ -39,7 +39,8 @@ constexpr std::array<DataFormat, 9> formats = {
      {"list", "train_list.txt and val_list.txt with a path and the number of a class on each line, or one such file",
       why_not_list, open_list},
      {"folder", "train/CLASS and val/CLASS or test/CLASS with pictures, or one folder of classes", why_not_folder,
-      open_folder}}};
+      open_folder},
+     {"lmdb", "folders with a file data.mdb, in training and validation or elsewhere", why_not_lmdb, open_lmdb_data}}};
 
 /// Lists what lies in a folder, shortened: "2 folders (a, b) and 1 file (c.txt)".
 std::string contents_of(const fs::path& folder) {

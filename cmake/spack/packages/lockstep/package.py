@@ -36,6 +36,7 @@ class Lockstep(CMakePackage, CudaPackage):
     depends_on("libspng", when="+programs")
     depends_on("pugixml", when="+programs")
     depends_on("yaml-cpp", when="+programs")
+    depends_on("lmdb", when="+programs")
     depends_on("python@3.7:", type="run", when="+programs")
     depends_on("nccl@2.18:", when="+cuda")
 
