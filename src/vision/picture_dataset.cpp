@@ -123,6 +123,8 @@ PictureDataset::PictureDataset(std::shared_ptr<const Source> source, PictureOpti
     drawn_.push_back(is_usual ? 0 : sizes_.size() - 1);
   }
   for (const PictureGroup& group : options_.groups) sizes_.push_back(group.size);
+  is_line_ = std::ranges::any_of(
+      sizes_, [](const StepSize& size) { return std::ranges::any_of(size.transforms, &Transform::is_line); });
   table_ = options_.normalization.table();
   single_table_.assign(table_.begin(), table_.end());
 }
@@ -156,6 +158,12 @@ void PictureDataset::read(const data::SampleKey& key, std::span<const Buffer> te
   options_.collate->write(scratch.annotation, sizes_[key.extents].size, tensors.subspan(1));
   const Image& picture = scratch.picture.image;
   void* planes = tensors[0].data;
+  if (is_line_) {
+    const int width = sizes_[key.extents].size.width;
+    if (tensors[0].dtype == DType::float64)
+      return write_line_planes(picture, width, table_.data(), static_cast<double*>(planes));
+    return write_line_planes(picture, width, single_table_.data(), static_cast<float*>(planes));
+  }
   if (tensors[0].dtype == DType::uint8) return write_planes(picture, static_cast<std::uint8_t*>(planes));
   if (tensors[0].dtype == DType::float64) return write_planes(picture, table_.data(), static_cast<double*>(planes));
   write_planes(picture, single_table_.data(), static_cast<float*>(planes));
@@ -263,7 +271,8 @@ void PictureDataset::transform(const data::SampleKey& key, std::int64_t sample, 
   } catch (const Error& error) {
     throw Error(error.code(), shown(source_->place(sample)) + ": " + error.message());
   }
-  if (image.width == size.width && image.height == size.height && image.channels == options_.channels) return;
+  const bool has_width = image.width == size.width || (is_line_ && image.width < size.width);
+  if (has_width && image.height == size.height && image.channels == options_.channels) return;
   throw Error(ErrorCode::invalid_argument,
               shown(source_->place(sample)) + " has " + extents_text(image.width, image.height) +
                   " pixels where the network " + "takes " + extents_text(size.width, size.height) +

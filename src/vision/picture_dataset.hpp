@@ -67,7 +67,7 @@ class PictureDataset final : public data::Dataset {
   }
   [[nodiscard]] std::vector<std::string> class_names() const override { return source_->class_names(); }
   [[nodiscard]] const Normalization* bytes_of(std::size_t tensor) const override {
-    return tensor == 0 ? &options_.normalization : nullptr;
+    return tensor == 0 && !is_line_ ? &options_.normalization : nullptr;  // no byte stands for the zeros beside a line
   }
   /// Implements Dataset::read. Pictures become float32 or float64, or stay uint8, according to the dtype of their
   /// tensor. Once each thread has read a picture of the largest size, only decoders allocate.
@@ -100,6 +100,7 @@ class PictureDataset final : public data::Dataset {
   PictureOptions options_;
   std::vector<StepSize> sizes_;     ///< by extents: the input's, those of steps that differ from it, those of groups
   std::vector<std::size_t> drawn_;  ///< the extents of `PictureOptions::steps`
+  bool is_line_ = false;            ///< whether pictures may be narrower (`Transform::is_line`)
   DecodeOptions decode_;
   std::vector<double> table_;        ///< channels × 256
   std::vector<float> single_table_;  ///< the same, rounded

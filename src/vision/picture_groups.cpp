@@ -85,4 +85,19 @@ std::vector<PictureGroup> groups_by_scale(std::span<const Size> sizes, double fa
   });
 }
 
+std::vector<PictureGroup> groups_by_line(std::span<const Size> sizes, const Size& input, LineEnd end,
+                                         std::size_t most) {
+  constexpr int zeros_stride = 32;
+  constexpr int most_heights = 64;
+  const bool has_zeros = end == LineEnd::zeros;
+  const int stride = has_zeros ? zeros_stride : input.height;
+  const auto input_of = [&](const Size& picture, int unit) {
+    const int own = std::min(width_of_line(picture, input.height, LineEnd::zeros), most_heights * input.height);
+    return has_zeros && own <= input.width ? input
+                                           : Size{.width = (own + unit - 1) / unit * unit, .height = input.height};
+  };
+  return few_groups(sizes, stride, most, input_of,
+                    [&](const Size& size) { return std::vector<Transform>{fit_line(size, end)}; });
+}
+
 }  // namespace lockstep::vision

@@ -29,4 +29,12 @@ std::vector<PictureGroup> groups_by_ratio(std::span<const Size> sizes, const Siz
 std::vector<PictureGroup> groups_by_scale(std::span<const Size> sizes, double factor, const Size& input, int stride,
                                           std::size_t most = 16);
 
+/// Groups pictures of lines of text by their width at the height of the usual input, so that wide ones are not
+/// squeezed. With zeros at their ends, those that fit into the usual input have it, and others a multiple of 32 pixels;
+/// otherwise all have a multiple of the height. Widths beyond 64 heights are squeezed. Widths are rounded up further as
+/// in `groups_by_ratio`.
+/// @return no groups if no size is known
+std::vector<PictureGroup> groups_by_line(std::span<const Size> sizes, const Size& input, LineEnd end,
+                                         std::size_t most = 16);
+
 }  // namespace lockstep::vision

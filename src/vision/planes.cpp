@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vision/planes.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace lockstep::vision {
@@ -22,7 +23,30 @@ void write_all_channels(const Image& picture, Element* planes, const Convert& co
   write_channels<3>(picture, planes, convert);
 }
 
+template <typename Number>
+void write_line(const Image& picture, int width, const Number* table, Number* planes) {
+  const auto channels = static_cast<std::size_t>(picture.channels);
+  const auto columns = static_cast<std::size_t>(picture.width);
+  for (std::size_t plane = 0; plane < channels; ++plane) {
+    const std::size_t channel = channels - 1 - plane;
+    for (int y = 0; y < picture.height; ++y) {
+      const std::uint8_t* row = picture.row(y).data();
+      for (std::size_t x = 0; x < columns; ++x) planes[x] = table[channel * 256 + row[x * channels + channel]];
+      std::fill(planes + columns, planes + width, Number{0});
+      planes += width;
+    }
+  }
+}
+
 }  // namespace
+
+void write_line_planes(const Image& picture, int width, const float* table, float* planes) {
+  write_line(picture, width, table, planes);
+}
+
+void write_line_planes(const Image& picture, int width, const double* table, double* planes) {
+  write_line(picture, width, table, planes);
+}
 
 void write_planes(const Image& picture, std::uint8_t* planes) {
   write_all_channels(picture, planes, [](std::uint8_t byte, int /*channel*/) { return byte; });

@@ -62,7 +62,8 @@ TEST(ParseTransforms, ListsThemForHelp) {
   EXPECT_EQ(transform_names(),
             "crop[:PIXELS], flip, random-resized-crop[:SIZE], scale[:LEAST,MOST], random-crop[:SIZE], resize:SIZE, "
             "letterbox[:SIZE], center-crop[:SIZE], "
-            "color-jitter[:B,C,S,H], hsv[:H,S,V], affine[:SCALE,TRANSLATE,DEGREES,SHEAR], mosaic[:PROBABILITY]");
+            "color-jitter[:B,C,S,H], hsv[:H,S,V], affine[:SCALE,TRANSLATE,DEGREES,SHEAR], mosaic[:PROBABILITY], "
+            "line[:SIZE], line-repeat[:SIZE]");
 }
 
 TEST(ClassificationPipelines, BringPicturesToTheInputsSize) {

@@ -140,7 +140,7 @@ struct Entry {
   Transform (*make)(const Item& item, const Size& input);
 };
 
-constexpr std::array<Entry, 12> entries = {{
+constexpr std::array<Entry, 14> entries = {{
     {"crop", "[:PIXELS]", make_crop},
     {"flip", "", make_flip},
     {"random-resized-crop", "[:SIZE]",
@@ -156,6 +156,10 @@ constexpr std::array<Entry, 12> entries = {{
     {"hsv", "[:H,S,V]", make_hsv},
     {"affine", "[:SCALE,TRANSLATE,DEGREES,SHEAR]", make_affine},
     {"mosaic", "[:PROBABILITY]", make_mosaic},
+    {"line", "[:SIZE]",
+     [](const Item& item, const Size& input) { return fit_line(chosen_size(item, input), LineEnd::zeros); }},
+    {"line-repeat", "[:SIZE]",
+     [](const Item& item, const Size& input) { return fit_line(chosen_size(item, input), LineEnd::last_column); }},
 }};
 
 const Entry& entry_of(const Item& item) {

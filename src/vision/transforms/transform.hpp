@@ -44,6 +44,9 @@ struct Transform {
   std::optional<int> needed_side = {};
   double factor = 0;       ///< by which it resizes every picture; 0: by another one for each, or not by a factor
   bool sets_size = false;  ///< whether all pictures have the same size behind it
+  /// Whether pictures may be narrower than this size instead, as lines of text. The data set then adds columns of zeros
+  /// on the right after normalization, and has the channels blue, green and red in this order, as PaddleOCR.
+  bool is_line = false;
   /// In place of `apply`, for a transform that makes one picture of several samples. It is the first one of a list.
   /// @param samples  where the other samples come from
   /// @param next     the transform behind it, which may look at a part of the result only; null: there is none

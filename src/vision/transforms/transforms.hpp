@@ -39,6 +39,19 @@ Transform letterbox(Size size, Size fit);
 /// Cuts out the middle of the picture; a smaller one is surrounded by zeros first.
 Transform center_crop(Size size);
 
+/// What is on the right of a line of text that is narrower than the network's input.
+enum class LineEnd {
+  zeros,        ///< after normalization, as in PaddleOCR
+  last_column,  ///< again and again, as in EasyOCR
+};
+/// Returns the width of the picture of a line of text that is resized to a height: rounded up as PaddleOCR does, or
+/// down as EasyOCR does for pictures that are not higher than wide. At least 1.
+int width_of_line(const Size& picture, int height, LineEnd end);
+/// Resizes the picture of a line of text to the height of this size and the width that keeps its ratio, or that of this
+/// size if it is too wide, by resize_bilinear(). Without zeros at its end it has the whole size then.
+/// @source PaddleOCR's RecResizeImg; EasyOCR's recognition
+Transform fit_line(Size size, LineEnd end);
+
 /// The most that colors change: factors are drawn from 1 − x … 1 + x, not below 0.
 struct ColorJitter {
   double brightness = 0.4;
