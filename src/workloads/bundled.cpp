@@ -8,6 +8,7 @@
 #include "workloads/classification/classification.hpp"
 #include "workloads/detection/detection_task.hpp"
 #include "workloads/segmentation/segmentation_task.hpp"
+#include "workloads/text/text_task.hpp"
 
 namespace lockstep::workloads {
 namespace {
@@ -41,7 +42,8 @@ const std::vector<Row>& rows() {
         .metrics = trainer::segmentation_metrics,
         .best_metric = "miou"},
        segmentation()},
-      {{.name = "text", .about = "the text in each image", .metrics = without_names(trainer::accuracy_metrics)}},
+      {{.name = "text", .about = "the text in each image", .metrics = without_names(trainer::accuracy_metrics)},
+       text()},
       {{.name = "other", .about = "whatever its loss judges", .metrics = without_names(trainer::loss_metrics)}}};
   return all;
 }

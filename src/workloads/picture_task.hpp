@@ -15,6 +15,12 @@
 
 namespace lockstep::workloads {
 
+/// The pictures that a model is for, where the user does not say it.
+struct UsualInput {
+  int channels = 0;
+  vision::Size size = {};
+};
+
 /// What a workload does with users' pictures.
 struct PictureTask {
   /// Returns why a source does not fit, "its pictures have …"; empty if it does.
@@ -22,6 +28,9 @@ struct PictureTask {
   /// Returns the size of the network's input. @param given  by the user; 0×0: the workload chooses
   /// @throws Error{invalid_argument} if its models cannot have the given size
   vision::InputSize (*input)(const vision::Source& source, const vision::Size& given);
+  /// Returns the usual input of a model; null: channels are those of the pictures, and `input` chooses the size.
+  /// @param example  the "images" of small data that the model can take
+  UsualInput (*usual_input)(const TensorSpec& example) = nullptr;
   /// Returns the numbers that bytes of the pictures stand for. @param source  the training part
   Normalization (*normalization)(const vision::Source& source, int channels);
   /// Returns the transforms. @param augment  what the user says about those of training; empty: nothing
@@ -30,6 +39,9 @@ struct PictureTask {
   vision::Pipelines (*pipelines)(std::string_view augment, const vision::Size& input, bool are_equal);
   /// Returns the training transforms for steps of another size than the input. @throws as `pipelines`
   vision::StepSize (*step)(std::string_view augment, const vision::Size& size, bool are_equal);
+  /// Returns the sizes that steps of many scales have, from `least` to `most` times the input; null: both sides change.
+  /// @throws Error{invalid_argument} unless there are two at least
+  std::vector<vision::Size> (*step_sizes)(const vision::Size& input, double least, double most) = nullptr;
   /// Returns what writes the targets of the pictures of all parts. @param parts  those that there are
   std::shared_ptr<const vision::Collate> (*collate)(const std::vector<const vision::Source*>& parts);
   /// Returns what writes these tensors of a batch, which a model was made for.

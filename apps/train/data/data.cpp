@@ -146,12 +146,13 @@ std::int64_t warmup_of(const Options& options, const observe::RunLength& run) {
 
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
                const workloads::PictureTask& task, const std::optional<nn::ModelDescription>& known,
-               Agreement& agreement) {
+               const nn::DataSpec& example, Agreement& agreement) {
   Data loaded{.batch = cluster.batch.samples, .schedule = options.trainer.schedule};
   const bool predicts = !options.predict.empty();
   if (predicts || !options.user_data.path.empty()) {
-    loaded.pictures = predicts ? open_predicted(options, task, known.value())
-                               : open_pictures(options, task, known ? known->class_names : std::vector<std::string>());
+    loaded.pictures =
+        predicts ? open_predicted(options, task, known.value())
+                 : open_pictures(options, task, known ? known->class_names : std::vector<std::string>(), example);
     loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
     Fnv1a recorded;
     add_terms(*loaded.pictures, agreement, recorded);

@@ -36,9 +36,10 @@ struct Data {
 /// @throws Error if this rank cannot read its files
 /// @param task      how pictures of --data are read
 /// @param known     what read_model_of_run has returned
+/// @param example   small data that the model can take
 Data load_data(const Cluster& cluster, const Options& options, const data::Datasets& datasets,
                const workloads::PictureTask& task, const std::optional<nn::ModelDescription>& known,
-               Agreement& agreement);
+               const nn::DataSpec& example, Agreement& agreement);
 
 /// Groups the pictures that are evaluated by their ratio, where the workload wants it, and makes their data set anew.
 /// Collective; also for a rank that could not load its data.

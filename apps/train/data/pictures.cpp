@@ -113,7 +113,8 @@ std::vector<vision::StepSize> steps_of(const UserData& data, const vision::Input
   const auto& [least, most] = data.scales;
   std::vector<vision::StepSize> steps;
   try {
-    for (const vision::Size& size : vision::sizes_between(input.size, least, most))
+    const auto sizes_between = task.step_sizes != nullptr ? task.step_sizes : vision::sizes_between;
+    for (const vision::Size& size : sizes_between(input.size, least, most))
       steps.push_back(task.step(data.augment, size, input.are_equal));
   } catch (const Error& error) {
     throw Error(error.code(), format_text("--multi-scale %g,%g with an input of ", least, most) +
@@ -137,7 +138,7 @@ void scale_evaluation(const UserData& data, const workloads::PictureTask& task,
 }  // namespace
 
 Pictures open_pictures(const Options& options, const workloads::PictureTask& task,
-                       const std::vector<std::string>& class_names) {
+                       const std::vector<std::string>& class_names, const nn::DataSpec& example) {
   const UserData& data = options.user_data;
   vision::Sources sources = vision::open_sources({.data = data.path,
                                                   .format = data.format,
@@ -152,8 +153,10 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
   if (sources.train) pictures.train = part_of("training", sources.train, options);
   if (sources.val) pictures.val = part_of("validation", sources.val, options);
   const vision::Source& main = *pictures.main_part().source;
-  pictures.channels = vision::default_channels(main);
-  pictures.input = task.input(main, data.size);
+  const bool has_usual = task.usual_input != nullptr;
+  const workloads::UsualInput usual = has_usual ? task.usual_input(example.at("images")) : workloads::UsualInput{};
+  pictures.channels = has_usual ? usual.channels : vision::default_channels(main);
+  pictures.input = task.input(main, data.size.width > 0 ? data.size : usual.size);
   if (pictures.train && pictures.val && pictures.input.are_equal)  // those that are evaluated have to fit, too
     pictures.input.are_equal = vision::given_input(*pictures.val->source, pictures.input.size).are_equal;
   pictures.normalization = task.normalization(main, pictures.channels);

@@ -45,9 +45,10 @@ struct Pictures {
 
 /// Opens the pictures that the options name. Not collective.
 /// @param class_names  of the model that is evaluated; empty: the classes are those of the pictures
+/// @param example      small data that the model can take
 /// @throws Error as vision::open_sources
 Pictures open_pictures(const Options& options, const workloads::PictureTask& task,
-                       const std::vector<std::string>& class_names);
+                       const std::vector<std::string>& class_names, const nn::DataSpec& example);
 
 /// Lists the pictures of --predict, which enter the network as those of the run did. Not collective.
 /// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none

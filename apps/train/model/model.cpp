@@ -171,6 +171,7 @@ nn::ModelDescription description_of(const Options& options, const nn::Models& mo
   if (loaded.pictures) {
     description.transforms = vision::text_of(loaded.pictures->pipelines.evaluation);
     description.category_ids = loaded.pictures->main_part().source->category_ids();
+    description.images = loaded.pictures->normalization;
   }
   description.data.stem = models.stem(options.model, description.data).value_or(nn::Stem::by_extent);
   for (std::size_t i = 0; i < description.data.tensors.size(); ++i) {
@@ -325,8 +326,10 @@ DataAndModel load_data_and_model(const Cluster& cluster, const Options& options,
   const AnchorsOfWeights anchors = read_anchors_of_run(cluster.world, options, registry.models);
   Agreement agreement;
   Data data;
-  agreement.add_check(
-      [&] { data = load_data(cluster, options, registry.datasets, picture_task(workload), known, agreement); });
+  agreement.add_check([&] {
+    data = load_data(cluster, options, registry.datasets, picture_task(workload), known,
+                     registry.models.example(options.model), agreement);
+  });
   group_evaluated(cluster, options, picture_task(workload), data);
   std::vector<nn::Graph> graphs;
   nn::ModelDescription description;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "vision/collate.hpp"
 
@@ -19,5 +21,12 @@ struct Characters {
 /// number of steps up to the right edge of the first box, or of the picture if there is none.
 /// @pre texts have characters of the alphabet only, at most `longest` of them
 std::shared_ptr<const vision::Collate> sequences(const Characters& characters);
+
+/// Writes "targets", 1 + the classes of the characters, followed by zeros, for networks whose class 0 is CTC's blank;
+/// and "target_lengths", their number, which is 0 for a sample that is left out.
+/// @param class_names  the characters. Others have no place in a text
+/// @param longest      most characters of a text
+std::shared_ptr<const vision::Collate> character_targets(const std::vector<std::string>& class_names,
+                                                         std::int64_t longest);
 
 }  // namespace lockstep::workloads
