@@ -69,6 +69,22 @@ function(lockstep_unite result extension)
   set(${result} ${units} PARENT_SCOPE)
 endfunction()
 
+# Of rooms that are compiled as files together, headers of the standard library are parsed once, for all of them. Other builds do
+# not do that: they reveal missing includes. (gcc 12 crashes where a header is precompiled at another level of optimization.)
+option(LOCKSTEP_PRECOMPILE "Precompile the standard library's headers for rooms" OFF)
+function(lockstep_precompile_standard_headers target)
+  if(NOT LOCKSTEP_PRECOMPILE OR target STREQUAL lockstep_kernels)  # whose files have flags of their own
+    return()
+  endif()
+  if(target STREQUAL lockstep_base)
+    target_precompile_headers(${target} PRIVATE <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <cstring> <filesystem>
+      <fstream> <functional> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view> <thread> <variant> <vector>)
+  else()
+    target_precompile_headers(${target} REUSE_FROM lockstep_base)
+  endif()
+  target_compile_options(${target} PRIVATE -pthread)  # as some MPI libraries' own flags have it
+endfunction()
+
 function(lockstep_room name)
   cmake_parse_arguments(ARG "INTERNAL" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ARG_SOURCES})
@@ -84,6 +100,7 @@ function(lockstep_room name)
   # Of a library that is only headers nothing is left to link for those who use an installed room.
   list(TRANSFORM ARG_LINKS REPLACE "^nlohmann_json::.*" "$<BUILD_INTERFACE:\\0>")
   target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
+  lockstep_precompile_standard_headers(lockstep_${name})
   if(ARG_INTERNAL)
     return()
   endif()
