@@ -39,6 +39,18 @@ Eltwise eltwise_of(const Pointwise& op) {
   return {eltwise_gelu_tanh, eltwise_gelu_tanh};
 }
 
+/// Whether zeros stay zeros, those in the padding of channels included.
+bool keeps_zeros(dnnl::algorithm algorithm) {
+  return algorithm != dnnl::algorithm::eltwise_logistic && algorithm != dnnl::algorithm::eltwise_linear;
+}
+
+/// Describes the memory of a tensor as one row, whatever its layout. Where channels are padded, oneDNN's fast kernels
+/// of some functions do not take the tensor as it is, and its others are 300 times as slow.
+Desc row_of(const Format& format) {
+  const Desc desc = to_desc(format);
+  return Desc({format.bytes.value / size_of(format.dtype)}, type_of(desc), dnnl::memory::format_tag::a);
+}
+
 class PointwiseKernel final : public Kernel {
  public:
   PointwiseKernel(const ContextPtr& context, const Format& in, const Eltwise& function)
@@ -48,7 +60,7 @@ class PointwiseKernel final : public Kernel {
                 .backward_reads_output = function.by_output(),
                 .in_place_gradient = function.in_place_gradient}),
         by_output_(function.by_output()) {
-    const Desc desc = to_desc(in);
+    const Desc desc = keeps_zeros(function.forward) ? row_of(in) : to_desc(in);
     const PrimitiveParameters setting{context->engine, attributes()};
     const auto make = [&](dnnl::algorithm algorithm) {
       return make_desc<dnnl::eltwise_forward>(setting, dnnl::prop_kind::forward_training, algorithm, desc, desc,
