@@ -323,6 +323,7 @@ OPERATORS = {
     "average-pool-global": lambda x, p, s: F.avg_pool2d(x[0], 8),
     "conv-depthwise": conv(padding=1, groups=32),
     "conv-depthwise-stride": conv(stride=2, padding=1, groups=32, after=F.relu),
+    "conv-depthwise-5x5": conv(stride=(2, 1), padding=2, groups=32),
     "conv-depthwise-multiplied": conv(padding=2, dilation=2, groups=10),
     "conv-groups": conv(padding=1, groups=2),
     "conv-groups-1x1": conv(stride=2, groups=3),

@@ -50,7 +50,8 @@ inline int slowness_of(std::string_view kernel) {
 ///
 /// It keeps the format of its input if oneDNN has kernels for it. Otherwise it uses the format that oneDNN prefers, and
 /// if there are no kernels for that either, the plain one. (For groups that do not fill vectors, and for blocks with
-/// padding, oneDNN has reference kernels only.)
+/// padding, oneDNN has reference kernels only. For the weights of depthwise convolutions of 5×5, or over two rows, it
+/// has others with channels last only.)
 template <typename Forward, typename BackwardData, typename BackwardWeights>
 class WindowedKernel final : public WeightedKernel {
  public:
@@ -79,9 +80,12 @@ class WindowedKernel final : public WeightedKernel {
     };
     const std::pair any = both(Tag::any);
     std::vector<std::pair<Desc, Desc>> all{{to_desc(in), any.second}, any, both(Tag::nchw)};
+    if (has_groups()) all.push_back(both(Tag::nhwc));
     if (in.dtype == DType::bfloat16 && bfloat16_wants_channels_last()) all.insert(all.begin(), both(Tag::nhwc));
     return all;
   }
+
+  [[nodiscard]] bool has_groups() const { return options_.weights.size() == 5; }
 
   [[nodiscard]] Descs choose(const Format& in) const {
     std::optional<Descs> best;
