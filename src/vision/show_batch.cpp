@@ -78,7 +78,8 @@ Image cell_of(const PictureDataset& dataset, const data::SampleKey& key, const C
   }
   const bool has_text =
       !is_good || annotation.label >= 0 || (annotation.boxes.empty() && annotation.mask.pixels.empty());
-  const std::string text = is_good ? class_text(dataset.source(), annotation.label) : "left out";
+  const std::string known = annotation.text.empty() ? class_text(dataset.source(), annotation.label) : annotation.text;
+  const std::string text = is_good ? known : "left out";
   if (caption != nullptr && is_good) {
     draw_below(*caption, cell);
   } else if (has_text) {

@@ -18,7 +18,8 @@ struct Caption {
 };
 
 /// Draws what the network sees of these samples: the pictures behind all transforms, before they are normalized, with
-/// their boxes, and the class below each. Small pictures are enlarged by whole factors, so that the text fits.
+/// their boxes, and the class or the text below each. Small pictures are enlarged by whole factors, so that the text
+/// fits.
 /// @param captions  what stands below each picture instead of its class; empty: the class
 /// @return a sheet with about as many rows as columns
 /// @throws as PictureDataset::read

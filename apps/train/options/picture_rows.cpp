@@ -110,11 +110,11 @@ OptionGroup picture_options(Options& o) {
            "take this fraction of the training samples, class by class, for the validation part", into(data.val_split)),
        row("img", Text{"SIZE"}, by_pictures,
            "size of the network's input, SIDE or HEIGHTxWIDTH; auto is the pictures' own size if all are equal and at "
-           "most 64, and otherwise 224; for detection 640, or a multiple of 32",
+           "most 64, and otherwise 224; for detection 640, or a multiple of 32; for text 32x100, or 64x256 in gray",
            into(data.size, size_of)),
        row("multi-scale", Text{"LOW,HIGH", "0.5,1.5"}, one_scale,
            "train each step with pictures of another size, from LOW to HIGH times --img: a multiple of 32 pixels, or "
-           "of 8 if --img is below 64; evaluations have --img",
+           "of 8 if --img is below 64, and of lines of text only the width; evaluations have --img",
            into(data.scales, scales_of)),
        row("eval-scale", Real{0, 8, by_pictures, true}, by_pictures,
            "segmentation evaluates and predicts pictures resized by this factor, as a whole; auto is that of the "
