@@ -46,7 +46,7 @@ def is_held_out(text):
 def words_of(path):
     """Returns the words of a list that have the letters a to z only, lower-cased, once each."""
     words = {word.lower() for word in pathlib.Path(path).read_text(encoding="utf-8").split()}
-    return sorted(word for word in words if word.isascii() and word.isalpha() and 2 <= len(word) <= 12)
+    return sorted(word for word in words if word.isascii() and word.isalpha() and 2 <= len(word) <= 10)
 
 
 def fonts_in(folder):
