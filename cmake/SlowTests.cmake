@@ -13,7 +13,7 @@ set(lockstep_slow_tests
   # Whole runs of train that are killed, stopped, resumed, or given wrong files, and of other programs with all their options.
   # train.usage_test, train.failure_test, train.metrics_test and trainer.resume_test try the same parts in seconds.
   train[.]run_test train[.]restart_test train[.]faults train[.]interruption_test train[.]deadline_test train[.]input_files_test
-  train[.]boxes_test train[.]masks_test train[.]shards_test train[.]weights_test train[.]checkpoint_test train[.]balance_test train[.]stragglers_test
+  train[.]boxes_test train[.]masks_test train[.]texts_test train[.]shards_test train[.]weights_test train[.]checkpoint_test train[.]balance_test train[.]stragglers_test
   apps[.]run_app_test comm_bench[.]program_test
   # Hosts under Slurm, in containers, with many kinds of defects, and with ranks that hang or die.
   hosts[.]cluster hosts[.]containers hosts[.]preflight hosts[.]hang hosts[.]death_test

@@ -87,7 +87,7 @@ endfunction()
 # nothing else.
 set(lockstep_costs train.run_test=60 apps.run_app_test=45 ops.cudnn_plans=40 ops.conformance_test=35 train.input_files_test=30
   train.checkpoint_test=30 trainer.shards_test=22 train.restart_test=75 train.deadline_test=20 trainer.equivalence_test=20 nn.pytorch_test=20
-  train.boxes_test=25 train.masks_test=15 train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10
+  train.boxes_test=25 train.masks_test=15 train.texts_test=25 train.shards_test=20 train.interruption_test=15 train.failure_test=15 trainer.allocation_test=10 ops.rows_test=10
   backends.local_test=200 backends.mpi_contract_test=15 schedules.schedules_test=38 hosts.hosts_test=20 comm_bench.program_test=19
   backends.mismatch_test=10 collectives.plans_test=9 collectives.succession_test=8 nn.nn_test=8)
 

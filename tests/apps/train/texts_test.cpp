@@ -108,8 +108,8 @@ TEST(OwnTexts, AreLearnedInAShortRunAndPredictedByACheckpointAlone) {
   const std::string run = folder.path("run");
   const nlohmann::json result = folder.result_of(
       2,
-      "--img 32x40 --epochs 60 --batch 8 --optimizer adamw --lr 0.003 --weight-decay 0 --lr-schedule constant --warmup "
-      "1 --eval-interval 60 --save-dir " +
+      "--img 32x40 --epochs 40 --batch 4 --optimizer adamw --lr 0.001 --weight-decay 0 --lr-schedule constant --warmup "
+      "1 --eval-interval 40 --save-interval 40 --save-dir " +
           run);
   ASSERT_TRUE(result.contains("final_accuracy"));
   EXPECT_GE(result.at("final_accuracy"), 0.5) << "an untrained network reads none";
