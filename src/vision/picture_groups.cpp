@@ -92,7 +92,7 @@ std::vector<PictureGroup> groups_by_line(std::span<const Size> sizes, const Size
   const bool has_zeros = end == LineEnd::zeros;
   const int stride = has_zeros ? zeros_stride : input.height;
   const auto input_of = [&](const Size& picture, int unit) {
-    const int own = std::min(width_of_line(picture, input.height, LineEnd::zeros), most_heights * input.height);
+    const int own = std::min(input_width_of_line(picture, input.height, end), most_heights * input.height);
     return has_zeros && own <= input.width ? input
                                            : Size{.width = (own + unit - 1) / unit * unit, .height = input.height};
   };

@@ -42,6 +42,23 @@ TEST(Resize, GivesPillowsBytes) {
   }
 }
 
+TEST(Resize, ByCubicConvolutionGivesPillowsBytes) {
+  struct Row {
+    int width, height, channels, to_width, to_height;
+    std::uint32_t expected;
+  };
+  const Row rows[] = {{640, 480, 3, 299, 224, 0x43FAE1BD}, {97, 61, 1, 224, 224, 0x3E5CE26F},
+                      {33, 20, 3, 31, 7, 0x5E39D634},      {33, 20, 3, 5, 18, 0x6046C28D},
+                      {64, 85, 1, 49, 64, 0xF15067D1},     {5, 3, 3, 9, 11, 0xD7237B8F},
+                      {1, 1, 3, 4, 4, 0xFABB2B95}};
+  Image resized;
+  for (const Row& row : rows) {
+    resize_bicubic(patterned(row.width, row.height, row.channels), row.to_width, row.to_height, resized);
+    EXPECT_EQ(checksum(resized), row.expected)
+        << row.width << "×" << row.height << " to " << row.to_width << "×" << row.to_height;
+  }
+}
+
 /// Few rows take another way through the code than many.
 TEST(Resize, TreatsRowsAlikeInSmallAndLargePictures) {
   for (const int channels : {1, 3}) {

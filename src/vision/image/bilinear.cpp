@@ -10,32 +10,36 @@
 namespace lockstep::vision {
 namespace {
 
-constexpr int whole = 2048;  // of the fixed-point weights
+constexpr int weight_of_one = 2048;  // the weights are in fixed point
 
 /// The two pixels of an axis that one of the result lies between, with their weights.
 struct Neighbors {
   int first = 0;
   int second = 0;
-  int weight_of_first = whole;
+  int weight_of_first = weight_of_one;
   int weight_of_second = 0;
 };
 
 int rounded_to_even(float value) { return static_cast<int>(std::lrintf(value)); }
 
-void find_neighbors(int from, int to, std::vector<Neighbors>& all) {
+/// @param splits_ends  whether a pixel beyond the ends is made of the last one twice, as OpenCV has it across rows,
+/// where
+///                     each part is rounded down
+void find_neighbors(int from, int to, bool splits_ends, std::vector<Neighbors>& all) {
   all.resize(static_cast<std::size_t>(to));
   const double scale = static_cast<double>(from) / to;
   for (int i = 0; i < to; ++i) {
     const auto position = static_cast<float>((i + 0.5) * scale - 0.5);
     const auto before = static_cast<int>(std::floor(position));
-    const float part = before < 0 || before >= from - 1 ? 0 : position - static_cast<float>(before);
-    const int first = std::clamp(before, 0, from - 1);
-    all[static_cast<std::size_t>(i)] = {first, std::min(first + 1, from - 1), rounded_to_even((1 - part) * whole),
-                                        rounded_to_even(part * whole)};
+    const bool is_beyond = before < 0 || before >= from - 1;
+    const float part = is_beyond && !splits_ends ? 0 : position - static_cast<float>(before);
+    all[static_cast<std::size_t>(i)] = {std::clamp(before, 0, from - 1), std::clamp(before + 1, 0, from - 1),
+                                        rounded_to_even((1 - part) * weight_of_one),
+                                        rounded_to_even(part * weight_of_one)};
   }
 }
 
-/// Interpolates along a row. @param sums  `whole` times the values
+/// Interpolates along a row. @param sums  `weight_of_one` times the values
 void interpolate_row(const Image& from, int y, const std::vector<Neighbors>& columns, std::vector<int>& sums) {
   const auto row = from.row(y);
   const auto channels = static_cast<std::size_t>(from.channels);
@@ -61,8 +65,8 @@ void resize_bilinear(const Image& from, int width, int height, Image& to) {
   thread_local std::vector<Neighbors> rows;
   thread_local std::vector<int> first;
   thread_local std::vector<int> second;
-  find_neighbors(from.width, width, columns);
-  find_neighbors(from.height, height, rows);
+  find_neighbors(from.width, width, false, columns);
+  find_neighbors(from.height, height, true, rows);
   to.resize(width, height, from.channels);
   for (int y = 0; y < height; ++y) {
     const Neighbors& neighbors = rows[static_cast<std::size_t>(y)];

@@ -32,11 +32,25 @@ struct Filter {
   }
 };
 
-/// Adds 1/2 and cuts off, as Pillow does. std::lround differs where the sum is inexact.
+/// Adds 1/2 away from zero and cuts off, as Pillow does. std::lround differs where the sum is inexact.
 int rounded(double value) {
   constexpr double half = 0.5;
-  return static_cast<int>(value + half);
+  return static_cast<int>(value < 0 ? value - half : value + half);
 }
+
+/// By which a pixel counts, at its distance from the place that is made.
+struct Weighting {
+  double reach;  // beyond which the weight is 0
+  double (*weight)(double distance);
+};
+constexpr Weighting linear{.reach = 1, .weight = [](double x) { return std::max(1.0 - std::abs(x), 0.0); }};
+/// @source Keys: Cubic Convolution Weighting for Digital Image Processing, 1981, with a = −1/2
+constexpr Weighting cubic{.reach = 2, .weight = [](double x) {
+                            constexpr double a = -0.5;
+                            x = std::abs(x);
+                            if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+                            return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
+                          }};
 
 /// One axis: `from` pixels become `to`, of which those from `begin` to `end` − 1 are made.
 struct AxisExtent {
@@ -49,11 +63,12 @@ struct AxisExtent {
 };
 
 /// @param exact  memory that is used again
-void make_filter(const AxisExtent& axis, Filter& filter, std::vector<double>& exact) {
+void make_filter(const AxisExtent& axis, const Weighting& weighting, Filter& filter, std::vector<double>& exact) {
   const auto [from, to, first_place, last_place] = axis;
   const double scale = static_cast<double>(from) / to;
-  const double width = std::max(scale, 1.0);  // half of the triangle's base
-  const double inverse_width = 1.0 / width;
+  const double unit = std::max(scale, 1.0);
+  const double inverse_unit = 1.0 / unit;
+  const double width = weighting.reach * unit;
   filter.most = static_cast<int>(std::ceil(width)) * 2 + 1;
   filter.first.resize(axis.count());
   filter.count.resize(axis.count());
@@ -65,7 +80,7 @@ void make_filter(const AxisExtent& axis, Filter& filter, std::vector<double>& ex
     const int end = std::min(rounded(center + width), from);
     double sum = 0;
     for (int i = begin; i < end; ++i) {
-      exact[i - begin] = std::max(1.0 - std::abs((i - center + 0.5) * inverse_width), 0.0);
+      exact[i - begin] = weighting.weight((i - center + 0.5) * inverse_unit);
       sum += exact[i - begin];
     }
     const int made = place - first_place;
@@ -78,9 +93,10 @@ void make_filter(const AxisExtent& axis, Filter& filter, std::vector<double>& ex
 
 /// Makes the filter of an axis, counted from the first pixel that it needs. An axis that does not change needs none.
 /// @return the pixels that it needs, as the first one and their number
-std::pair<int, int> needed_pixels(const AxisExtent& axis, Filter& filter, std::vector<double>& exact) {
+std::pair<int, int> needed_pixels(const AxisExtent& axis, const Weighting& weighting, Filter& filter,
+                                  std::vector<double>& exact) {
   if (!axis.changes()) return {axis.begin, axis.count()};
-  make_filter(axis, filter, exact);
+  make_filter(axis, weighting, filter, exact);
   const int first = filter.first.front();
   const int count = filter.first.back() + filter.count.back() - first;
   for (int& place : filter.first) place -= first;
@@ -111,7 +127,7 @@ LOCKSTEP_INLINE void average_rows(const std::uint8_t* from, std::ptrdiff_t strid
     row += 2;
   }
   if (row < rows) add_rows<1>(from + row * stride, stride, weights + row, count, sums);
-  for (int i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(std::min(sums[i] >> weight_bits, 255));
+  for (int i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(std::clamp(sums[i] >> weight_bits, 0, 255));
 }
 
 using Lanes [[gnu::vector_size(lanes)]] = std::uint8_t;
@@ -251,11 +267,12 @@ Input resize_all_rows(Input from, int height, int width, int channels, Workspace
 }
 
 /// Makes a part of the result. @param from  where the region that is resized begins
-void resize_axes(Input from, int channels, const AxisExtent& across, const AxisExtent& down, Output out) {
+void resize_axes(Input from, int channels, const AxisExtent& across, const AxisExtent& down, Output out,
+                 const Weighting& weighting = linear) {
   thread_local Workspace workspace;
   const std::ptrdiff_t row_bytes = std::ptrdiff_t{across.count()} * channels;
-  const auto [column, columns] = needed_pixels(across, workspace.horizontal, workspace.exact);
-  const auto [row, rows] = needed_pixels(down, workspace.vertical, workspace.exact);
+  const auto [column, columns] = needed_pixels(across, weighting, workspace.horizontal, workspace.exact);
+  const auto [row, rows] = needed_pixels(down, weighting, workspace.vertical, workspace.exact);
   Input in{from[row] + std::ptrdiff_t{column} * channels, from.stride};
   if (across.changes()) {
     if (down.changes()) workspace.resized.resize(rows * row_bytes);
@@ -279,6 +296,13 @@ void resize(const Image& from, const Region& region, int width, int height, Imag
   resize_axes({in[region.top] + std::ptrdiff_t{region.left} * from.channels, in.stride}, from.channels,
               {region.width, width, 0, width}, {region.height, height, 0, height},
               {to.pixels.data(), static_cast<std::ptrdiff_t>(to.row_bytes())});
+}
+
+void resize_bicubic(const Image& from, int width, int height, Image& to) {
+  check_region(from, {0, 0, from.width, from.height}, width, height);
+  to.resize(width, height, from.channels);
+  resize_axes(rows_of(from), from.channels, {from.width, width, 0, width}, {from.height, height, 0, height},
+              {to.pixels.data(), static_cast<std::ptrdiff_t>(to.row_bytes())}, cubic);
 }
 
 void resize_into(const Image& from, int width, int height, const Region& window, Image& to, int left, int top) {

@@ -24,6 +24,10 @@ struct Region {
 ///       memory for 16 columns and one picture of W×h
 void resize(const Image& from, const Region& region, int width, int height, Image& to);
 
+/// Resizes a whole picture as resize() does, but by cubic convolution, as Pillow's resize(BICUBIC).
+/// @throws Error{invalid_argument} if an extent is less than 1
+void resize_bicubic(const Image& from, int width, int height, Image& to);
+
 /// Resizes a whole picture to width×height, and writes a part of the result over a part of another picture. The bytes
 /// are those of resize(); only what is seen is computed.
 /// @param window  the part of the result that is written

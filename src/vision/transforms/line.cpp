@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "vision/image/bilinear.hpp"
+#include "vision/image/resize.hpp"
 #include "vision/transforms/geometry.hpp"
 #include "vision/transforms/transforms.hpp"
 
@@ -28,12 +29,26 @@ void repeat_last_column(int width, Image& picture, Image& scratch) {
   std::swap(picture, scratch);
 }
 
+/// EasyOCR resizes a picture that is higher than wide to the width of its input's height first.
+/// @return the height that it has then
+int height_of_tall_line(const Size& picture, int width) {
+  const double ratio = 1.0 / (static_cast<double>(picture.width) / picture.height);
+  return static_cast<int>(width * ratio);
+}
+
 }  // namespace
 
 int width_of_line(const Size& picture, int height, LineEnd end) {
   const std::int64_t product = std::int64_t{height} * picture.width;
-  const bool is_cut = end == LineEnd::last_column && picture.width >= picture.height;
-  return std::max(is_cut ? static_cast<int>(product / picture.height) : ceiling(product, picture.height), 1);
+  if (end == LineEnd::zeros) return std::max(ceiling(product, picture.height), 1);
+  if (picture.width >= picture.height) return static_cast<int>(product / picture.height);
+  return ceiling(std::int64_t{height} * height, height_of_tall_line(picture, height));
+}
+
+int input_width_of_line(const Size& picture, int height, LineEnd end) {
+  if (end == LineEnd::zeros) return width_of_line(picture, height, end);
+  const auto [shorter, longer] = std::minmax(picture.width, picture.height);
+  return height * ceiling(longer, shorter);
 }
 
 Transform fit_line(Size size, LineEnd end) {
@@ -44,8 +59,13 @@ Transform fit_line(Size size, LineEnd end) {
           [size, end, repeats](const data::SampleKey& /*key*/, Image& picture, Annotation& annotation, Image& scratch) {
             const Size before{.width = picture.width, .height = picture.height};
             const int width = std::min(width_of_line(before, size.height, end), size.width);
-            resize_bilinear(picture, width, size.height, scratch);
-            std::swap(picture, scratch);
+            if (repeats && before.height > before.width) {
+              resize_bilinear(picture, size.height, height_of_tall_line(before, size.height), scratch);
+              resize_bicubic(scratch, width, size.height, picture);
+            } else {
+              resize_bilinear(picture, width, size.height, scratch);
+              std::swap(picture, scratch);
+            }
             scale_annotation(static_cast<double>(width) / before.width,
                              static_cast<double>(size.height) / before.height, annotation);
             if (repeats && width < size.width) repeat_last_column(size.width, picture, scratch);

@@ -47,8 +47,13 @@ enum class LineEnd {
 /// Returns the width of the picture of a line of text that is resized to a height: rounded up as PaddleOCR does, or
 /// down as EasyOCR does for pictures that are not higher than wide. At least 1.
 int width_of_line(const Size& picture, int height, LineEnd end);
+/// Returns the width of the input for such a picture alone: its own, or, as EasyOCR has it, the ratio of its longer to
+/// its shorter side, rounded up, times the height.
+int input_width_of_line(const Size& picture, int height, LineEnd end);
 /// Resizes the picture of a line of text to the height of this size and the width that keeps its ratio, or that of this
-/// size if it is too wide, by resize_bilinear(). Without zeros at its end it has the whole size then.
+/// size if it is too wide, by resize_bilinear(). EasyOCR's way for pictures that are higher than wide is to resize them
+/// to the width of this height first, and then by resize_bicubic(). Without zeros at its end it has the whole size
+/// then.
 /// @source PaddleOCR's RecResizeImg; EasyOCR's recognition
 Transform fit_line(Size size, LineEnd end);
 
