@@ -220,7 +220,8 @@ TEST(Boxes, BelongToCellsOfAnyExtents) {
 TEST(Masks, ShowEachLabelOften) {
   const data::DatasetPair pair = masks_set({.train = {drawn_samples}, .test = {1}});
   std::array<int, 5> counts{};
-  for (const std::int32_t label : read_first(*pair.train)[1].integers) ++counts.at(static_cast<std::size_t>(label));
+  const std::vector<ReadTensor> tensors = read_first(*pair.train);
+  for (const std::int32_t label : tensors[1].integers) ++counts.at(static_cast<std::size_t>(label));
   for (const int count : counts) EXPECT_GT(count, drawn_samples * edge * edge / 100);
 }
 
