@@ -15,8 +15,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 # 1.2 times the seconds that a quiet machine took with an empty compiler cache, on whose two cores the calibration takes
 # calibrated_seconds: CONTRIBUTING.md has them. What deps takes is a mirror's matter.
 calibrated_seconds=2.76
-declare -A budget=([deps]=60 [format]=9 [build-quick]=460 [quick]=350 [build]=60 [tidy]=128 [tidy-full]=1200 [docs]=5
-  [nocuda]=115 [speed]=200 [slow]=590 [unit]=840)
+declare -A budget=([deps]=60 [format]=9 [build-quick]=440 [quick]=350 [build]=60 [tidy]=128 [tidy-full]=1200 [docs]=5
+  [nocuda]=95 [speed]=200 [slow]=590 [unit]=840)
 # What a stage finds, for the list of those that a run has left out.
 declare -A finds=([tidy]="mistakes that clang-tidy finds" [docs]="dead links, functions without a description, plots that differ"
   [nocuda]="what works only with assertions or CUDA" [slow]="faults in whole runs, under Slurm, and on more numbers of ranks"
