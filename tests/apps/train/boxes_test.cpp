@@ -22,18 +22,8 @@ std::string text_of_file(const std::filesystem::path& path) {
 
 /// Trains. @return the digest of the weights, and the metrics of the last evaluation
 nlohmann::json result_of(const BoxFolder& folder, int ranks, const std::string& arguments) {
-  const std::string metrics = folder.path("metrics.json");
-  std::filesystem::remove(metrics);
-  const auto result =
-      run_train(ranks, folder.options() + (arguments.find("--epochs") == std::string::npos ? "--epochs 2 " : "") +
-                           arguments + " --metrics " + metrics);
-  EXPECT_EQ(result.exit_code, 0) << result.output;
-  nlohmann::json found;
-  const auto events = read_metrics(metrics);
-  if (events.empty()) return found;
-  for (const auto& [name, value] : events.back().items())
-    if (name.starts_with("final_") || name == "weights_sha256") found[name] = value;
-  return found;
+  const std::string epochs = arguments.find("--epochs") == std::string::npos ? "--epochs 2 " : "";
+  return final_results(ranks, folder.options() + epochs + arguments, folder.path("metrics.json"));
 }
 
 TEST(OwnBoxes, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {

@@ -38,17 +38,8 @@ class TextFolder {
   }
   /// Trains. @return the digest of the weights, and the metrics of the last evaluation
   [[nodiscard]] nlohmann::json result_of(int ranks, const std::string& arguments) const {
-    const std::string metrics = path("metrics.json");
-    std::filesystem::remove(metrics);
-    const auto result =
-        run_train(ranks, "--data " + path() + " --model crnn-mv3 --threads 1 " + arguments + " --metrics " + metrics);
-    EXPECT_EQ(result.exit_code, 0) << result.output;
-    nlohmann::json found;
-    const auto events = read_metrics(metrics);
-    if (events.empty()) return found;
-    for (const auto& [name, value] : events.back().items())
-      if (name.starts_with("final_") || name == "weights_sha256") found[name] = value;
-    return found;
+    return final_results(ranks, "--data " + path() + " --model crnn-mv3 --threads 1 " + arguments,
+                         path("metrics.json"));
   }
 
  private:
