@@ -41,9 +41,8 @@ struct TextRecord {
 /// samples from 1 on have "image-%09d", the file of a picture, and "label-%09d", its text.
 /// @param file   names the database, for messages
 /// @param notes  gets samples without a picture or a text
-/// @throws Error{corrupt} that names the key if the number is missing, wrong, or larger than that of the keys, or a
-/// text
-///         is not UTF-8
+/// @throws Error{corrupt} that names the key if the number is missing, wrong, or larger than that of the keys, or if a
+///         text is not UTF-8
 std::vector<TextRecord> list_text_records(const KeyValues& database, const std::string& file, PartNotes& notes);
 
 }  // namespace lockstep::vision

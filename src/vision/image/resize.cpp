@@ -38,7 +38,7 @@ int rounded(double value) {
   return static_cast<int>(value < 0 ? value - half : value + half);
 }
 
-/// By which a pixel counts, at its distance from the place that is made.
+/// Gives the weight of a pixel by its distance from the place that is interpolated, in pixels of the smaller picture.
 struct Weighting {
   double reach;  // beyond which the weight is 0
   double (*weight)(double distance);

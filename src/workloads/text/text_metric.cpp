@@ -62,7 +62,7 @@ class TextMetric final : public trainer::Metric {
   }
 
  private:
-  /// Of `counts_`: the samples, those without a mistake, and the sums of edit distances by the longer text's length.
+  /// `counts_` has the samples, those without a mistake, and the sums of edit distances by the longer text's length.
   static constexpr std::size_t samples_at = 0;
   static constexpr std::size_t correct_at = 1;
   static constexpr std::size_t first_distance = 2;

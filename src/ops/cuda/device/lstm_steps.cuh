@@ -7,6 +7,7 @@
 
 #include "ops/cuda/device/launch.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
+#include "ops/formulas/functions.hpp"
 
 /// The steps of an LSTM, forward and backward: a kernel for each, which multiplies by the recurrent weights and passes
 /// the gates.
@@ -82,8 +83,6 @@ struct LstmMemory {
   static Bytes bytes(const LstmExtents& all) { return {6 * all.cells() * static_cast<std::int64_t>(sizeof(float))}; }
 };
 
-inline __device__ float squash(float x) { return 1 / (1 + std::exp(-x)); }
-
 /// The k-th step of both directions. A thread has one hidden state of a sample.
 template <typename E>
 struct StepForward {
@@ -133,10 +132,11 @@ struct StepForward {
       return store<E>(y, to, 0.0F);
     }
     float* const mine = kept.gates + all.gate_at(d, row, unit);
-    const float i = squash(mine[0] + sums[0]);
-    const float f = squash(mine[all.hidden] + sums[1]);
+    const SigmoidFunction<float> sigmoid;
+    const float i = sigmoid.value(mine[0] + sums[0]);
+    const float f = sigmoid.value(mine[all.hidden] + sums[1]);
     const float g = std::tanh(mine[2 * all.hidden] + sums[2]);
-    const float o = squash(mine[3 * all.hidden] + sums[3]);
+    const float o = sigmoid.value(mine[3 * all.hidden] + sums[3]);
     const float last = k == 0 ? 0.0F : kept.cells[all.cell_at(d, n * all.steps + before, unit)];
     mine[0] = i;
     mine[all.hidden] = f;

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "ops/formulas/functions.hpp"
 #include "ops/reference/operators.hpp"
 #include "ops/reference/products/gemm.hpp"
 
 namespace lockstep::ops::reference {
 namespace {
-
-template <typename T>
-T sigmoid_of(T x) {
-  return T{1} / (T{1} + std::exp(-x));
-}
 
 /// The cell of one sample at one step. Pointers are to `hidden` values; those to gates are to i, f, g and o, `hidden`
 /// values each.
@@ -20,15 +16,16 @@ struct LstmCell {
 
   /// Turns sums into gates, in place. @param before  the cell at the step before
   void forward(T* gates, const T* before, T* cell, T* state) const {
+    const SigmoidFunction<T> sigmoid;
     for (std::int64_t j = 0; j < hidden; ++j) {
       T& i = gates[j];
       T& f = gates[hidden + j];
       T& g = gates[2 * hidden + j];
       T& o = gates[3 * hidden + j];
-      i = sigmoid_of(i);
-      f = sigmoid_of(f);
+      i = sigmoid.value(i);
+      f = sigmoid.value(f);
       g = std::tanh(g);
-      o = sigmoid_of(o);
+      o = sigmoid.value(o);
       cell[j] = f * before[j] + i * g;
       state[j] = o * std::tanh(cell[j]);
     }
