@@ -298,10 +298,12 @@ TEST_F(Checkpoint, OneThatCannotBeWrittenGoesToTheOtherFolder) {
   }
 }
 
-/// Returns the last line that the ranks print, without those of the MPI launcher.
+/// Returns the last line of the ranks' standard output. Lines of their standard error, which begin with "train: ", may
+/// come before or after it, because mpiexec forwards the two streams independently.
 std::string last_line_of_ranks(const std::string& output) {
+  const std::regex pattern("weights sha256 [0-9a-f]+\n(?:train: [^\n]*\n)*([^\n]*)\n");
   std::smatch found;
-  EXPECT_TRUE(std::regex_search(output, found, std::regex("weights sha256 [0-9a-f]+\n([^\n]*)\n"))) << output;
+  EXPECT_TRUE(std::regex_search(output, found, pattern)) << output;
   return found[1].str();
 }
 
