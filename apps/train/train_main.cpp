@@ -93,7 +93,7 @@ int run_stages(World& world, const Start& start, const Registry& registry) {
 }  // namespace
 }  // namespace lockstep::train
 
-lockstep::Registry::Registry() : workloads(workloads::bundled()) {
+lockstep::Registry::Registry() : workloads(workloads::bundled()), libraries(train::bundled_libraries()) {
   for (data::DatasetEntry& entry : workloads::data_sets()) datasets.add(std::move(entry));
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// The program `train` as a function, for programs with models, data sets or operators of their own. Link
-// lockstep::train, which exists if lockstep was built with its programs.
+// The program `train` as a function, for programs with models, data sets, operators or compute libraries of their own.
+// Link lockstep::train, which exists if lockstep was built with its programs.
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,16 @@
 
 namespace lockstep {
 
-/// The models, data sets and workloads that `train_main` offers by name. It contains lockstep's from the start, and a
-/// program adds its own. Operators need no name, since a model contains them (`nn::Custom`).
+/// A compute library for CPUs.
+struct ComputeLibrary {
+  std::string name;
+  /// @param threads  OpenMP threads of the rank
+  /// @param exact    whether to leave out what rounds more (--exact)
+  std::function<std::unique_ptr<ops::Ops>(int threads, bool exact)> make;
+};
+
+/// The models, data sets, workloads and compute libraries that `train_main` offers by name. It contains lockstep's from
+/// the start, and a program adds its own. Operators need no name, since a model contains them (`nn::Custom`).
 struct Registry {
   Registry();
 
@@ -24,6 +34,7 @@ struct Registry {
   /// What models are trained for: classification, detection, segmentation, text, and other, which is evaluated by its
   /// loss alone.
   std::vector<trainer::Workload> workloads;
+  std::vector<ComputeLibrary> libraries;     ///< for --ops
   std::string model = "lenet";               ///< default of --model
   std::string dataset = "synthetic-digits";  ///< default of --dataset
 };

@@ -124,7 +124,7 @@ std::vector<Term> facts_to_compare(const Options& options) {
   // These kernels give the same bits with every instruction set, but not the loops of operators and not oneDNN.
   facts.push_back({"kernels for", kernels::widest_instruction_set().name, true});
   facts.push_back({"operators with", kernels::instruction_set_of_loops(), !nature.same_bits});
-  if (options.ops == "onednn") {
+  if (options.library.name == "onednn") {
     facts.push_back({"compute library", ops::onednn::library_version(), !nature.same_bits});
     facts.push_back({"oneDNN for", ops::onednn::library_instruction_set(), !nature.same_bits});
   }

@@ -388,12 +388,12 @@ Computation prepare_computation(const Cluster& cluster, const Options& options, 
   const World& world = cluster.world;
   // Shards run side by side, each on one thread, because the bits of a shard depend on its number of threads.
   const int threads = options.trainer.step.shards > 0 ? 1 : cluster.threads;
-  Computation computation{.library = options.ops};
+  Computation computation{.library = options.library.name};
   if (group.gpu()) {
     computation.ops = make_ops_on_gpu(world, options, group);
     computation.library = computation.ops->name();
   } else {
-    computation.ops = make_ops(options.ops, options.precision, threads, options.exact);
+    computation.ops = make_ops(options.library, options.precision, threads, options.exact);
   }
   console.phase("preparing kernels");
   if (!options.kernels.empty()) {

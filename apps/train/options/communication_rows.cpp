@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options of the computation and of the communication.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -34,12 +35,12 @@ std::string conflict_of_device(const OptionValues& given, const Options& o) {
 std::vector<Rule> computation_rules(const Options& o, const OptionValues& given) {
   const std::string device = conflict_of_device(given, o);
   return {{"device", !device.empty(), device},
-          {"ops", o.ops == "onednn" && o.precision.reals == DType::float64,
+          {"ops", o.library.name == "onednn" && o.precision.reals == DType::float64,
            "--ops onednn does not compute in float64: leave it out, or choose --precision float32"},
           {"loss-scale-window", given.has("loss-scale-window") && o.trainer.step.loss_scale.initial == 0,
            "--loss-scale-window has no meaning without a loss scale: give --loss-scale X, or choose --precision "
            "mixed-fp16"},
-          {"kernels", !o.kernels.empty() && (o.exact || o.ops == "reference"),
+          {"kernels", !o.kernels.empty() && (o.exact || o.library.name == "reference"),
            std::string("--kernels has no meaning with --") + (o.exact ? "exact" : "ops reference") +
                ", which leaves one way to compute each operator: leave one of the two out"}};
 }
@@ -109,14 +110,19 @@ std::string why_not_on_gpus(const OptionValues& given, const Options& o) {
   return {};
 }
 
-OptionGroup computation_options(Options& o) {
+OptionGroup computation_options(Options& o, const Registry& registry) {
+  std::vector<std::string_view> libraries;
+  for (const ComputeLibrary& library : registry.libraries) libraries.push_back(library.name);
+  const auto into_library = [&o, &registry](const OptionValue& value) {
+    o.library = *std::ranges::find(registry.libraries, std::get<std::string>(value), &ComputeLibrary::name);
+  };
   return {"Computation",
           {row("device", Text{"DEVICE"}, "auto",
                "where to train: cpu; cuda, one GPU for each rank; 0,1,... the GPUs of a host's ranks, counted within "
                "CUDA_VISIBLE_DEVICES; auto, GPUs where every rank can have one, else CPUs",
                into(o.device)),
-           row("ops", one_of(library_names()), described("onednn; reference with --precision float64"),
-               "compute library of the layers", into(o.ops)),
+           row("ops", one_of(libraries), described("onednn; reference with --precision float64"),
+               "compute library of the layers", into_library),
            row("precision", one_of(precision_names()), "float32",
                "data type of activations and products; with bf16 and mixed-fp16, weights, gradients of weights and "
                "optimizer state stay float32",

@@ -188,7 +188,7 @@ Program describe_train(const std::string& name, const Registry& registry, Option
       .synopsis = "[mpirun -np RANKS] " + name + " [options]",
       .about = "Trains a model on all ranks of the job.",
       .groups = {data_options(options, registry), picture_options(options), training_options(options),
-                 learning_rate_options(options), optimizer_options(options), computation_options(options),
+                 learning_rate_options(options), optimizer_options(options), computation_options(options, registry),
                  communication_options(options), checkpoint_options(options), prediction_options(options),
                  report_options(options), std::move(general)},
       .notes =

@@ -22,37 +22,23 @@ constexpr std::array<Precision, 5> all_precisions = {
      {"bf16", DType::float32, DType::bfloat16, 0},
      {"mixed-fp16", DType::float32, DType::float16, first_scale_of_float16}}};
 
-/// A compute library.
-struct Library {
-  std::string_view name;
-  std::unique_ptr<ops::Ops> (*make)(int threads, bool exact);
-};
+}  // namespace
 
-constexpr std::array<Library, 2> libraries = {
-    {{"onednn", [](int threads, bool exact) { return ops::make_onednn_ops(threads, exact); }},
-     {"reference", [](int /*threads*/, bool /*exact*/) { return ops::make_reference_ops(); }}}};
-
-/// Returns the object of this name. @pre there is one
-template <typename All>
-const auto& named(const All& all, std::string_view name) {
-  return *std::ranges::find_if(all, [name](const auto& one) { return one.name == name; });
-}
-
-template <typename All>
-std::vector<std::string_view> names_of(const All& all) {
+std::vector<std::string_view> precision_names() {
   std::vector<std::string_view> names;
-  for (const auto& one : all) names.push_back(one.name);
+  for (const Precision& precision : all_precisions) names.push_back(precision.name);
   return names;
 }
 
-}  // namespace
+Precision precision_of(std::string_view name) { return *std::ranges::find(all_precisions, name, &Precision::name); }
 
-std::vector<std::string_view> precision_names() { return names_of(all_precisions); }
-std::vector<std::string_view> library_names() { return names_of(libraries); }
-Precision precision_of(std::string_view name) { return named(all_precisions, name); }
+std::vector<ComputeLibrary> bundled_libraries() {
+  return {{"onednn", &ops::make_onednn_ops},
+          {"reference", [](int /*threads*/, bool /*exact*/) { return ops::make_reference_ops(); }}};
+}
 
-std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact) {
-  std::unique_ptr<ops::Ops> ops = named(libraries, library).make(threads, exact);
+std::unique_ptr<ops::Ops> make_ops(const ComputeLibrary& library, const Precision& precision, int threads, bool exact) {
+  std::unique_ptr<ops::Ops> ops = library.make(threads, exact);
   if (!precision.half) return ops;
   const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
   return ops::make_rounded_ops(std::move(ops), *precision.half,

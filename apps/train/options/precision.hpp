@@ -9,6 +9,7 @@
 
 #include "lockstep/base/buffer.hpp"
 #include "lockstep/ops/ops.hpp"
+#include "lockstep/train.hpp"
 
 namespace lockstep::train {
 
@@ -26,13 +27,12 @@ std::vector<std::string_view> precision_names();
 /// @pre it is one of the names
 Precision precision_of(std::string_view name);
 
-/// Returns the names of all compute libraries, for --ops.
-std::vector<std::string_view> library_names();
-/// Makes a compute library that computes in the given precision: with native half-precision kernels if the processor
-/// has the instructions and the kernels use them, otherwise emulated.
-/// @param library  one of the names
-/// @param exact    whether to leave out what rounds more
-std::unique_ptr<ops::Ops> make_ops(std::string_view library, const Precision& precision, int threads, bool exact);
+/// lockstep's compute libraries.
+std::vector<ComputeLibrary> bundled_libraries();
+/// Makes the kernels of a compute library in the given precision: native half-precision kernels if the processor has
+/// the instructions and the kernels use them, otherwise emulated ones.
+/// @param exact  whether to leave out what rounds more
+std::unique_ptr<ops::Ops> make_ops(const ComputeLibrary& library, const Precision& precision, int threads, bool exact);
 /// Describes which parts are emulated and why; empty if nothing is.
 /// @param ops  as returned by `make_ops` or `ops::make_cuda_ops`
 std::string emulation_of(const Precision& precision, const ops::Ops& ops);

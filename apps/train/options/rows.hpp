@@ -14,7 +14,7 @@ cli::OptionGroup picture_options(Options& o);
 cli::OptionGroup training_options(Options& o);
 cli::OptionGroup learning_rate_options(Options& o);
 cli::OptionGroup optimizer_options(Options& o);
-cli::OptionGroup computation_options(Options& o);
+cli::OptionGroup computation_options(Options& o, const Registry& registry);
 cli::OptionGroup communication_options(Options& o);
 cli::OptionGroup checkpoint_options(Options& o);
 cli::OptionGroup prediction_options(Options& o);
@@ -31,7 +31,7 @@ std::string why_not_on_gpus(const cli::OptionValues& given, const Options& optio
 
 /// Returns all options.
 /// @param name      the program's name, for its texts
-/// @param registry  the models and data sets for --model and --dataset; outlives the result
+/// @param registry  what options choose by name; outlives the result
 /// @param options   receives the values (`OptionValues::store`); outlives the result
 cli::Program describe_train(const std::string& name, const Registry& registry, Options& options);
 

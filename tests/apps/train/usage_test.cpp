@@ -446,7 +446,7 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
   const auto trainer = [](const std::string& arguments) { return parse(arguments).options.trainer; };
   for (const char* precision : {"float32", "bf16", "mixed-fp16"}) {
     EXPECT_EQ(trainer(std::string("--precision ") + precision).precision, DType::float32);
-    EXPECT_EQ(parse(std::string("--precision ") + precision).options.ops, "onednn");
+    EXPECT_EQ(parse(std::string("--precision ") + precision).options.library.name, "onednn");
   }
   EXPECT_EQ(trainer("--precision bf16").step.loss_scale.initial, 0);
   EXPECT_EQ(trainer("--precision mixed-fp16").step.loss_scale.initial, 65536);
@@ -461,13 +461,14 @@ TEST(Configuration, LowerPrecisionsHaveFloat32WeightsAndFloat16ALossScale) {
 
 TEST(Configuration, KernelsOfBf16AreTakenWhereTheProcessorHasInstructionsForThem) {
   const Precision brain = precision_of("bf16");
+  const std::vector<ComputeLibrary> libraries = bundled_libraries();
   const auto onednn = ops::make_onednn_ops(1);
   const ops::HalfKernels native = onednn->half_kernels(DType::bfloat16);
-  const auto chosen = make_ops("onednn", brain, 1, false);
+  const auto chosen = make_ops(libraries.front(), brain, 1, false);
   EXPECT_EQ(chosen->half_kernels(DType::bfloat16).exist, !native.instructions.empty());
   const std::string how = emulation_of(brain, *chosen);
   EXPECT_EQ(how.find("in float32: "), native.instructions.empty() ? 0 : std::string::npos) << how;
-  EXPECT_EQ(emulation_of(brain, *make_ops("reference", brain, 1, false)).rfind("in float32: ", 0), 0U);
+  EXPECT_EQ(emulation_of(brain, *make_ops(libraries.back(), brain, 1, false)).rfind("in float32: ", 0), 0U);
   EXPECT_EQ(emulation_of(precision_of("float32"), *onednn), "");
   if (!native.exist) LOCKSTEP_SKIP(bfloat16) << "oneDNN has no kernels of it for this processor";
   const auto forced = ops::make_rounded_ops(ops::make_onednn_ops(1), DType::bfloat16, ops::HalfPrecision::native);
