@@ -12,6 +12,7 @@
 #include "vision/codec/codec.hpp"
 #include "vision/image/draw.hpp"
 #include "vision/picture_dataset.hpp"
+#include "vision/picture_tiles.hpp"
 #include "vision/transforms/pipeline.hpp"
 #include "vision/user_files.hpp"
 
@@ -148,6 +149,47 @@ PictureOptions options(std::string_view transforms, const Size& size) {
           .input = size,
           .transforms = parse_transforms(transforms, size),
           .normalization = {.mean = {0.5, 0.5, 0.5}, .deviation = {0.5, 0.5, 0.5}}};
+}
+
+/// Tiles of a picture have its pixels, and each pixel of the mask counts in one of them.
+TEST(Masks, AreDividedIntoTilesInWhichEachPixelCountsOnce) {
+  const UserFiles files;
+  put_pair(files, "images/train/a.png", "masks/train/a.png", 0);
+  put_pair(files, "images/train/b.png", "masks/train/b.png", 1);
+  const Sources sources = open_sources({.data = files.path()});
+  const std::vector<Size> sizes = {{.width = width, .height = height}, {}};  // the second one is not known
+  const Tiles tiles = tiles_of(sources.train, sizes, 16);
+  ASSERT_EQ(tiles.source->size(), 3 * 3 + 1) << "at 0, 12 and 24 of 40 columns, and at 0, 7 and 14 of 30 rows";
+  EXPECT_EQ(tiles.source->relative_place(1), "images/train/a.png (tile 2)");
+  std::vector<int> counted(static_cast<std::size_t>(width) * height);
+  for (std::int64_t tile = 0; tile < 9; ++tile) {
+    const auto left = static_cast<int>(tile % 3 * 12);
+    const auto top = static_cast<int>(tile / 3 * 7);
+    std::vector<std::byte> bytes;
+    Image picture;
+    tiles.source->read(tile, bytes);
+    tiles.source->decode(tile, bytes, {}, picture);
+    const Image mask = mask_of(*tiles.source, tile);
+    for (const Image* image : {&picture, &mask}) ASSERT_EQ(image->width, 16);
+    for (const Image* image : {&picture, &mask}) ASSERT_EQ(image->height, 16);
+    EXPECT_EQ(tiles.sizes[static_cast<std::size_t>(tile)], (Size{.width = 16, .height = 16}));
+    for (int y = 0; y < 16; ++y)
+      for (int x = 0; x < 16; ++x) {
+        const std::uint8_t expected = class_at(left + x, top + y, 0);
+        EXPECT_EQ(picture.row(y)[3 * static_cast<std::size_t>(x)], 100 * expected);
+        const std::uint8_t found = mask.row(y)[static_cast<std::size_t>(x)];
+        if (found == left_out_pixel) continue;
+        EXPECT_EQ(found, expected);
+        ++counted[static_cast<std::size_t>((top + y) * width + left + x)];
+        const auto is_far = [](int at, int first, int length) {
+          return (at >= 2 || first == 0) && (at < 14 || first + 16 == length);
+        };
+        EXPECT_TRUE(is_far(x, left, width) && is_far(y, top, height)) << "half of the overlap is context";
+      }
+  }
+  EXPECT_EQ(counted, std::vector<int>(counted.size(), 1));
+  EXPECT_EQ(mask_of(*tiles.source, 9).pixels, mask_image(1).pixels) << "a whole picture";
+  EXPECT_EQ(tiles_of(sources.train, sizes, 64).source->size(), 2);
 }
 
 TEST(Masks, ThatDoNotFitAreErrorsOfTheirFiles) {

@@ -169,7 +169,7 @@ void group_evaluated(const Cluster& cluster, const Options& options, const workl
   const bool has_pictures = !options.predict.empty() || !options.user_data.path.empty();
   if (!has_pictures || !options.user_data.show_batch.empty()) return;
   const bool is_loaded = loaded.sets.train != nullptr;
-  group_evaluated(is_loaded ? &*loaded.pictures : nullptr, task, cluster.world);
+  group_evaluated(is_loaded ? &*loaded.pictures : nullptr, options, task, cluster.world);
   if (is_loaded && !loaded.pictures->groups.empty()) loaded.sets = make_datasets(*loaded.pictures, options, nullptr);
 }
 

@@ -11,6 +11,7 @@
 #include "lockstep/data/sampler.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
+#include "vision/picture_tiles.hpp"
 #include "vision/show_batch.hpp"
 #include "vision/source/file_source.hpp"
 #include "vision/source/files.hpp"
@@ -18,20 +19,20 @@
 namespace lockstep::train {
 namespace {
 
-PicturePart part_of(std::string name, std::shared_ptr<const vision::Source> source, const Options& options) {
-  PicturePart part{.name = std::move(name), .source = std::move(source)};
+PicturePart part_of(std::string name, const std::shared_ptr<const vision::Source>& source, const Options& options) {
+  PicturePart part{.name = std::move(name), .source = source, .samples = source};
   part.fingerprint = vision::fingerprint(*part.source, options.full_fingerprint);
   part.bad_samples = std::make_shared<vision::BadSamples>(part.name);
   return part;
 }
 
-std::int64_t samples_of(const std::optional<PicturePart>& part) { return part ? part->source->size() : 0; }
+std::int64_t samples_of(const std::optional<PicturePart>& part) { return part ? part->samples->size() : 0; }
 
 std::shared_ptr<const data::Dataset> dataset_of(const Pictures& pictures, bool is_training, const Options& options,
                                                 std::shared_ptr<vision::PictureCache> cache) {
   const PicturePart& part = is_training ? *pictures.train : *pictures.val;
   return std::make_shared<vision::PictureDataset>(
-      part.source,
+      part.samples,
       vision::PictureOptions{.name = options.user_data.path,
                              .channels = pictures.channels,
                              .input = pictures.input.size,
@@ -127,10 +128,12 @@ std::vector<vision::StepSize> steps_of(const UserData& data, const vision::Input
 /// @throws Error{invalid_argument} for a workload whose evaluations have inputs of one size
 void scale_evaluation(const UserData& data, const workloads::PictureTask& task,
                       std::vector<vision::Transform>& evaluation) {
-  if (data.eval_scale == 0) return;
+  if (data.eval_scale == 0 && data.eval_tiles == 0) return;
   if (!task.evaluates_at_scale)
     throw Error(ErrorCode::invalid_argument,
-                "--eval-scale is for segmentation; other models evaluate all pictures at the size of --img");
+                std::string(data.eval_scale > 0 ? "--eval-scale" : "--eval-tiles") +
+                    " is for segmentation; other models evaluate all pictures at the size of --img");
+  if (data.eval_scale == 0) return;
   std::erase_if(evaluation, [](const vision::Transform& one) { return one.factor > 0; });
   evaluation.insert(evaluation.begin(), vision::random_scale(data.eval_scale, data.eval_scale));
 }
@@ -203,14 +206,20 @@ Pictures open_predicted(const Options& options, const workloads::PictureTask& ta
   return pictures;
 }
 
-void group_evaluated(Pictures* pictures, const workloads::PictureTask& task, const World& world) {
+void group_evaluated(Pictures* pictures, const Options& options, const workloads::PictureTask& task,
+                     const World& world) {
   const MpiGroup& ranks = world.group();
   if (task.groups == nullptr) return;
   const bool is_open = pictures != nullptr && pictures->val;
   const std::string mine = is_open ? sizes_text(*pictures->val->source, ranks.rank().value, ranks.size()) : "";
   const std::vector<std::string> all = all_gather_strings(ranks, mine);
   if (!is_open) return;
-  const std::vector<vision::Size> sizes = sizes_in(all, pictures->val->source->size());
+  std::vector<vision::Size> sizes = sizes_in(all, pictures->val->source->size());
+  if (const int side = options.user_data.eval_tiles; side > 0) {
+    auto [tiles, tile_sizes] = vision::tiles_of(pictures->val->source, sizes, side);
+    pictures->val->samples = std::move(tiles);
+    sizes = std::move(tile_sizes);
+  }
   pictures->groups = task.groups(sizes, pictures->input.size, pictures->pipelines.evaluation);
 }
 
@@ -262,7 +271,8 @@ std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;
   const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training, pictures.steps) +
-                               "; " + vision::decoding_text(pictures.channels, pictures.pipelines.evaluation);
+                               "; " + vision::decoding_text(pictures.channels, pictures.pipelines.evaluation) +
+                               "; tiles " + std::to_string(data.eval_tiles);
   auto cache =
       vision::make_picture_cache({.kind = data.cache,
                                   .most = data.most_cached,

@@ -23,6 +23,7 @@ namespace lockstep::train {
 struct PicturePart {
   std::string name;  ///< "training" or "validation"
   std::shared_ptr<const vision::Source> source;
+  std::shared_ptr<const vision::Source> samples;  ///< those of the data set: the source, or tiles of its pictures
   vision::SourceFingerprint fingerprint;
   std::shared_ptr<vision::BadSamples> bad_samples;
 };
@@ -54,10 +55,13 @@ Pictures open_pictures(const Options& options, const workloads::PictureTask& tas
 /// @throws Error{io} if one is missing or cannot be read; Error{invalid_argument} if there are none
 Pictures open_predicted(const Options& options, const workloads::PictureTask& task, const nn::ModelDescription& model);
 
-/// Groups the pictures that are evaluated by their ratio, where the workload wants it. The ranks share the headers that
-/// have to be read. Collective; a rank that could not open the pictures takes part, too.
+/// Divides the pictures that are evaluated into tiles, where the options want it, and groups them by their size, where
+/// the workload wants it. The ranks share the headers that have to be read. Collective; a rank that could not open the
+/// pictures takes part, too.
 /// @param pictures  null on such a rank; nothing is grouped then, or if the ranks have other pictures
-void group_evaluated(Pictures* pictures, const workloads::PictureTask& task, const World& world);
+/// @throws Error{invalid_argument} if the workload has no tiles
+void group_evaluated(Pictures* pictures, const Options& options, const workloads::PictureTask& task,
+                     const World& world);
 
 /// @throws UsageError unless the pictures have the annotations that the run needs
 void require_fit(const Pictures& pictures, const Options& options, const workloads::PictureTask& task);

@@ -307,7 +307,7 @@ trainer::MetricFactory metrics_of(const trainer::Workload& workload, const Data&
   const workloads::PictureTask* task = workloads::picture_task(workload.name);
   if (data.pictures && task != nullptr && task->metrics != nullptr) {
     const Pictures& pictures = *data.pictures;
-    return [make = task->metrics, source = (pictures.val ? *pictures.val : *pictures.train).source,
+    return [make = task->metrics, source = (pictures.val ? *pictures.val : *pictures.train).samples,
             inputs = workloads::input_sizes(*data.sets.test)](const nn::Graph& graph,
                                                               const std::vector<TensorSpec>& tensors) {
       return make({.graph = graph, .tensors = tensors, .classes = std::ssize(source->class_names()), .inputs = inputs},

@@ -17,6 +17,7 @@ using namespace cli;
 constexpr const char* recognized = "auto";
 constexpr const char* by_pictures = "auto";
 constexpr const char* one_scale = "off";
+constexpr const char* whole_pictures = "off";
 /// In the order of `vision::OnBadSample` and `vision::CacheKind`.
 constexpr std::array<std::string_view, 2> bad_sample_words = {"stop", "skip"};
 constexpr std::array<std::string_view, 3> cache_words = {"none", "ram", "disk"};
@@ -62,10 +63,13 @@ std::vector<Rule> picture_rules(const Options& o, const OptionValues& given) {
   const UserData& data = o.user_data;
   const bool has_data = !data.path.empty();
   std::vector<Rule> rules;
-  for (const char* option : {"data-format", "val", "val-split", "img", "multi-scale", "dict", "dict-space", "max-text",
-                             "on-bad-sample", "cache", "cache-mb", "show-batch"})
+  for (const char* option : {"data-format", "val", "val-split", "img", "multi-scale", "eval-tiles", "dict",
+                             "dict-space", "max-text", "on-bad-sample", "cache", "cache-mb", "show-batch"})
     rules.push_back({option, !has_data && given.has(option),
                      std::string("--") + option + " is about the user's own pictures: name them by --data PATH"});
+  rules.push_back({"eval-tiles", !o.predict.empty() && given.has("eval-tiles"),
+                   "--eval-tiles beside --predict: predictions are made of whole pictures; --eval-scale 0.5 makes them "
+                   "smaller"});
   rules.push_back({"eval-scale", !has_data && o.predict.empty() && given.has("eval-scale"),
                    "--eval-scale is about the user's own pictures: name them by --data PATH, or --predict PATH"});
   const auto size = given.get<std::string>("img");
@@ -120,6 +124,11 @@ OptionGroup picture_options(Options& o) {
            "segmentation evaluates and predicts pictures resized by this factor, as a whole; auto is that of the "
            "checkpoint, or 1",
            into(data.eval_scale)),
+       row("eval-tiles", Whole{64, 8192, whole_pictures}, whole_pictures,
+           "segmentation evaluates pictures in square tiles of so many pixels, which overlap by at least a quarter; "
+           "for "
+           "pictures that are too large for the memory",
+           into(data.eval_tiles)),
        row(
            "dict", Text{"FILE"}, described("0-9 and a-z, with lower-cased texts"),
            "the characters that texts are made of, one on each line of a file; others are left out and counted",

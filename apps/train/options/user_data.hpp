@@ -25,6 +25,7 @@ struct UserData {
   double val_split = 0;       ///< this fraction of the training samples becomes the validation part
   vision::Size size;          ///< of the network's input; 0×0: by the pictures
   double eval_scale = 0;      ///< evaluations resize pictures by this factor; 0: as the model was trained, or not
+  int eval_tiles = 0;         ///< evaluations divide pictures into tiles of this side; 0: they do not
   Scales scales;              ///< of the sizes that training steps have
   std::string augment;        ///< transforms for training; empty: the usual ones
   vision::TextOptions texts;  ///< of the texts in the pictures

@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-enum class Sizes { equal, varied };
+enum class Sizes { equal, varied, large };
 
 constexpr int first_evaluated = 20;
 constexpr int evaluated = 5;
@@ -47,8 +47,9 @@ class MaskFolder {
 
  private:
   void put(const std::string& part, int i) const {
-    const int width = sizes_ == Sizes::equal ? 32 : 33 + i * 7 % 23;
-    const int height = sizes_ == Sizes::equal ? 32 : 30 + i * 5 % 37;
+    const int more = sizes_ == Sizes::large ? 90 : 0;
+    const int width = sizes_ == Sizes::equal ? 32 : 33 + i * 7 % 23 + more;
+    const int height = sizes_ == Sizes::equal ? 32 : 30 + i * 5 % 37 + more;
     vision::Image picture;
     picture.resize(width, height, 3);
     vision::Image mask;
@@ -149,6 +150,30 @@ TEST(OwnMasks, AreEvaluatedWholeInTheirOwnPixelsAtAnyScaleAndOnAnyRanks) {
   }
 }
 
+/// A tile as large as the pictures is the picture; smaller ones change the context, but not which pixels count.
+TEST(OwnMasks, AreEvaluatedInTilesOnAnyRanks) {
+  const MaskFolder folder;
+  const std::string trained = folder.path("run");
+  (void)folder.result_of(2, "--epochs 10 --batch 6 --eval-interval never --save-dir " + trained);
+  const std::string evaluation = "--eval-only --save-dir none --resume " + trained + " --eval-scale 4";
+  const auto without_loss = [](nlohmann::json result) {  // that of a tile is a mean of its own
+    result.erase("final_loss");
+    return result;
+  };
+  const nlohmann::json whole = without_loss(folder.result_of(2, evaluation));
+  EXPECT_EQ(without_loss(folder.result_of(2, evaluation + " --eval-tiles 64")), whole);
+  EXPECT_EQ(run_train(1, "--data " + folder.path() + " --model unet --eval-tiles 16").exit_code, 2);
+  const MaskFolder large(Sizes::large);
+  const std::string tiled = "--eval-only --save-dir none --resume " + trained + " --eval-tiles 64";
+  const nlohmann::json result = large.result_of(1, tiled);
+  ASSERT_TRUE(result.contains("final_miou")) << result;
+  EXPECT_NEAR(result.at("final_accuracy").get<double>(),
+              large.result_of(1, "--eval-only --save-dir none --resume " + trained).at("final_accuracy").get<double>(),
+              0.05);
+  EXPECT_EQ(large.result_of(2, tiled), result);
+  EXPECT_EQ(large.result_of(3, tiled + " --cache disk"), result);
+}
+
 TEST(OwnMasks, TrainPpLitesegOnAnyRanksAndItsHeadsAnewForOtherClasses) {
   const MaskFolder folder;
   const std::string options = "--model pp-liteseg --epochs 1 --batch 4 --shards 2 ";
@@ -174,6 +199,8 @@ TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
   expect_refused(run_train(1, "--data " + folder.path() + " --model unet --augment mosaic"), 1,
                  {"mosaic makes no masks"});
   expect_refused(run_train(1, "--data " + folder.path() + " --model unet --eval-scale 100"), 2, {"--eval-scale"});
+  expect_refused(run_train(1, "--predict " + folder.path() + " --resume " + folder.path() + " --eval-tiles 64"), 2,
+                 {"--eval-tiles beside --predict"});
 }
 
 }  // namespace
