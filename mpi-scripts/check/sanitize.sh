@@ -12,15 +12,17 @@ suppressions=$PWD/configs/sanitizers
 asan() {
   export LSAN_OPTIONS=suppressions=$suppressions/leaks.supp:print_suppressions=0
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  # Tests ask for more memory than there is.
+  local options=detect_leaks=1:allocator_may_return_null=1
   build asan
   # Leaks inside MPI are told from ours by deep stacks, which are slow to take: not where there are no such leaks.
-  ASAN_OPTIONS=detect_leaks=1 ctest --preset asan -j "$((jobs + 1))" -R '^collectives\.'
+  ASAN_OPTIONS=$options ctest --preset asan -j "$((jobs + 1))" -R '^collectives\.'
   echo "left out: own_message_test, which compares times; here most of them are the sanitizer's"
-  ASAN_OPTIONS=detect_leaks=1:fast_unwind_on_malloc=0 ctest --preset asan -j "$((jobs + 1))" -E '^collectives\.|own_message_test'
+  ASAN_OPTIONS=$options:fast_unwind_on_malloc=0 ctest --preset asan -j "$((jobs + 1))" -E '^collectives\.|own_message_test'
 }
 
 tsan() {
-  export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1
+  export TSAN_OPTIONS=suppressions=$suppressions/threads.supp:halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1
   build tsan --target tsan_tests
   ctest --preset tsan -j "$jobs" -L tsan
 }
