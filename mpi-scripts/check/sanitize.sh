@@ -17,8 +17,9 @@ asan() {
   build asan
   # Leaks inside MPI are told from ours by deep stacks, which are slow to take: not where there are no such leaks.
   ASAN_OPTIONS=$options ctest --preset asan -j "$((jobs + 1))" -R '^collectives\.'
-  echo "left out: own_message_test, which compares times; here most of them are the sanitizer's"
-  ASAN_OPTIONS=$options:fast_unwind_on_malloc=0 ctest --preset asan -j "$((jobs + 1))" -E '^collectives\.|own_message_test'
+  local timed='own_message_test|^train[.](balance|stragglers)_test$'
+  echo "left out: own_message_test, train.balance_test and train.stragglers_test, which compare times; here most are the sanitizer's"
+  ASAN_OPTIONS=$options:fast_unwind_on_malloc=0 ctest --preset asan -j "$((jobs + 1))" -E "^collectives\.|$timed"
 }
 
 tsan() {
