@@ -170,8 +170,10 @@ TEST(Masks, AreDividedIntoTilesInWhichEachPixelCountsOnce) {
     tiles.source->read(tile, bytes);
     tiles.source->decode(tile, bytes, {}, picture);
     const Image mask = mask_of(*tiles.source, tile);
-    for (const Image* image : {&picture, &mask}) ASSERT_EQ(image->width, 16);
-    for (const Image* image : {&picture, &mask}) ASSERT_EQ(image->height, 16);
+    for (const Image& image : std::vector<Image>{picture, mask}) {
+      ASSERT_EQ(image.width, 16);
+      ASSERT_EQ(image.height, 16);
+    }
     EXPECT_EQ(tiles.sizes[static_cast<std::size_t>(tile)], (Size{.width = 16, .height = 16}));
     for (int y = 0; y < 16; ++y)
       for (int x = 0; x < 16; ++x) {

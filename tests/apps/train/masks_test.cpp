@@ -171,6 +171,8 @@ TEST(OwnMasks, AreEvaluatedInTilesOnAnyRanks) {
               large.result_of(1, "--eval-only --save-dir none --resume " + trained).at("final_accuracy").get<double>(),
               0.05);
   EXPECT_EQ(large.result_of(2, tiled), result);
+  expect_refused(run_train(1, "--predict " + folder.path("images/val") + " --resume " + trained + " --eval-tiles 64"),
+                 2, {"--eval-tiles beside --predict"});
   EXPECT_EQ(large.result_of(3, tiled + " --cache disk"), result);
 }
 
@@ -199,8 +201,6 @@ TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {
   expect_refused(run_train(1, "--data " + folder.path() + " --model unet --augment mosaic"), 1,
                  {"mosaic makes no masks"});
   expect_refused(run_train(1, "--data " + folder.path() + " --model unet --eval-scale 100"), 2, {"--eval-scale"});
-  expect_refused(run_train(1, "--predict " + folder.path() + " --resume " + folder.path() + " --eval-tiles 64"), 2,
-                 {"--eval-tiles beside --predict"});
 }
 
 }  // namespace

@@ -328,7 +328,7 @@ TEST(Resume, TakesTheOptionsOfTheRunUnlessTheUserSaysOtherwise) {
   EXPECT_EQ(same.trainer.batch.value, 12);
   EXPECT_EQ(same.trainer.schedule.peak, 0.5) << "the command line goes first";
   EXPECT_EQ(same.graph_edits.size(), 1U) << "each is applied once";
-  EXPECT_EQ(same.device + same.ops, "autoonednn") << "another machine may have others";
+  EXPECT_EQ(same.device + same.library.name, "autoonednn") << "another machine may have others";
   EXPECT_EQ(same.options_file, run.path);
   for (const char* of_machine : {"\ndevice =", "\nops =", "\nbucket-mb ="})
     EXPECT_EQ(same.configuration.find(of_machine), std::string::npos) << of_machine << same.configuration;
