@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apps/train/run/training.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <numeric>
@@ -77,9 +78,18 @@ GroupOptions group_options(const RunContext& run) {
           .sockets = run.options.sockets};
 }
 
+/// Returns the size of a bucket where the user does not say it. When backward ends, the last bucket is still to be
+/// exchanged, so it is a small part of the gradients, but not so small that latency counts.
+Bytes usual_bucket(const ModelOnDevice& model, DType reals) {
+  constexpr std::int64_t on_gpus = 25 << 20;  // their links need larger messages for their bandwidth than networks do
+  constexpr std::int64_t least = 256 << 10;
+  constexpr std::int64_t most = 4 << 20;
+  if (model.device.device == Device::cuda) return {on_gpus};
+  return {std::clamp(model.graph.parameters().count().value * size_of(reals) / 8, least, most)};
+}
+
 /// Returns the options of the user with what the stages have decided.
 trainer::TrainerOptions trainer_options(const RunContext& run) {
-  constexpr Bytes bucket_on_gpus{25 << 20};  // their links need larger messages for their bandwidth than networks do
   trainer::TrainerOptions options = run.options.trainer;
   options.batch = run.data.batch;
   options.evaluates_only = run.options.eval_only;
@@ -91,8 +101,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.usual_best_metric = run.model.workload.best_metric;
   options.graphs = graphs_of(run.model);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
-  if (run.options.bucket) options.bucket = *run.options.bucket;
-  if (!run.options.bucket && run.model.device.device == Device::cuda) options.bucket = bucket_on_gpus;
+  options.bucket = run.options.bucket.value_or(usual_bucket(run.model, run.options.precision.reals));
   return options;
 }
 
