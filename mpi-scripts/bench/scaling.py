@@ -64,8 +64,9 @@ class Scaling:
         self.configuration = arguments.configuration
         self.hosts = [int(word) for word in arguments.hosts.split(",")]
         self.settings = settings(self.configuration)
-        self.model = self.settings["model"]
-        self.folder = self.out / self.configuration.stem
+        options = dict(zip(self.options, self.options[1:]))
+        self.model = options.get("--model", self.settings["model"])
+        self.folder = self.out / f"{self.configuration.stem}-{self.model}"
 
     def words(self, program, metrics, *more):
         return [program, "--config", self.configuration, "--save-dir", "none", "--metrics", metrics, *self.options, *more]
