@@ -22,7 +22,7 @@ HEADERS = {
     "paced": ["model", "hosts", "published", "ring after backward", "rate of links", "lockstep", "efficiency"],
     "simulated": ["model", "hosts", "time of a step", "acceleration", "efficiency"]}
 STEPS, WARM = 30, 8  # of a paced run, and how many of them do not count
-NEAR, TRIES = 0.02, 4  # how near the factor of the ring has to be, and the number of rates that are tried for it
+NEAR, TRIES = 0.02, 7  # how near the factor of the ring has to be, and the number of rates that are tried for it
 SIMULATED = (4, 16, 64, 256)
 
 
@@ -118,17 +118,33 @@ class Scaling:
         events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
         tracks = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name" and e["pid"] == 0}
         of = lambda track: [e for e in events if e["ph"] == "X" and e["pid"] == 0 and e["tid"] == tracks[track]]  # noqa: E731
-        compute = of("compute")
-        updates = [i for i, e in enumerate(compute) if e["name"] == "update"]
+        compute, buckets = of("compute"), [e for e in of("communication") if e["name"].startswith("bucket ") and "bytes" in e["args"]]
+        starts = [i for i, e in enumerate(compute) if e["name"] == "wait for data"] + [len(compute)]
         candidates = []
-        for before, last in zip(updates[WARM:], updates[WARM + 1:]):
-            spans = compute[before + 1:last + 1]
-            begin, end = spans[0]["ts"], spans[-1]["ts"] + spans[-1]["dur"]
-            waits = sum(e["dur"] for e in spans if e["name"].startswith("wait"))
-            found = [((e["ts"] - begin) / 1e6, e["args"]["bytes"]) for e in of("communication")
-                     if e["name"].startswith("bucket") and begin <= e["ts"] <= end]
-            candidates.append(((end - begin - waits) / 1e6, found))
+        for first, end in zip(starts[WARM:], starts[WARM + 1:]):
+            spans = [e for e in compute[first:end] if not e["name"].startswith("wait")]
+            begin, last = spans[0]["ts"], spans[-1]["ts"] + spans[-1]["dur"]
+            waits = sum(e["dur"] for e in compute[first + 1:end] if e["name"].startswith("wait"))
+            found = [((e["ts"] - begin) / 1e6, e["args"]["bytes"]) for e in buckets if begin <= e["ts"] <= last]
+            candidates.append(((last - begin - waits) / 1e6, found))
         return sorted(candidates)[len(candidates) // 2]
+
+    @staticmethod
+    def rate_for(factor, rate, factor_at):
+        """A rate of links at which a step takes `factor` times as long, nearly, and how many times it does. The time beyond the
+        computing is in inverse proportion to the rate, but for bursts and noise."""
+        too_low, too_high = 0, float("inf")
+        tried = []
+        for _ in range(TRIES):
+            found = factor_at(rate)
+            tried.append((abs(found / factor - 1), rate, found))
+            if tried[-1][0] < NEAR:
+                break
+            too_low, too_high = (max(too_low, rate), too_high) if found > factor else (too_low, min(too_high, rate))
+            rate *= max(found - 1, 0.1 * (factor - 1)) / (factor - 1)
+            if not too_low < rate < too_high:
+                rate = (too_low * too_high) ** 0.5
+        return min(tried)[1:]
 
     def pace(self):
         """Each published acceleration for which the model stands."""
@@ -146,12 +162,9 @@ class Scaling:
             hosts, published = int(row["hosts"]), float(row["acceleration"])
             if (hosts, published) not in measured:
                 factor = hosts / published
-                rate = 8 * 2 * (hosts - 1) / hosts * gradients / ((factor - 1) * alone)
-                for _ in range(TRIES):
-                    found = self.step(f"ring-{hosts}-{published}", program, hosts, rate, ring, paced["environment"]) / alone
-                    if abs(found / factor - 1) < NEAR:
-                        break
-                    rate *= (found - 1) / (factor - 1)
+                rate, found = self.rate_for(
+                    factor, 8 * 2 * (hosts - 1) / hosts * gradients / ((factor - 1) * alone),
+                    lambda rate: self.step(f"ring-{hosts}-{published}", program, hosts, rate, ring, paced["environment"]) / alone)  # noqa: B023
                 ours = self.step(f"lockstep-{hosts}-{published}", program, hosts, rate, **paced) / alone
                 measured[hosts, published] = (hosts / found, rate, hosts / ours)
             by_ring, rate, acceleration = measured[hosts, published]
