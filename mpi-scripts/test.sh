@@ -79,6 +79,9 @@ docs() {
   if ! diff -r docs/scale build/doc/scale || grep -vxFf docs/scale.md build/doc/scale.md; then
     fail "docs/scale.md and docs/scale are not what mpi-scripts/bench/simulate_report.py makes of docs/scale/results.csv"
   fi
+  if mpi-scripts/bench/scaling.py tables | grep -vxFf docs/scale.md; then
+    fail "the lines above are missing in docs/scale.md: mpi-scripts/bench/scaling.py tables makes them of docs/measurements/scaling.csv"
+  fi
   files '*.md' | xargs -0 mpi-scripts/check/links.py
   # From 1.9.5 on, Doxygen has colors of its own for dark pages, which doxygen-awesome-css replaces.
   { cat Doxyfile; if doxygen -g - | grep -q HTML_COLORSTYLE; then echo HTML_COLORSTYLE=LIGHT; fi; } | doxygen -

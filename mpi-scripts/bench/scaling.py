@@ -16,10 +16,11 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS, PUBLISHED = ROOT / "docs/measurements/scaling.csv", ROOT / "docs/measurements/published_scaling.csv"
-COLUMNS = ["kind", "model", "hosts", "seconds", "metric", "published", "ring", "rate", "acceleration", "efficiency", "machine"]
+COLUMNS = ["kind", "model", "hosts", "seconds", "metric", "published", "ring", "rate", "acceleration", "efficiency", "threaded", "machine"]
 HEADERS = {
     "measured": ["model", "hosts", "training time", "metric", "acceleration", "efficiency"],
-    "paced": ["model", "hosts", "published", "ring after backward", "rate of links", "lockstep", "efficiency"],
+    "paced": ["model", "hosts", "published", "ring after backward", "rate of links", "lockstep", "efficiency",
+              "with `--progress-thread`", "efficiency"],
     "simulated": ["model", "hosts", "time of a step", "acceleration", "efficiency"]}
 STEPS, WARM = 30, 8  # of a paced run, and how many of them do not count
 NEAR, TRIES = 0.02, 7  # how near the factor of the ring has to be, and the number of rates that are tried for it
@@ -104,8 +105,8 @@ class Scaling:
         launcher = ["mpirun", "-np", hosts, "--oversubscribe", "--bind-to", "none"]
         if rate is not None:
             launcher = [ROOT / "mpi-scripts/local-cluster.sh", "run", "--hosts", hosts, "--rate", f"{rate / 1000:.0f}kbit", "--per-host", 1]
-        run([*launcher, *self.words(program, metrics, *self.batch(hosts), "--steps", STEPS, "--warmup", 0, "--drop-last", "--threads", 1, "--eval-interval", "never",
-                                    "--log-every", 1, *more)], self.folder / f"{name}.txt", environment)
+        words = ["--steps", STEPS, "--warmup", 0, "--drop-last", "--threads", 1, "--eval-interval", "never", "--log-every", 1]
+        run([*launcher, *self.words(program, metrics, *self.batch(hosts), *words, *more)], self.folder / f"{name}.txt", environment)
         parts = ("data_wait_seconds", "compute_seconds", "exposed_communication_seconds")
         steps = [sum(event[part] for part in parts) for event in events_of(metrics) if event["event"] == "step"]
         return statistics.median(steps[WARM:])
@@ -149,29 +150,31 @@ class Scaling:
     def pace(self):
         """Each published acceleration for which the model stands."""
         program, pace = self.out / "examples/paced_training", self.folder / "pace.txt"
-        paced = {"environment": {"PACE": str(pace)}, "more": ["--ops", "paced"]}
+        paced = {"PACE": str(pace)}
         self.step("record", program, 1, more=["--ops", "paced"], environment={"PACE_RECORD": str(pace)})
-        alone = self.step("alone", program, 1, **paced)
+        alone = self.step("alone", program, 1, more=["--ops", "paced"], environment=paced)
         gradients = sum(size for _, size in self.buckets()[1])
         wanted = [row for row in rows_of(PUBLISHED) if row["ours"] == self.model]
         if not wanted:
             sys.exit(f"error: {self.model} stands for no model in {PUBLISHED}; with --pace CONFIG has to name one that does")
-        ring = ["--algorithm", "ring", "--bucket-mb", 65536, "--ops", "paced"]
+        ring = ["--algorithm", "ring", "--bucket-mb", 65536]
         measured, result = {}, []
         for row in wanted:
             hosts, published = int(row["hosts"]), float(row["acceleration"])
             if (hosts, published) not in measured:
                 factor = hosts / published
-                rate, found = self.rate_for(
-                    factor, 8 * 2 * (hosts - 1) / hosts * gradients / ((factor - 1) * alone),
-                    lambda rate: self.step(f"ring-{hosts}-{published}", program, hosts, rate, ring, paced["environment"]) / alone)  # noqa: B023
-                ours = self.step(f"lockstep-{hosts}-{published}", program, hosts, rate, **paced) / alone
-                measured[hosts, published] = (hosts / found, rate, hosts / ours)
-            by_ring, rate, acceleration = measured[hosts, published]
+                def factor_at(rate, name, words, hosts=hosts, published=published):
+                    return self.step(f"{name}-{hosts}-{published}", program, hosts, rate, [*words, "--ops", "paced"], paced) / alone
+
+                guess = 8 * 2 * (hosts - 1) / hosts * gradients / ((factor - 1) * alone)
+                rate, found = self.rate_for(factor, guess, lambda rate, at=factor_at: at(rate, "ring", ring))
+                measured[hosts, published] = (hosts / found, rate, hosts / factor_at(rate, "lockstep", []),
+                                              hosts / factor_at(rate, "threaded", ["--progress-thread"]))
+            by_ring, rate, acceleration, threaded = measured[hosts, published]
             result.append({"kind": "paced", "hosts": hosts, "seconds": f"{alone:.4f}",
                            "published": f"{row['project']} {row['model']} {row['acceleration']}".strip() if row["project"] else "",
                            "ring": f"{by_ring:.2f}", "rate": f"{rate / 1e6:.0f}", "acceleration": f"{acceleration:.2f}",
-                           "efficiency": f"{acceleration / hosts:.3f}"})
+                           "efficiency": f"{acceleration / hosts:.3f}", "threaded": f"{threaded:.2f}"})
         return result
 
     def simulate(self):
@@ -216,7 +219,8 @@ def cells(row):
     seconds = f"{float(row['seconds']):,.0f} s" if row["kind"] == "measured" else f"{1000 * float(row['seconds']):,.0f} ms"
     efficiency = f"{100 * float(row['efficiency']):.0f} %"
     if row["kind"] == "paced":
-        return [row["model"], row["hosts"], row["published"] or "–", row["ring"], f"{row['rate']} Mbit/s", row["acceleration"], efficiency]
+        return [row["model"], row["hosts"], row["published"] or "–", row["ring"], f"{row['rate']} Mbit/s", row["acceleration"],
+                efficiency, row["threaded"], f"{100 * float(row['threaded']) / int(row['hosts']):.0f} %"]
     metric = [row["metric"]] if row["kind"] == "measured" else []
     return [row["model"], row["hosts"], seconds, *metric, row["acceleration"], efficiency]
 
