@@ -59,6 +59,7 @@ build() {
 topology() {
   case $1 in
     2) echo "1;2;1;1" ;;
+    4) echo "1;4;1;1" ;;
     8) echo "2;4,2;1,4;1,1" ;;
     16) echo "2;4,4;1,4;1,1" ;;
     32) echo "2;8,4;1,8;1,1" ;;
@@ -66,7 +67,7 @@ topology() {
     128) echo "2;16,8;1,16;1,1" ;;
     256) echo "2;16,16;1,16;1,1" ;;
     1024) echo "2;32,32;1,32;1,1" ;;
-    *) fail "there is no fat tree of $1 nodes here; RANKS are 16, 64, 256 or 1024" ;;
+    *) fail "there is no fat tree of $1 nodes here; RANKS are 4, 16, 64, 256 or 1024" ;;
   esac
 }
 
