@@ -42,8 +42,7 @@ if(LOCKSTEP_SANITIZE)
   elseif(CMAKE_CXX_COMPILER_ID MATCHES Clang AND LOCKSTEP_SANITIZE MATCHES "thread")
     target_compile_definitions(lockstep_flags INTERFACE __SANITIZE_THREAD__=1)
   endif()
-  # The check of an object's type reads its memory through a pipe, and tests use up all file descriptors.
-  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer -g)
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 

@@ -26,6 +26,7 @@
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/connector.hpp"
+#include "support/verdict.hpp"
 
 namespace {
 int sends_of_mpi = 0;
@@ -247,6 +248,9 @@ TEST(Sockets, HoldManyMessagesThatAreEarly) {
 }
 
 TEST(Sockets, WhereTheyCannotBeMadeThatIsSaidOnceAndMessagesGoByMpi) {
+#if defined(__SANITIZE_ADDRESS__) && defined(__clang__)
+  LOCKSTEP_SKIP(descriptors) << "clang's check of an object's type reads the object through a pipe";
+#endif
   World world;
   MpiGroup group = on_nodes(world, 1);
   if (has_rdma()) GTEST_SKIP() << "there is RDMA, so that sockets are not tried";
