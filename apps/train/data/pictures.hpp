@@ -59,7 +59,6 @@ Pictures open_predicted(const Options& options, const workloads::PictureTask& ta
 /// the workload wants it. The ranks share the headers that have to be read. Collective; a rank that could not open the
 /// pictures takes part, too.
 /// @param pictures  null on such a rank; nothing is grouped then, or if the ranks have other pictures
-/// @throws Error{invalid_argument} if the workload has no tiles
 void group_evaluated(Pictures* pictures, const Options& options, const workloads::PictureTask& task,
                      const World& world);
 

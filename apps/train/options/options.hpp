@@ -48,7 +48,7 @@ struct Options {
   bool explain_step = false;
   std::string device;      ///< "auto", "cpu", "cuda", or indices of GPUs
   std::string cpu_reason;  ///< why these options are for CPUs only; empty if they are not
-  ComputeLibrary library;  ///< with activations in the reals of the precision
+  ComputeLibrary library;  ///< that --ops names
   Precision precision;
   bool exact = false;
   std::string kernels;                              ///< file of measured algorithms; empty: the back end's rule

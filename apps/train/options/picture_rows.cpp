@@ -125,9 +125,8 @@ OptionGroup picture_options(Options& o) {
            "checkpoint, or 1",
            into(data.eval_scale)),
        row("eval-tiles", Whole{64, 8192, whole_pictures}, whole_pictures,
-           "segmentation evaluates pictures in square tiles of so many pixels, which overlap by at least a quarter; "
-           "for "
-           "pictures that are too large for the memory",
+           "segmentation evaluates pictures that are too large for the memory in square tiles of so many pixels a "
+           "side, which overlap by at least a quarter",
            into(data.eval_tiles)),
        row(
            "dict", Text{"FILE"}, described("0-9 and a-z, with lower-cased texts"),

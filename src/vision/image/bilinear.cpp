@@ -22,9 +22,8 @@ struct Neighbors {
 
 int rounded_to_even(float value) { return static_cast<int>(std::lrintf(value)); }
 
-/// @param splits_ends  whether a pixel beyond the ends is made of the last one twice, as OpenCV has it across rows,
-/// where
-///                     each part is rounded down
+/// @param splits_ends  whether a pixel beyond the ends is made of the last one twice, each part rounded down, as OpenCV
+///                     has it across rows
 void find_neighbors(int from, int to, bool splits_ends, std::vector<Neighbors>& all) {
   all.resize(static_cast<std::size_t>(to));
   const double scale = static_cast<double>(from) / to;
