@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-import boxes
+import pictures
 
 ROOT, TRAIN = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SKIPPED = 77
@@ -198,17 +198,22 @@ class Cluster(unittest.TestCase):
         self.assertEqual(result.returncode, 127, result.stderr)
         self.assertIn("\nshow: host2 has no program /run/local/show, which must be valid on every node\n", text_of(self.folder / "missing.out"))
 
-    def test_7_a_detector(self):
-        """The same bits and the same mAP on one host, by mpirun on two and by srun."""
-        options = ["--data", boxes.bccd(self.folder, ROOT), "--model", "yolov5n", "--img", "96", "--batch", "4", "--epochs", "2", "--shards", "4",
-                   "--threads", "1", "--device", "cpu", "--nominal-batch", "off", "--save-dir", "none"]
+    def test_7_each_workload(self):
+        """The same bits and the same metrics on one host, by mpirun on two and by srun."""
         lines = [[MPIRUN, "-n", "1"], [MPIRUN, "-H", "host1:2,host2:2", "-n", "4"]] + ([["srun", "-N2", "-n4"]] if WITH_SLURM else [])
-        results = [run(*line, TRAIN, *options) for line in lines]
-        for result in results:
-            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        ends = [re.findall(r"(?m)^test (?:loss|map50|map) .*|^weights sha256 .*", result.stdout) for result in results]
-        self.assertEqual(len(ends[0]), 4, results[0].stdout)
-        self.assertEqual(ends[1:], ends[:1] * (len(ends) - 1))
+        for make, options, metrics in (
+                (pictures.bccd, ["--model", "yolov5n", "--img", "96", "--nominal-batch", "off"], "loss map50 map"),
+                (pictures.nuclei, ["--model", "pp-liteseg", "--img", "64", "--eval-scale", "0.25", "--sync-bn"], "loss miou accuracy"),
+                (pictures.numbered, ["--model", "crnn-mv3", "--img", "32x64"], "loss accuracy ned")):
+            with self.subTest(model=options[1]), tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                options += ["--data", make(pathlib.Path(folder), ROOT), "--batch", "4", "--epochs", "2", "--shards", "4", "--threads", "1",
+                            "--device", "cpu", "--save-dir", "none"]
+                results = [run(*line, TRAIN, *options) for line in lines]
+                for result in results:
+                    self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                ends = [re.findall(rf"(?m)^test (?:{metrics.replace(' ', '|')}) .*|^weights sha256 .*", result.stdout) for result in results]
+                self.assertEqual(len(ends[0]), 1 + len(metrics.split()), results[0].stdout)
+                self.assertEqual(ends[1:], ends[:1] * (len(ends) - 1))
 
 
 def in_cluster(*options):

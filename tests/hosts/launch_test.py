@@ -16,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-import boxes
+import pictures
 
 ROOT, TRAIN, EMULATED = (pathlib.Path(word) for word in sys.argv[1:4])
 SKIPPED = 77
@@ -98,7 +98,7 @@ class OnGpus(unittest.TestCase):
 
     def test_6_detectors(self):
         """The command lines of PaddleDetection and YOLOv5, each with a data set of boxes."""
-        data = boxes.bccd(self.folder, ROOT)
+        data = pictures.bccd(self.folder, ROOT)
         config = self.folder / "boxes.conf"
         config.write_text(f"model = yolov5n\ndata = {data}\nimg = 32\nbatch = 2\nsteps = 1\neval-interval = never\nsave-dir = none\n")
         for line, ranks, nodes in (
@@ -108,6 +108,20 @@ class OnGpus(unittest.TestCase):
                  "--epochs 1 --img 32 --model yolov5n --steps 1 --eval-interval never --save-dir none", 2, 1)):
             with self.subTest(line=line):
                 self.assertIn("(8 training", self.train(nodes, line, ranks, nodes).stdout)
+
+
+    def test_7_masks_and_texts(self):
+        """The command lines of PaddleSeg and PaddleOCR, each with its workload."""
+        for make, model, more in ((pictures.nuclei, "pp-liteseg", "img = 64\n"), (pictures.numbered, "crnn-mv3", "img = 32x64\n")):
+            with self.subTest(model=model), tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                data = make(pathlib.Path(folder), ROOT)
+                config = data / "run.conf"
+                config.write_text(f"model = {model}\ndata = {data}\nbatch = 4\nsteps = 1\neval-interval = never\nsave-dir = none\n{more}")
+                for line, ranks, nodes in (
+                        (f"fleetrun --selected_gpu 0,1 tools/train.py -c {config} --eval", 2, 1),
+                        (f"python3 -m paddle.distributed.launch --log_dir={folder}/log/ --ips=10.77.0.1,10.77.0.2 --gpus=0 "
+                         f"tools/train.py -c {config} --do_eval --num_workers 1", 2, 2)):
+                    self.assertIn("(8 training", self.train(nodes, line, ranks, nodes).stdout)
 
 
 class OnCpus(unittest.TestCase):

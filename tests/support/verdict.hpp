@@ -9,7 +9,7 @@
 /// - cuda: the kernels for GPUs are not built; cudnn: cuDNN or a library that it compiles with is missing
 /// - namespaces: this machine does not allow hosts made of namespaces
 /// - slurm: Slurm is not installed, or cannot be started here
-/// - mnist, bccd: the files of that data set are missing; device: a device file is missing
+/// - mnist, bccd, nuclei: the files of that data set are missing; device: a device file is missing
 /// - memory: the test needs more memory than tests may use by default
 /// - ulfm: the MPI library has no ULFM; mpi: its launcher does not support it
 /// - threads: the MPI library allows more threads than the test can use
