@@ -6,7 +6,7 @@
 # ranks of one thread and one of two, without and with --exact. Beside that the model's convolutions alone, on one thread,
 # each pass of each by the fastest of direct and Winograd kernels. Prints a Markdown table; everything is kept in
 # build/compare-ddp.
-#   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2; all where none is named
+#   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2, unet, crnn-mv3; the first four where none is named
 #   ROUNDS (5)       how often each runs
 #   KEEP (2)         how many of PyTorch's ways run in turn with lockstep, the best of the first pass
 #   PRECISION (float32)   or bf16: PyTorch's autocast beside lockstep's --precision bf16
@@ -18,7 +18,8 @@
 #                    by model
 #   TRIAL_STEPS      of a run of the first pass: 6 measurements
 #   PRESET           the build to use (release)
-#   PYTHON           an interpreter with torch and numpy; without it torch-venv.sh makes one
+#   PYTHON           an interpreter with torch and numpy, for crnn-mv3 Pillow as well; without it torch-venv.sh makes one
+#   LOCKSTEP_DATA    the folder with nuclei.tar for unet, and cifar10-jpeg.tar.gz for crnn-mv3 (../shared/data)
 # The exit code tells whether everything ran. Run it while nothing else runs.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -36,8 +37,8 @@ alone=build/$preset/tests/nn_convolutions_alone
 [ $# -gt 0 ] || set -- lenet resnet20 resnet18 mobilenet-v2
 for model in "$@"; do
   case $model in
-    lenet | resnet20 | resnet18 | mobilenet-v2) ;;
-    *) fail "unknown model '$model'; there are lenet, resnet20, resnet18 and mobilenet-v2" ;;
+    lenet | resnet20 | resnet18 | mobilenet-v2 | unet | crnn-mv3) ;;
+    *) fail "unknown model '$model'; there are lenet, resnet20, resnet18, mobilenet-v2, unet and crnn-mv3" ;;
   esac
 done
 case $precision in
@@ -56,18 +57,32 @@ case $exact in
   *) fail "unknown EXACT=$exact; it is yes or no" ;;
 esac
 
-# Sets data set, image, batch, steps and window of a model.
+# Sets data, batch, steps and window of a model, and the image of its convolutions where these are measured alone.
 settings_of() {
-  dataset=synthetic-cifar image=(3 32 32)
+  data=(--dataset synthetic-cifar) image=(3 32 32)
   case $1 in
-    lenet) dataset=synthetic-digits image=(1 28 28) batch=128 window=30 windows=12 ;;
+    lenet) data=(--dataset synthetic-digits) image=(1 28 28) batch=128 window=30 windows=12 ;;
     resnet20) batch=128 window=10 windows=9 ;;
     resnet18) batch=64 window=2 windows=9 ;;
     mobilenet-v2) batch=64 window=2 windows=9 ;;
+    unet) data=(--data "$out/nuclei" --img 256x256 --augment none --cache ram) image=() batch=8 window=4 windows=9 ;;
+    crnn-mv3) data=(--data "$out/lines" --img 32x128 --cache ram) image=() batch=128 window=2 windows=9 ;;
   esac
   batch=${BATCH:-$batch} window=${WINDOW:-$window}
   steps=${STEPS:-$((window * windows))}
   trial_steps=${TRIAL_STEPS:-$((window * 6))}
+}
+
+# Makes the pictures of a model that is not trained on drawn ones.
+make_data() {
+  local folder=${LOCKSTEP_DATA:-../shared/data}
+  case $1 in
+    unet)
+      [ -f "$folder/nuclei.tar" ] || fail "$folder/nuclei.tar does not exist; set LOCKSTEP_DATA to the folder with nuclei.tar"
+      tar -xf "$folder/nuclei.tar" -C "$out"
+      ;;
+    crnn-mv3) "$python" mpi-scripts/render_lines.py "$out/lines" --train 2000 --val 10 ;;
+  esac
 }
 
 # lockstep_run MODEL RANKSxTHREADS KIND FILE. The learning rate's schedule is laid out over more epochs than are run:
@@ -75,9 +90,9 @@ settings_of() {
 lockstep_run() {
   local flags=("${options[@]}")
   [ "$3" = usual ] || flags=(--exact)
-  mpirun -np "${2%x*}" --bind-to "$bind" "$train" --dataset "$dataset" --model "$1" --batch "$batch" \
+  mpirun -np "${2%x*}" --bind-to "$bind" "$train" "${data[@]}" --model "$1" --batch "$batch" \
     --threads "${2#*x}" --epochs 1000 --steps "$steps" --log-every "$window" "${formats[@]}" "${flags[@]}" \
-    --save-dir none --metrics "$4" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
+    --eval-interval never --save-dir none --metrics "$4" >"$out/log.txt" 2>&1 || fail "train failed: $(tail -n 5 "$out/log.txt")"
 }
 
 # pytorch_run MODEL RANKSxTHREADS_LAYOUT_MODE STEPS FILE
@@ -108,8 +123,9 @@ try_pytorch() {
 }
 
 compare() {
-  local model=$1 dataset image batch steps window windows trial_steps round way kind best
+  local model=$1 data image batch steps window windows trial_steps round way kind best
   settings_of "$model"
+  make_data "$model"
   try_pytorch "$model"
   mapfile -t best < <("$python" mpi-scripts/bench/ddp_report.py best "$out" "$model" "$keep")
   [ ${#best[@]} -gt 0 ] || fail "none of PyTorch's runs of $model can be compared"
@@ -119,7 +135,7 @@ compare() {
       for kind in "${kinds[@]}"; do lockstep_run "$model" "$way" "$kind" "$out/$model-lockstep-${way}_$kind-$round.jsonl"; done
     done
     for way in "${best[@]}"; do pytorch_run "$model" "$way" "$steps" "$out/$model-pytorch-$way-$round.json"; done
-    [ "$precision" != float32 ] ||
+    [ "$precision" != float32 ] || [ ${#image[@]} = 0 ] ||
       "$alone" --model "$model" --image "${image[@]}" --batch $((batch / 2)) >"$out/$model-alone-one-$round.json"
   done
 }

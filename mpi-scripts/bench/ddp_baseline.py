@@ -17,22 +17,24 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
 import lockstep_models  # noqa: E402  pylint: disable=wrong-import-position
 
-IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224)}  # the others: CIFAR-10's
-CLASSES = {"resnet50": 1000}  # the others: 10
-BATCHES = 16
+IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224), "unet": (3, 256, 256), "crnn-mv3": (3, 32, 128)}  # the others: CIFAR-10's
+CLASSES = {"resnet50": 1000, "unet": 2, "crnn-mv3": 36}  # the others: 10
+LETTERS = 8  # of a line of text, at most
+BATCHES = {"resnet50": 2, "unet": 4}  # memory; the others: 16
 # What lockstep uses for the model, but a constant rate at which random labels do no harm.
 DECAYED = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=["lenet", "resnet20", "resnet18", "resnet50", "mobilenet-v2"], required=True)
+    parser.add_argument("--model", choices=["lenet", "resnet20", "resnet18", "resnet50", "mobilenet-v2", "unet", "crnn-mv3"], required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--batch", type=int, default=128, help="total over all ranks")
     parser.add_argument("--steps", type=int, required=True)
@@ -61,32 +63,60 @@ def bind_to_core(index):
     os.sched_setaffinity(0, cores[index])
 
 
-def make_model(arguments, image, layout):
+def loss_of(name):
+    """A function of a model and a batch."""
+    if name not in ("unet", "crnn-mv3"):
+        return lambda model, batch: F.cross_entropy(model(batch["images"]), batch["labels"])
+    import torch_models  # pylint: disable=import-outside-toplevel  # it needs numpy, which machines with GPUs may lack
+    return torch_models.LOSSES[name]
+
+
+class Loss(nn.Module):
+    """The loss of a model on a batch, in one forward, which is what DistributedDataParallel and torch.compile look at."""
+
+    def __init__(self, model, loss):
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, batch):
+        return self.loss(self.model, batch)
+
+
+def make_model(arguments, image, classes, layout):
     torch.manual_seed(1)
-    model = lockstep_models.MODELS[arguments.model]({"images": image}, CLASSES.get(arguments.model, 10))
-    model = model.to(arguments.device, memory_format=layout)
+    model = lockstep_models.MODELS[arguments.model]({"images": image}, classes)
+    model = Loss(model, loss_of(arguments.model)).to(arguments.device, memory_format=layout)
     if dist.get_world_size() > 1:  # alone, there is nobody to add up with
         model = DistributedDataParallel(model)
     return torch.compile(model, mode=arguments.compile) if arguments.compile else model
 
 
+def make_targets(model, samples, image, classes):
+    if model == "unet":
+        return {"labels": torch.randint(classes, (samples, 1, *image[1:]))}
+    if model == "crnn-mv3":
+        return {"targets": torch.randint(1, classes + 1, (samples, 1, 1, LETTERS)),
+                "target_lengths": torch.randint(1, LETTERS + 1, (samples, 1))}
+    return {"labels": torch.randint(classes, (samples,))}
+
+
 def make_step(arguments, rank):
     """A function that trains on the batch of a step number and returns the loss."""
-    image = IMAGES.get(arguments.model, (3, 32, 32))
+    image, classes = IMAGES.get(arguments.model, (3, 32, 32)), CLASSES.get(arguments.model, 10)
     layout = torch.channels_last if arguments.channels_last else torch.contiguous_format
-    model = make_model(arguments, image, layout)
+    model = make_model(arguments, image, classes, layout)
     decayed = {"momentum": 0.9} if arguments.model == "lenet" else DECAYED
     sgd = torch.optim.SGD(model.parameters(), lr=0.01, **decayed)
     torch.manual_seed(2 + rank)
     share = arguments.batch // dist.get_world_size()
-    batches = 2 if arguments.model == "resnet50" else BATCHES  # memory
-    images = [torch.randn(share, *image).to(arguments.device, memory_format=layout) for _ in range(batches)]
-    labels = torch.randint(CLASSES.get(arguments.model, 10), (batches, share)).to(arguments.device)
+    batches = [{"images": torch.randn(share, *image).to(arguments.device, memory_format=layout)}
+               | {name: targets.to(arguments.device) for name, targets in make_targets(arguments.model, share, image, classes).items()}
+               for _ in range(BATCHES.get(arguments.model, 16))]
 
     def step(number):
         sgd.zero_grad()
         with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
-            loss = F.cross_entropy(model(images[number % batches]), labels[number % batches])
+            loss = model(batches[number % len(batches)])
         loss.backward()
         sgd.step()
         return loss
