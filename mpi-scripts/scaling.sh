@@ -14,8 +14,8 @@
 #                 beside it. Each rank has the batch of CONFIG
 #     --simulate  instead: the all-reduce of each bucket on 4 to 256 ranks is simulated by SimGrid (bench/simulate.sh); buckets are those
 #                 of a run on two ranks. Each rank has the batch of CONFIG
-# Prints Markdown, and adds the rows to docs/measurements/scaling.csv in place of earlier ones of the same model. Logs are in
-# build/scaling; with --hosts, a run whose log is complete there is not repeated.
+# Prints Markdown, adds the rows to docs/measurements/scaling.csv in place of earlier ones of the same model, and draws
+# docs/plots/scaling.svg. Logs are in build/scaling; with --hosts, a run whose log is complete there is not repeated.
 #   PRESET        the build to use (release)
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

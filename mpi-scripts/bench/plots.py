@@ -122,6 +122,28 @@ def overlap():
     return page(850, y + 18, "One training step of resnet20 on two ranks", parts)
 
 
+def scaling():
+    """Accelerations on slow links, as parts of the number of hosts."""
+    paced = [row for row in rows("scaling.csv") if row["kind"] == "paced"]
+    bars = (("ring", "ring after backward", OTHER), ("acceleration", "lockstep", OURS), ("threaded", "with --progress-thread", "#c98a00"))
+    left, width, parts, y = 300, 480, [], 62
+    for row in paced:
+        model, _, published = row["published"].rpartition(" ")
+        title = f'{row["hosts"]} hosts, {row["model"]}' + (f" for {model.split(' ', 1)[1]}" if model else "")
+        parts += [text(left - 10, y + 16, title, "end"),
+                  text(left - 10, y + 31, f"{published + ' published, ' if published else ''}{row['rate']} Mbit/s", "end", "small")]
+        for place, (column, name, color) in enumerate(bars):
+            length = width * float(row[column]) / int(row["hosts"])
+            parts += [bar(left, y + 13 * place, length, 11, color, f"{name}: {row[column]}"),
+                      text(left + length + 5, y + 13 * place + 10, f"{float(row[column]):.2f}", kind="small")]
+        y += 54
+    parts.insert(0, f'<line class="grid" x1="{left + width}" x2="{left + width}" y1="56" y2="{y - 10}"/>')
+    parts.append(text(left + width, y + 4, "line: acceleration = hosts", "end", "small"))
+    for place, (_, name, color) in enumerate(bars):
+        parts += [bar(left + 150 * place, 36, 12, 12, color), text(left + 17 + 150 * place, 46, name)]
+    return page(850, y + 16, "Acceleration on several hosts with slow links", parts)
+
+
 def cifar10():
     """Accuracy after each epoch."""
     table = rows("cifar10.csv")
@@ -196,7 +218,7 @@ def main(arguments):
         return
     if arguments not in ([], ["--check"]):
         sys.exit(__doc__)
-    for draw in (all_reduce, training, overlap, cifar10):
+    for draw in (all_reduce, training, overlap, scaling, cifar10):
         if draw is cifar10 and not (MEASUREMENTS / "cifar10.csv").exists():
             continue  # measured in hours, by parity/cifar10.sh
         path, picture = PLOTS / f"{draw.__name__}.svg", draw()

@@ -250,6 +250,7 @@ def main():
     scaling = Scaling(arguments)
     new = getattr(scaling, arguments.how)()
     store(scaling.model, new[0]["kind"], new)
+    subprocess.run([ROOT / "mpi-scripts/bench/plots.py"], check=True)
     tables([row for row in rows_of(RESULTS) if row["kind"] == new[0]["kind"] and row["model"] == scaling.model])
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's side of cifar10.sh.
 
-  cifar10-pytorch.py train RUN JPEGS SEED LOG   repeats lockstep's run in the folder RUN, with the random numbers of PyTorch
-  cifar10-pytorch.py table OUT [--csv FILE] [--least X] [--within X]   prints the accuracies in the logs of OUT, and checks them
+  cifar10-pytorch.py train RUN JPEGS SEED LOG   trains by the recipe of lockstep's run in the folder RUN, with the random numbers of PyTorch
+  cifar10-pytorch.py table LOGS [--csv FILE] [--least X] [--within X]   prints the accuracies in the logs of the folder LOGS, and checks them
 
 The recipe is read from the run's options.conf and the normalization from its checkpoint. Two processes take turns with the samples and
 average their gradients (DistributedDataParallel over Gloo), so batch norm sees as many samples at once as in lockstep. Crops and flips
@@ -155,8 +155,8 @@ def accuracies_of(path):
     return [event["val_accuracy"] for event in events if event["event"] == "epoch"]
 
 
-def table(out, csv_file, least, within):
-    curves = {path.stem: accuracies_of(path) for path in sorted(pathlib.Path(out).glob("*-*.jsonl"))}
+def table(logs, csv_file, least, within):
+    curves = {path.stem: accuracies_of(path) for path in sorted(pathlib.Path(logs).glob("*-*.jsonl"))}
     ends = {}
     for name, curve in curves.items():
         ends.setdefault(name.split("-")[0], []).append(curve[-1])
@@ -185,7 +185,7 @@ def main():
         training.add_argument(name)
     training.set_defaults(call=train)
     results = commands.add_parser("table")
-    results.add_argument("out")
+    results.add_argument("logs")
     results.add_argument("--csv", dest="csv_file")
     results.add_argument("--least", type=float)
     results.add_argument("--within", type=float)

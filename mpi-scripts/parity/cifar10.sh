@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains resnet20 on CIFAR-10's JPEGs with configs/cifar10-resnet20.conf on two ranks, and in PyTorch with the same recipe on the same
 # pixels, with two seeds each. The mean accuracy on the test images must be at least 89.5 %, and within 0.4 points of PyTorch's. Writes
-# the accuracy after each epoch to docs/measurements/cifar10.csv and draws it; logs are in build/cifar10. A run whose log is complete
-# there is not repeated. Takes some hours on two cores.
+# the accuracy after each epoch to docs/measurements/cifar10.csv and draws it. The epochs of each complete run are in
+# docs/measurements/cifar10, and a run that is there is not repeated: remove its file first. Takes two hours on two cores.
 #   cifar10.sh --try   two epochs of a tenth of the pictures, without bounds, in build/cifar10-try
 #   SEEDS          ("1 2")
 #   EPOCHS         of each run, where not those of the configuration
@@ -16,6 +16,7 @@ preset=${PRESET:-release}
 read -ra seeds <<<"${SEEDS:-1 2}"
 configuration=configs/cifar10-resnet20.conf
 out=build/cifar10
+logs=docs/measurements/cifar10
 jpegs=$(cifar10_jpegs)
 words=()
 [ -z "${EPOCHS:-}" ] || words=(--epochs "$EPOCHS")
@@ -23,6 +24,7 @@ case ${1:-} in
   '') ;;
   --try)
     out=build/cifar10-try
+    logs=$out/logs
     python3 mpi-scripts/bench/pictures_subset.py "$jpegs" 0.1 "$out/jpeg"
     jpegs=$out/jpeg
     words=(--epochs "${EPOCHS:-2}")
@@ -34,27 +36,38 @@ section "Building train"
 python=$(mpi-scripts/parity/torch-venv.sh torchvision safetensors)
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
 cmake --build "build/$preset" -j "$jobs" --target train
-mkdir -p "$out"
+mkdir -p "$out" "$logs"
 
-is_complete() { [ -f "$1" ] && grep -q '"event":"end","outcome":"completed"' "$1"; }
+# train_lockstep RUN [OPTION...]
+train_lockstep() {
+  rm -rf "$1"
+  mpirun -np 2 --bind-to none "build/$preset/bin/train" --config "$configuration" --data "$jpegs" --threads 1 --save-dir "$1" "${words[@]}" "${@:2}"
+}
+# keep FILE   the epochs and the end of a complete run
+keep() {
+  grep -q '"event":"end","outcome":"completed"' "$1" || fail "$1 is not the log of a complete run"
+  grep -E '"event":"(epoch|end)"' "$1" >"$logs/$(basename "$1")"
+}
 
 for seed in "${seeds[@]}"; do
   section "Seed $seed, lockstep on two ranks"
-  log=$out/lockstep-$seed.jsonl
-  if ! is_complete "$log"; then
-    rm -rf "$out/run-$seed" "$log"
-    mpirun -np 2 --bind-to none "build/$preset/bin/train" --config "$configuration" --data "$jpegs" --seed "$seed" --threads 1 \
-      --save-dir "$out/run-$seed" --metrics "$log" "${words[@]}"
+  if [ ! -f "$logs/lockstep-$seed.jsonl" ]; then
+    rm -f "$out/lockstep-$seed.jsonl"
+    train_lockstep "$out/run-$seed" --seed "$seed" --metrics "$out/lockstep-$seed.jsonl"
+    keep "$out/lockstep-$seed.jsonl"
   fi
   section "Seed $seed, PyTorch on two ranks"
-  log=$out/pytorch-$seed.jsonl
-  is_complete "$log" || "$python" mpi-scripts/parity/cifar10-pytorch.py train "$out/run-$seed" "$jpegs" "$seed" "$log"
+  if [ ! -f "$logs/pytorch-$seed.jsonl" ]; then
+    [ -d "$out/recipe" ] || train_lockstep "$out/recipe" --steps 1 --eval-interval never
+    "$python" mpi-scripts/parity/cifar10-pytorch.py train "$out/recipe" "$jpegs" "$seed" "$out/pytorch-$seed.jsonl"
+    keep "$out/pytorch-$seed.jsonl"
+  fi
 done
 
 section "Results"
 if [ "${1:-}" = --try ]; then
-  "$python" mpi-scripts/parity/cifar10-pytorch.py table "$out"
+  "$python" mpi-scripts/parity/cifar10-pytorch.py table "$logs"
 else
-  "$python" mpi-scripts/parity/cifar10-pytorch.py table "$out" --csv docs/measurements/cifar10.csv --least 0.895 --within 0.004
+  "$python" mpi-scripts/parity/cifar10-pytorch.py table "$logs" --csv docs/measurements/cifar10.csv --least 0.895 --within 0.004
   python3 mpi-scripts/bench/plots.py
 fi
