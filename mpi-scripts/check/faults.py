@@ -94,7 +94,9 @@ class Job:
         self.processes = {}  # of ranks that were asked for
         command = [*shlex.split(options.mpiexec), "-n", str(RANKS), program, *COMMON.split(), *arguments.split(),
                    "--save-dir", str(folder / "run")]
-        environment = dict(os.environ, FAULT=fault, FAULT_CHECKPOINTS=str(folder / "run" / "checkpoints"))
+        # Open MPI 5 names its files in shared memory by no number that is known here: those of other jobs are told apart by the folder.
+        environment = dict(os.environ, FAULT=fault, FAULT_CHECKPOINTS=str(folder / "run" / "checkpoints"),
+                           OMPI_MCA_btl_sm_backing_directory=str(folder))
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env=environment,
                                             start_new_session=True)

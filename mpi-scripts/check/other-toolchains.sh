@@ -14,7 +14,7 @@ run() {
   section "$preset"
   cmake --preset "$preset"
   cmake --build --preset "$preset" -j "$jobs"
-  ctest --preset "$preset" -j "$((2 * jobs + 1))" "${@:2}"
+  ctest --preset "$preset" -j "$((jobs + 1))" "${@:2}"
 }
 without_mpi='^(architecture|base|collectives|compile_fail|data|device|emulated_gpu|fuzz|kernels?|nn|observe|ops|schedules|semantics|state|support|vision|workloads)[.]'
 
