@@ -220,6 +220,18 @@ TEST(OneDnn, ExactBarsWinograd) {
   RecordProperty("without", algorithms(false));
 }
 
+/// oneDNN alone would have the channels last, from which whatever comes before and after copies its tensors.
+TEST(OneDnn, LowDepthwiseConvolutionsStayInBlocks) {
+  const auto ops = make_onednn_ops(1);
+  const Format image = Format::plain({2, 16, 2, 9}, DType::float32);
+  const Format blocks = ops->make(Convolution{.out_channels = 64, .padding = 1}, std::span(&image, 1))->traits().output;
+  ASSERT_NE(blocks.native, nullptr);
+  const auto kernel =
+      ops->make(Convolution{.out_channels = 64, .padding = 1, .groups = 64, .bias = false}, std::span(&blocks, 1));
+  EXPECT_EQ(kernel->traits().inputs[0].layout, blocks.layout);
+  EXPECT_NE(kernel->algorithm(Pass::backward).find("loops"), std::string::npos) << kernel->algorithm(Pass::backward);
+}
+
 /// A linear layer copies either twice the activation, for the forward pass and its gradient, or three times the
 /// weights.
 TEST(OneDnn, LinearLayersCopyTheSmallerOfActivationAndWeights) {

@@ -29,6 +29,13 @@ std::vector<Row> convolutions() {
       {"conv-depthwise-5x5",
        Convolution{.out_channels = 32, .kernel = 5, .stride = {2, 1}, .padding = 2, .groups = 32, .bias = false},
        {{2, 32, 4, 10}}},
+      // Windows are higher than the image, and in the second also wider.
+      {"conv-depthwise-low",
+       Convolution{.out_channels = 32, .padding = 1, .groups = 32, .bias = false},
+       {{3, 32, 2, 9}}},
+      {"conv-depthwise-small",
+       Convolution{.out_channels = 16, .kernel = 5, .padding = 2, .groups = 16, .bias = false},
+       {{2, 16, 3, 2}}},
       {"conv-depthwise-multiplied",
        Convolution{.out_channels = 20, .kernel = 5, .padding = 2, .dilation = 2, .groups = 10},
        {{2, 10, 9, 7}}},
@@ -241,6 +248,7 @@ std::vector<Row> sequences() {
       {"lstm-one", Lstm{.hidden = 3}, {{1, 4, 1, 1}}},
       {"lstm-lengths", Lstm{.hidden = 6}, {{5, 4, 1, 11}, {5, 1, 1, 1}}, {}, 13},
       {"lstm-bidirectional", Lstm{.hidden = 7, .bidirectional = true}, {{2, 9, 1, 6}}},
+      {"lstm-bidirectional-one", Lstm{.hidden = 5, .bidirectional = true}, {{3, 4, 1, 1}}},
       {"lstm-bidirectional-lengths", Lstm{.hidden = 5, .bidirectional = true}, {{5, 3, 1, 11}, {5, 1, 1, 1}}, {}, 13},
       // More of everything than a block of a GPU's kernels takes.
       {"lstm-wide", Lstm{.hidden = 18, .bidirectional = true}, {{17, 67, 1, 3}}},

@@ -108,6 +108,7 @@ KernelPtr make_deconvolution(const TransposedConvolution& shape, const ContextPt
 
 KernelPtr make(const Convolution& shape, const ContextPtr& context, Formats in) {
   if (in[0].dtype != DType::float32) return make_by(by_choice({}), shape, context, in[0]);  // direct only
+  if (KernelPtr kernel = make_depthwise(shape, context, in[0])) return kernel;
   const KernelAlgorithms* chosen = context->choices.find(key_of(shape, in), in[0].shape.batch);
   if (chosen == nullptr) return make_by(by_rule(in[0], shape, context->exact), shape, context, in[0]);
   auto kernel = try_by(*chosen, shape, context, in[0]);

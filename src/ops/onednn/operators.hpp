@@ -16,6 +16,8 @@
 namespace lockstep::ops::onednn {
 
 KernelPtr make(const Convolution& shape, const ContextPtr& context, Formats in);
+/// Returns null unless it is a depthwise convolution for which oneDNN lacks a kernel in blocks of channels.
+KernelPtr make_depthwise(const Convolution& shape, const ContextPtr& context, const Format& in);
 KernelPtr make(const BatchNorm& shape, const ContextPtr& context, Formats in);
 KernelPtr make(const Relu& relu, const ContextPtr& context, Formats in);
 KernelPtr make(const MaxPool& pool, const ContextPtr& context, Formats in);
@@ -28,6 +30,9 @@ KernelPtr make(const Add& add, const ContextPtr& context, Formats in);
 KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in);
 KernelPtr make(const Multiply& product, const ContextPtr& context, Formats in);
 KernelPtr make(const FrozenBatchNorm& norm, const ContextPtr& context, Formats in);
+/// Returns null, for the reference's kernel, if there is one direction only, samples have lengths of their own, or
+/// values are bfloat16.
+KernelPtr make(const Lstm& lstm, const ContextPtr& context, Formats in);
 
 /// The algorithms of convolutions in kernel choices.
 inline constexpr std::string_view direct = "direct";

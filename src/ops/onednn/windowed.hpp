@@ -50,8 +50,8 @@ inline int slowness_of(std::string_view kernel) {
 ///
 /// It keeps the format of its input if oneDNN has kernels for it. Otherwise it uses the format that oneDNN prefers, and
 /// if there are no kernels for that either, the plain one. (For groups that do not fill vectors, and for blocks with
-/// padding, oneDNN has reference kernels only. For the weights of depthwise convolutions of 5×5, or over two rows, it
-/// has others with channels last only.)
+/// padding, oneDNN has reference kernels only. For depthwise convolutions whose windows are larger than the image, see
+/// depthwise.cpp.)
 template <typename Forward, typename BackwardData, typename BackwardWeights>
 class WindowedKernel final : public WeightedKernel {
  public:
