@@ -3,7 +3,7 @@
 # Trains resnet20 on CIFAR-10's JPEGs with configs/cifar10-resnet20.conf on two ranks, and in PyTorch with the same recipe on the same
 # pixels, with two seeds each. The mean accuracy on the test images must be at least 89.5 %, and within 0.4 points of PyTorch's. Writes
 # the accuracy after each epoch to docs/measurements/cifar10.csv and draws it. The epochs of each complete run are in
-# docs/measurements/cifar10, and a run that is there is not repeated: remove its file first. Takes two hours on two cores.
+# docs/measurements/cifar10, and a run that is there is not repeated: remove its file first. Takes four hours on two cores.
 #   cifar10.sh --try   two epochs of a tenth of the pictures, without bounds, in build/cifar10-try
 #   SEEDS          ("1 2")
 #   EPOCHS         of each run, where not those of the configuration
