@@ -2,8 +2,6 @@
 #include "kernels/depthwise.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
 #include <cstring>
 
 #include "kernels/vectorized.hpp"

@@ -42,27 +42,27 @@ class LstmKernel final : public Kernel {
     for (std::size_t which = 0; which < matrices; ++which) {
       const std::int64_t count = gates * hidden_ * columns_of(which);
       for (std::int64_t d = 0; d < directions; ++d)
-        std::copy_n(parameter(call, d, which), count, rows_[which].data() + d * count);
+        std::copy_n(parameter(call, d, which), count, stacked_[which].data() + d * count);
       // oneDNN adds to the gradients of weights.
-      std::fill(turned_[which].begin(), turned_[which].end(), 0.0F);
+      std::fill(transposed_[which].begin(), transposed_[which].end(), 0.0F);
     }
     std::fill(d_bias_.begin(), d_bias_.end(), 0.0F);
     backward_.run({{DNNL_ARG_SRC_LAYER, xs_.data()},
-                   {DNNL_ARG_WEIGHTS_LAYER, rows_[0].data()},
-                   {DNNL_ARG_WEIGHTS_ITER, rows_[1].data()},
+                   {DNNL_ARG_WEIGHTS_LAYER, stacked_[0].data()},
+                   {DNNL_ARG_WEIGHTS_ITER, stacked_[1].data()},
                    {DNNL_ARG_BIAS, bias_.data()},
                    {DNNL_ARG_DST_LAYER, states_.data()},
                    {DNNL_ARG_DIFF_SRC_LAYER, d_xs_.data()},
-                   {DNNL_ARG_DIFF_WEIGHTS_LAYER, turned_[0].data()},
-                   {DNNL_ARG_DIFF_WEIGHTS_ITER, turned_[1].data()},
+                   {DNNL_ARG_DIFF_WEIGHTS_LAYER, transposed_[0].data()},
+                   {DNNL_ARG_DIFF_WEIGHTS_ITER, transposed_[1].data()},
                    {DNNL_ARG_DIFF_BIAS, d_bias_.data()},
                    {DNNL_ARG_DIFF_DST_LAYER, d_states_.data()},
                    {DNNL_ARG_WORKSPACE, call.saved}});
     for (std::int64_t d = 0; d < directions; ++d) {
       for (std::size_t which = 0; which < matrices; ++which) {
         const std::int64_t count = gates * hidden_ * columns_of(which);
-        turn_back_[which].run({{DNNL_ARG_FROM, turned_[which].data() + d * count},
-                               {DNNL_ARG_TO, call.parameter_gradients[index(d, which)]}});
+        transpose_back_[which].run({{DNNL_ARG_FROM, transposed_[which].data() + d * count},
+                                    {DNNL_ARG_TO, call.parameter_gradients[index(d, which)]}});
       }
       for (const std::size_t which : biases)
         std::copy_n(d_bias_.data() + d * gates * hidden_, gates * hidden_,
@@ -152,10 +152,10 @@ class LstmKernel final : public Kernel {
     states_out_ = make_reorder(context, states(), plain_sequence(directions * hidden_));
     for (std::size_t which = 0; which < matrices; ++which) {
       const Dims dims{gates * hidden_, columns_of(which)};
-      turn_[which] = make_reorder(context, describe(dims, Tag::ab), describe(dims, Tag::ba));
-      turn_back_[which] = make_reorder(context, describe(dims, Tag::ba), describe(dims, Tag::ab));
-      turned_[which].resize(size(directions * dims[0] * dims[1]));
-      rows_[which].resize(turned_[which].size());
+      transpose_[which] = make_reorder(context, describe(dims, Tag::ab), describe(dims, Tag::ba));
+      transpose_back_[which] = make_reorder(context, describe(dims, Tag::ba), describe(dims, Tag::ab));
+      transposed_[which].resize(size(directions * dims[0] * dims[1]));
+      stacked_[which].resize(transposed_[which].size());
     }
     for (std::vector<float>* const copy : {&bias_, &d_bias_}) copy->resize(size(directions * gates * hidden_));
     for (std::vector<float>* const copy : {&xs_, &d_xs_}) copy->resize(size(steps_ * batch_ * inputs_));
@@ -176,12 +176,12 @@ class LstmKernel final : public Kernel {
     for (std::size_t which = 0; which < matrices; ++which) {
       const std::int64_t count = gates * hidden_ * columns_of(which);
       for (std::int64_t d = 0; d < directions; ++d)
-        turn_[which].run(
-            {{DNNL_ARG_FROM, parameter(call, d, which)}, {DNNL_ARG_TO, turned_[which].data() + d * count}});
+        transpose_[which].run(
+            {{DNNL_ARG_FROM, parameter(call, d, which)}, {DNNL_ARG_TO, transposed_[which].data() + d * count}});
     }
     primitive.run({{DNNL_ARG_SRC_LAYER, xs_.data()},
-                   {DNNL_ARG_WEIGHTS_LAYER, turned_[0].data()},
-                   {DNNL_ARG_WEIGHTS_ITER, turned_[1].data()},
+                   {DNNL_ARG_WEIGHTS_LAYER, transposed_[0].data()},
+                   {DNNL_ARG_WEIGHTS_ITER, transposed_[1].data()},
                    {DNNL_ARG_BIAS, bias_.data()},
                    {DNNL_ARG_DST_LAYER, states_.data()},
                    {DNNL_ARG_WORKSPACE, call.saved}});
@@ -199,10 +199,10 @@ class LstmKernel final : public Kernel {
   Primitive inputs_out_;
   Primitive states_in_;
   Primitive states_out_;
-  std::array<Primitive, matrices> turn_;
-  std::array<Primitive, matrices> turn_back_;
-  std::array<std::vector<float>, matrices> turned_;  ///< weights with the gates innermost, or their gradients
-  std::array<std::vector<float>, matrices> rows_;    ///< weights as lockstep has them, of both directions
+  std::array<Primitive, matrices> transpose_;
+  std::array<Primitive, matrices> transpose_back_;
+  std::array<std::vector<float>, matrices> transposed_;  ///< weights with the gates innermost, or their gradients
+  std::array<std::vector<float>, matrices> stacked_;     ///< weights as lockstep has them, of both directions
   std::vector<float> bias_;
   std::vector<float> d_bias_;
   std::vector<float> xs_;
