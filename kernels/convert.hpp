@@ -8,14 +8,31 @@
 
 namespace lockstep::kernels {
 
-/// Calls f with a value of the element's type.
+/// The type of a complex number's two parts; any other type itself.
+constexpr DType real_of(DType dtype) {
+  if (dtype == DType::complex64) return DType::float32;
+  return dtype == DType::complex128 ? DType::float64 : dtype;
+}
+
+/// A view of the parts of complex numbers; any other buffer itself.
+inline Buffer real_parts(const Buffer& values) {
+  return {values.data, (is_complex(values.dtype) ? 2 : 1) * values.count, real_of(values.dtype), values.kind};
+}
+
+/// Calls f with a value of the element's type: a byte for a boolean, the type of its parts for a complex number.
 template <typename F>
 void with_type(DType dtype, const F& f) {
   switch (dtype) {
+    case DType::complex64:
     case DType::float32: return f(float{});
+    case DType::complex128:
     case DType::float64: return f(double{});
+    case DType::int8: return f(std::int8_t{});
+    case DType::int16: return f(std::int16_t{});
+    case DType::uint16: return f(std::uint16_t{});
     case DType::int32: return f(std::int32_t{});
     case DType::int64: return f(std::int64_t{});
+    case DType::boolean:
     case DType::uint8: return f(std::uint8_t{});
     case DType::float16: return f(float16{});
     case DType::bfloat16: return f(bfloat16{});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/convert.hpp"
 #include "kernels/vectorized.hpp"
 
 namespace lockstep::kernels {
@@ -48,17 +49,17 @@ LOCKSTEP_VECTORISED bool all_finite_float16(const std::byte* at, std::int64_t co
 }  // namespace
 
 bool all_finite(const ConstBuffer& values) {
+  if (is_complex(values.dtype)) {
+    return all_finite(ConstBuffer{values.data, 2 * values.count, real_of(values.dtype), values.kind});
+  }
   const auto* at = static_cast<const std::byte*>(values.data);
   switch (values.dtype) {
     case DType::float32: return all_finite32(at, values.count.value);
     case DType::float64: return all_finite64(at, values.count.value);
     case DType::float16: return all_finite_float16(at, values.count.value);
     case DType::bfloat16: return all_finite_bfloat16(at, values.count.value);
-    case DType::int32:
-    case DType::int64:
-    case DType::uint8: break;
+    default: return true;
   }
-  return true;
 }
 
 }  // namespace lockstep::kernels

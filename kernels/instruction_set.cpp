@@ -79,6 +79,36 @@ std::span<const InstructionSet* const> instruction_sets() {
   return std::span(all).first(usable);
 }
 
+namespace {
+
+/// The loop that combines elements of a type, and how many of its elements one of them has.
+struct Loop {
+  DType dtype;
+  ReduceOp op;
+  std::int64_t elements = 1;
+};
+
+ReduceOp of_booleans(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::min:
+    case ReduceOp::product:
+    case ReduceOp::bit_and:
+    case ReduceOp::logical_and: return ReduceOp::logical_and;
+    case ReduceOp::bit_xor:
+    case ReduceOp::logical_xor: return ReduceOp::logical_xor;
+    default: return ReduceOp::logical_or;
+  }
+}
+
+Loop loop_of(DType dtype, ReduceOp op) {
+  if (dtype == DType::boolean) return {DType::uint8, of_booleans(op)};
+  if (is_bitwise(op)) return {DType::uint8, op, size_of(dtype)};
+  if (is_complex(dtype)) return {real_of(dtype), op, 2};
+  return {dtype, combining(op)};
+}
+
+}  // namespace
+
 const InstructionSet& widest_instruction_set() {
   static const InstructionSet& widest = *instruction_sets().back();
   return widest;
@@ -93,7 +123,11 @@ const char* instruction_set_of_loops() {
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op) {
   if (operands.in_count == 1) return set.copy(operands);
   const std::size_t arity = operands.in_count <= 4 ? static_cast<std::size_t>(operands.in_count) - 2 : 3;
-  set.combine[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(op)][arity](operands);
+  const Loop loop = loop_of(dtype, op);
+  InstructionSet::Operands o = operands;
+  o.elements *= loop.elements;
+  const auto number = static_cast<std::size_t>(loop.op);
+  set.combine[static_cast<std::size_t>(loop.dtype)][loop.op > ReduceOp::average ? number - 1 : number][arity](o);
 }
 
 void max_pool(const PoolGrid& grid, const float* x, float* y, std::uint8_t* places) {

@@ -10,8 +10,10 @@
 
 namespace lockstep::kernels {
 
-inline constexpr std::size_t dtypes = 7;
-inline constexpr std::size_t reduce_ops = 4;
+/// The types that have loops: all up to uint16. Booleans are reduced as bytes, complex numbers as their parts.
+inline constexpr std::size_t dtypes = 10;
+/// The operators that have loops: all but the average. Bitwise ones have them for bytes only, as bits have no type.
+inline constexpr std::size_t reduce_ops = 10;
 
 /// The kernels compiled for one instruction set. All instruction sets give the same bits. The kernels use raw pointers
 /// and no inline functions of the library's or the standard library's headers: a linker keeps one copy of such a
@@ -31,8 +33,8 @@ struct InstructionSet {
   static constexpr std::size_t arities = 4;
 
   const char* name;
-  Combine combine[dtypes][reduce_ops][arities];
-  Combine copy;  ///< one input; elements are bytes
+  Combine combine[dtypes][reduce_ops][arities];  ///< null where there is no such operation
+  Combine copy;                                  ///< one input; elements are bytes
   void (*widen_float16)(const std::uint16_t* from, float* to, std::int64_t count);
   void (*widen_bfloat16)(const std::uint16_t* from, float* to, std::int64_t count);
   void (*narrow_float16)(const float* from, std::uint16_t* to, std::int64_t count);
@@ -57,7 +59,7 @@ const char* instruction_set_of_loops();
 /// Whether the processor multiplies bfloat16, by AVX512-BF16 or by tiles of AMX.
 bool processor_has_bfloat16();
 
-/// Runs the public function of this name with a given instruction set.
+/// Runs the public function of this name with a given instruction set. The elements of a copy are bytes.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);
 
 }  // namespace lockstep::kernels

@@ -20,9 +20,15 @@ T neutral(ReduceOp op) {
     case ReduceOp::sum: return Limits::is_integer ? T{0} : -T{0};
     case ReduceOp::min: return Limits::is_integer ? Limits::max() : Limits::infinity();
     case ReduceOp::max: return Limits::is_integer ? Limits::lowest() : -Limits::infinity();
+    case ReduceOp::logical_and:
     case ReduceOp::product: return T{1};
+    case ReduceOp::bit_and: return static_cast<T>(-1);
+    case ReduceOp::logical_or:
+    case ReduceOp::logical_xor:
+    case ReduceOp::bit_or:
+    case ReduceOp::bit_xor: break;
   }
-  return {};
+  return T{0};
 }
 
 template <typename T>
@@ -69,6 +75,12 @@ void reduce(void* out, const void* a, const void* b, Count count, DType dtype, R
 }
 
 void fill_neutral(void* out, Count count, DType dtype, ReduceOp op) {
+  if (dtype == DType::boolean) {
+    const bool is_and =
+        op == ReduceOp::min || op == ReduceOp::product || op == ReduceOp::logical_and || op == ReduceOp::bit_and;
+    return fill(out, count, static_cast<std::uint8_t>(is_and ? 1 : 0));
+  }
+  if (is_complex(dtype)) return fill_neutral(out, 2 * count, real_of(dtype), op);
   with_type(dtype, [&](auto element) {
     using T = decltype(element);
     if constexpr (std::is_arithmetic_v<T>) {
@@ -79,7 +91,8 @@ void fill_neutral(void* out, Count count, DType dtype, ReduceOp op) {
   });
 }
 
-void divide(const Buffer& values, int divisor) {
+void divide(const Buffer& numbers, int divisor) {
+  const Buffer values = real_parts(numbers);
   with_type(values.dtype, [&](auto element) {
     using T = decltype(element);
     // The caller's elements may be at any address, so they pass through an aligned array, some at a time.

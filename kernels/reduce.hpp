@@ -9,9 +9,10 @@
 namespace lockstep::kernels {
 
 // Every kernel runs on the calling thread, in vectors of the widest instruction set that the processor has. All
-// instruction sets give the same bits. Buffers need no alignment. Integers wrap around. For min and max, a NaN on
-// either side gives a NaN, and zeros of either sign are equal. float16 and bfloat16 are computed in float32 and rounded
-// to nearest, ties to even, once per call; their NaNs become quiet.
+// instruction sets give the same bits. Buffers need no alignment. Integers wrap around. Operators and types fit each
+// other as ReduceOp says. For min and max, a NaN on either side gives a NaN, and zeros of either sign are equal.
+// float16 and bfloat16 are computed in float32 and rounded to nearest, ties to even, once per call; their NaNs become
+// quiet.
 
 /// Where most of the operands are: in some cache, or in memory because they are larger than the caches. In memory,
 /// inputs are prefetched, and outputs that are not among the inputs are written past the cache.
@@ -29,12 +30,13 @@ void combine(std::span<void* const> outs, std::span<const void* const> ins, Coun
 /// @cost  3 memory streams: n bytes read twice, written once
 void reduce(void* out, const void* a, const void* b, Count count, DType dtype, ReduceOp op);
 
-/// Overwrites `out` with x such that x ⊕ y = y for every y, bit for bit (−0 for floating-point sums).
+/// Overwrites `out` with x such that x ⊕ y = y for every y, bit for bit (−0 for floating-point sums); for logical
+/// operators, y is 0 or 1.
 void fill_neutral(void* out, Count count, DType dtype, ReduceOp op);
 
-/// values[i] = values[i] / divisor; integers are divided as in C++, 16-bit formats in float32 with one rounding.
-/// @pre divisor > 0; the memory is host memory
-void divide(const Buffer& values, int divisor);
+/// numbers[i] = numbers[i] / divisor; integers are divided as in C++, 16-bit formats in float32 with one rounding.
+/// @pre divisor > 0; the memory is host memory; no booleans
+void divide(const Buffer& numbers, int divisor);
 
 /// Prefetches the cache lines of [begin, begin + bytes) for writing, without waiting: a store to a line that another
 /// core has read must first take it from there. It has no effect other than on time.

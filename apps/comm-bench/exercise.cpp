@@ -8,6 +8,7 @@
 
 #include "base/split_mix.hpp"
 #include "kernels/convert.hpp"
+#include "kernels/reduce.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -65,6 +66,7 @@ Pattern::Pattern(DType dtype, int ranks)
 
 void Pattern::set(int first_rank, int last_rank, std::int64_t repetition) {
   const auto values = static_cast<std::uint64_t>(std::clamp(256 / ranks_, 2, 128));  // values are 0 … values − 1
+  if (last_rank < first_rank) return kernels::fill_neutral(tile_.data(), {period}, dtype_, ReduceOp::sum);
   kernels::with_type(dtype_, [&](auto zero) {
     for (std::int64_t i = 0; i < period; ++i) {
       std::uint64_t sum = 0;
@@ -168,7 +170,9 @@ std::int64_t Exercise::wrong(std::int64_t repetition) {
   if (is_all_to_all(kind) || (gathers(kind) && (kind != CollectiveKind::gather || is_root)))
     return wrong_parts(repetition);
   const bool from_root = kind == CollectiveKind::broadcast || kind == CollectiveKind::scatter;
-  if (is_reduction(kind) && (kind != CollectiveKind::reduce || is_root)) {
+  if (is_scan(kind)) {
+    pattern_.set_sum_up_to(shape_.me.value - (kind == CollectiveKind::exclusive_scan ? 1 : 0), repetition);
+  } else if (is_reduction(kind) && (kind != CollectiveKind::reduce || is_root)) {
     pattern_.set_sum(repetition);
   } else {
     pattern_.set_input(from_root ? 0 : shape_.me.value, repetition);

@@ -24,7 +24,9 @@ class Pattern {
   /// Sets the sequence to the input of `rank` in this repetition.
   void set_input(int rank, std::int64_t repetition) { set(rank, rank, repetition); }
   /// Sets the sequence to the sum over the inputs of all ranks in this repetition.
-  void set_sum(std::int64_t repetition) { set(0, ranks_ - 1, repetition); }
+  void set_sum(std::int64_t repetition) { set_sum_up_to(ranks_ - 1, repetition); }
+  /// Sets the sequence to the sum over the inputs of ranks 0 … `last`; if `last` is −1, to the neutral element of sums.
+  void set_sum_up_to(int last, std::int64_t repetition) { set(0, last, repetition); }
 
   /// Overwrites `to` with elements first, first+1, … of the sequence. @pre `to` has the pattern's dtype
   void write(const Buffer& to, std::int64_t first) const;

@@ -23,6 +23,9 @@ void with_type(DType dtype, const F& f) {
     case DType::int32: return f(std::int32_t{});
     case DType::int64: return f(std::int64_t{});
     case DType::uint8: return f(std::uint8_t{});
+    case DType::int8: return f(std::int8_t{});
+    case DType::int16: return f(std::int16_t{});
+    case DType::uint16: return f(std::uint16_t{});
     default: throw std::logic_error("no scenario has " + std::string(name(dtype)));
   }
 }
@@ -114,7 +117,7 @@ Buffer Pending::result() const {
   if (kind == CollectiveKind::broadcast) return in_.whole();
   if (!request_.in_place) return out_.whole();
   if (kind == CollectiveKind::all_reduce) return slice(in_.whole(), {0}, {request_.count});
-  if (kind == CollectiveKind::reduce) return in_.whole();
+  if (kind == CollectiveKind::reduce || is_scan(kind)) return in_.whole();
   const bool is_own_part = kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v ||
                            (kind == CollectiveKind::scatter && is_root);
   return is_own_part ? own_part(in_.whole()) : out_.whole();

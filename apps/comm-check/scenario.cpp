@@ -22,9 +22,41 @@ constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKi
                                     CollectiveKind::gather,         CollectiveKind::scatter,
                                     CollectiveKind::all_gather_v,   CollectiveKind::reduce_scatter_v,
                                     CollectiveKind::all_to_all_v,   CollectiveKind::send,
-                                    CollectiveKind::send,           CollectiveKind::send};
-constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8};
+                                    CollectiveKind::send,           CollectiveKind::send,
+                                    CollectiveKind::scan,           CollectiveKind::exclusive_scan};
+constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64,
+                            DType::uint8,   DType::int8,    DType::int16, DType::uint16};
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::average};
+constexpr ReduceOp ops_of_integers[] = {ReduceOp::logical_and, ReduceOp::logical_or, ReduceOp::logical_xor,
+                                        ReduceOp::bit_and,     ReduceOp::bit_or,     ReduceOp::bit_xor};
+
+/// Draws an operator that this operation has, and whose neutral element is an int if rank 0 gets that.
+ReduceOp draw_op(Random& random, CollectiveKind kind, DType dtype) {
+  const bool has_more = is_integer(dtype) && random() % 2 == 0;
+  if (has_more) return ops_of_integers[below(random, std::size(ops_of_integers))];
+  if (kind == CollectiveKind::exclusive_scan) return ReduceOp::sum;
+  return ops[below(random, std::size(ops) - (is_scan(kind) ? 1 : 0))];
+}
+
+int combined(ReduceOp op, int a, int b) {
+  switch (op) {
+    case ReduceOp::min: return std::min(a, b);
+    case ReduceOp::max: return std::max(a, b);
+    case ReduceOp::logical_and: return a != 0 && b != 0 ? 1 : 0;
+    case ReduceOp::logical_or: return a != 0 || b != 0 ? 1 : 0;
+    case ReduceOp::logical_xor: return (a != 0) != (b != 0) ? 1 : 0;
+    case ReduceOp::bit_and: return a & b;
+    case ReduceOp::bit_or: return a | b;
+    case ReduceOp::bit_xor: return a ^ b;
+    default: return a + b;
+  }
+}
+
+/// Returns what rank 0 gets of an exclusive scan.
+int neutral(ReduceOp op) {
+  if (op == ReduceOp::bit_and) return -1;
+  return op == ReduceOp::logical_and ? 1 : 0;
+}
 
 /// Draws all or some of the world's ranks, in any order.
 Members draw_members(Random& random, int ranks) {
@@ -56,7 +88,7 @@ Request draw_request(Random& random, std::size_t group, int size, const Limits& 
   r.group = group;
   r.kind = kinds[below(random, std::size(kinds))];
   r.dtype = dtypes[below(random, std::size(dtypes))];
-  r.op = ops[below(random, std::size(ops))];
+  r.op = draw_op(random, r.kind, r.dtype);
   r.root = static_cast<int>(below(random, static_cast<std::size_t>(size)));
   r.to = size == 1 ? 0 : (r.root + 1 + static_cast<int>(below(random, static_cast<std::size_t>(size) - 1))) % size;
   if (r.kind == CollectiveKind::send && size == 1) r.kind = CollectiveKind::barrier;
@@ -225,12 +257,8 @@ int contributed(const Request& request, int member, std::int64_t i) {
 
 int sum_of(const Request& request, int first, int leaves, std::int64_t i) {
   int result = contributed(request, first, i);
-  for (int leaf = first + 1; leaf < first + leaves; ++leaf) {
-    const int value = contributed(request, leaf, i);
-    if (combining(request.op) == ReduceOp::sum) result += value;
-    if (request.op == ReduceOp::min) result = std::min(result, value);
-    if (request.op == ReduceOp::max) result = std::max(result, value);
-  }
+  for (int leaf = first + 1; leaf < first + leaves; ++leaf)
+    result = combined(request.op, result, contributed(request, leaf, i));
   return result;
 }
 
@@ -239,6 +267,8 @@ int expected(const Request& r, int size, int me, std::int64_t i) {
   if (r.kind == CollectiveKind::scatter) return contributed(r, r.root, own_part(r, me) + i);
   if (has_parts_out(r.kind)) return gathered(r, me, i);
   const std::int64_t at = has_parts_in(r.kind) ? own_part(r, me) + i : i;
+  if (r.kind == CollectiveKind::scan) return sum_of(r, 0, me + 1, at);
+  if (r.kind == CollectiveKind::exclusive_scan) return me == 0 ? neutral(r.op) : sum_of(r, 0, me, at);
   return sum_of(r, 0, size, at);
 }
 

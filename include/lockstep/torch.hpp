@@ -65,6 +65,10 @@ inline DType stored_dtype_of(const std::string& name, ::at::ScalarType type) {
     case ::at::kLong: return DType::int64;
     case ::at::kInt: return DType::int32;
     case ::at::kByte: return DType::uint8;
+    case ::at::kShort: return DType::int16;
+    case ::at::kChar: return DType::int8;
+    case ::at::kBool: return DType::boolean;
+    case ::at::kComplexFloat: return DType::complex64;
     case ::at::kFloat:
     case ::at::kDouble:
     case ::at::kHalf:

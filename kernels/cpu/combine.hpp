@@ -28,6 +28,8 @@ struct Product {
   LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
     if constexpr (__is_same(T, float)) return multiply_floats(a, b);
     if constexpr (__is_same(T, double)) return multiply_doubles(a, b);
+    // As an int, to which C++ promotes a single short number, the product may overflow.
+    if constexpr (__is_same(T, V) && sizeof(T) < sizeof(unsigned)) return static_cast<V>(unsigned{a} * unsigned{b});
     return static_cast<V>(a * b);
   }
 };
@@ -47,6 +49,56 @@ struct Max {
     const V larger = b > a ? b : a;
     if constexpr (has_nan<T>) return b != b ? b : larger;
     return larger;
+  }
+};
+
+/// What logical operators make of a number.
+template <typename V>
+LOCKSTEP_INLINE V truth(const V& a) {
+  const V zero{};
+  const V one = static_cast<V>(zero - static_cast<V>(~zero));
+  return a != zero ? one : zero;
+}
+
+struct LogicalAnd {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return static_cast<V>(truth(a) & truth(b));
+  }
+};
+
+struct LogicalOr {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return truth(static_cast<V>(a | b));
+  }
+};
+
+struct LogicalXor {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return static_cast<V>(truth(a) ^ truth(b));
+  }
+};
+
+struct BitAnd {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return static_cast<V>(a & b);
+  }
+};
+
+struct BitOr {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return static_cast<V>(a | b);
+  }
+};
+
+struct BitXor {
+  template <typename T, typename V>
+  LOCKSTEP_INLINE static V apply(const V& a, const V& b) {
+    return static_cast<V>(a ^ b);
   }
 };
 
@@ -182,25 +234,30 @@ void round_through(const float* from, float* to, std::int64_t count) {
 
 // clang-format off
 #define LOCKSTEP_ARITIES(Format, Op) {combine<Format, Op, 2>, combine<Format, Op, 3>, combine<Format, Op, 4>, combine<Format, Op, 0>}
-#define LOCKSTEP_OPS(Arithmetic, Order) {LOCKSTEP_ARITIES(Arithmetic, Sum), LOCKSTEP_ARITIES(Order, Min), LOCKSTEP_ARITIES(Order, Max), LOCKSTEP_ARITIES(Arithmetic, Product)}
+#define LOCKSTEP_OPS(Arithmetic, Order) LOCKSTEP_ARITIES(Arithmetic, Sum), LOCKSTEP_ARITIES(Order, Min), LOCKSTEP_ARITIES(Order, Max), LOCKSTEP_ARITIES(Arithmetic, Product)
+#define LOCKSTEP_REAL(Format) {LOCKSTEP_OPS(Format, Format)}
+#define LOCKSTEP_LOGICAL(Format) LOCKSTEP_ARITIES(Format, LogicalAnd), LOCKSTEP_ARITIES(Format, LogicalOr), LOCKSTEP_ARITIES(Format, LogicalXor)
+#define LOCKSTEP_INTEGER(Arithmetic, Order) {LOCKSTEP_OPS(Arithmetic, Order), LOCKSTEP_LOGICAL(Arithmetic)}
+#define LOCKSTEP_BYTE(Format) {LOCKSTEP_OPS(Format, Format), LOCKSTEP_LOGICAL(Format), LOCKSTEP_ARITIES(Format, BitAnd), LOCKSTEP_ARITIES(Format, BitOr), LOCKSTEP_ARITIES(Format, BitXor)}
 // clang-format on
 
 constexpr InstructionSet make_instruction_set(const char* name) {
-  return {
-      name,
-      {LOCKSTEP_OPS(Plain<float>, Plain<float>), LOCKSTEP_OPS(Plain<double>, Plain<double>),
-       LOCKSTEP_OPS(Plain<std::uint32_t>, Plain<std::int32_t>), LOCKSTEP_OPS(Plain<std::uint64_t>, Plain<std::int64_t>),
-       LOCKSTEP_OPS(Plain<std::uint8_t>, Plain<std::uint8_t>), LOCKSTEP_OPS(Float16, Float16),
-       LOCKSTEP_OPS(BFloat16, BFloat16)},
-      combine<Plain<std::uint8_t>, Sum, 1>,
-      widen<Float16>,
-      widen<BFloat16>,
-      narrow<Float16>,
-      narrow<BFloat16>,
-      round_through<Float16>,
-      round_through<BFloat16>,
-      max_pool_loops,
-      max_pool_backward_loops};
+  return {name,
+          {LOCKSTEP_REAL(Plain<float>), LOCKSTEP_REAL(Plain<double>),
+           LOCKSTEP_INTEGER(Plain<std::uint32_t>, Plain<std::int32_t>),
+           LOCKSTEP_INTEGER(Plain<std::uint64_t>, Plain<std::int64_t>), LOCKSTEP_BYTE(Plain<std::uint8_t>),
+           LOCKSTEP_REAL(Float16), LOCKSTEP_REAL(BFloat16), LOCKSTEP_INTEGER(Plain<std::uint8_t>, Plain<std::int8_t>),
+           LOCKSTEP_INTEGER(Plain<std::uint16_t>, Plain<std::int16_t>),
+           LOCKSTEP_INTEGER(Plain<std::uint16_t>, Plain<std::uint16_t>)},
+          combine<Plain<std::uint8_t>, Sum, 1>,
+          widen<Float16>,
+          widen<BFloat16>,
+          narrow<Float16>,
+          narrow<BFloat16>,
+          round_through<Float16>,
+          round_through<BFloat16>,
+          max_pool_loops,
+          max_pool_backward_loops};
 }
 
 }  // namespace

@@ -92,8 +92,8 @@ LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& i
   return sum.total();
 }
 
-/// Calls f with the format of the elements and the operator. @tparam Arithmetic  has unsigned integers, so that sums
-/// wrap around. @tparam Order  has the integers' own signs, for min and max
+/// Calls f with the format of the elements and the operator, if it is arithmetic. @tparam Arithmetic  has unsigned
+/// integers, so that sums wrap around. @tparam Order  has the integers' own signs, for min and max
 template <typename Arithmetic, typename Order, typename F>
 void with_operator(ReduceOp op, const F& f) {
   switch (op) {
@@ -102,6 +102,7 @@ void with_operator(ReduceOp op, const F& f) {
     case ReduceOp::min: return f(Order{}, Min{});
     case ReduceOp::max: return f(Order{}, Max{});
     case ReduceOp::product: return f(Arithmetic{}, Product{});
+    default: return;  // there is none for logical and bitwise operators
   }
 }
 
@@ -115,6 +116,7 @@ void with_arithmetic(DType dtype, ReduceOp op, const F& f) {
     case DType::uint8: return with_operator<Plain<std::uint8_t>, Plain<std::uint8_t>>(op, f);
     case DType::float16: return with_operator<Float16, Float16>(op, f);
     case DType::bfloat16: return with_operator<BFloat16, BFloat16>(op, f);
+    default: return;  // NCCL's back end takes no others
   }
 }
 

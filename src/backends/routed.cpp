@@ -30,10 +30,12 @@ class Routed : public BackEnd {
   }
   Work submit(const Collective& collective) override { return route(collective).start(collective); }
   /// Submits the members of each kind of memory as one group, and returns the results in the order of the members. The
-  /// host's group comes first, because it refuses to wait for a stream, and nothing may have been sent then.
+  /// host's group comes first, because it refuses to wait for a stream, and the device's members are checked before it:
+  /// nothing may have been sent when a member is refused.
   std::vector<Work> submit_group(std::span<const Collective> members) override {
     std::vector<Collective> of_each[2];
     for (const Collective& member : members) of_each[is_on_device(member) ? 1 : 0].push_back(member);
+    for (Collective& member : of_each[1]) check(back_end_of(*on_device_), member);
     std::vector<Work> works[] = {on_host_->group(of_each[0]), on_device_->group(of_each[1])};
     std::size_t next[2] = {};
     std::vector<Work> all;

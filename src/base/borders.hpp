@@ -33,11 +33,11 @@ constexpr Bytes bytes_at_most(Count count, DType dtype) {
 
 // Whether a value is one of the enumerators, and no other number that was cast to the type.
 constexpr bool is_valid(DType dtype) { return size_of(dtype) != 0; }
-constexpr bool is_valid(ReduceOp op) { return static_cast<unsigned>(op) <= static_cast<unsigned>(ReduceOp::average); }
+constexpr bool is_valid(ReduceOp op) { return op >= ReduceOp::sum && op <= ReduceOp::bit_xor; }
 constexpr bool is_valid(MemoryKind kind) {
   return static_cast<unsigned>(kind) <= static_cast<unsigned>(MemoryKind::device);
 }
-constexpr bool is_valid(CollectiveKind kind) { return kind <= CollectiveKind::all_to_all_v; }
+constexpr bool is_valid(CollectiveKind kind) { return kind <= CollectiveKind::exclusive_scan; }
 /// Returns the message about a value that is none.
 template <typename Enumeration>
 std::string no_enumerator(const std::string& type, Enumeration value) {

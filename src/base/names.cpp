@@ -22,13 +22,16 @@ std::string_view name_in(const std::array<std::string_view, count>& names, declt
 
 std::string_view name(DType dtype) {
   static constexpr auto names =
-      std::to_array<std::string_view>({"float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16"});
-  return name_in<DType::bfloat16>(names, dtype);
+      std::to_array<std::string_view>({"float32", "float64", "int32", "int64", "uint8", "float16", "bfloat16", "int8",
+                                       "int16", "uint16", "bool", "complex64", "complex128"});
+  return name_in<DType::complex128>(names, dtype);
 }
 
 std::string_view name(ReduceOp op) {
-  static constexpr auto names = std::to_array<std::string_view>({"sum", "min", "max", "product", "average"});
-  return name_in<ReduceOp::average>(names, op);
+  static constexpr auto names =
+      std::to_array<std::string_view>({"sum", "min", "max", "product", "average", "logical_and", "logical_or",
+                                       "logical_xor", "bit_and", "bit_or", "bit_xor"});
+  return name_in<ReduceOp::bit_xor>(names, op);
 }
 
 std::string_view name(MemoryKind kind) {
@@ -39,8 +42,8 @@ std::string_view name(MemoryKind kind) {
 std::string_view name(CollectiveKind kind) {
   static constexpr auto names = std::to_array<std::string_view>(
       {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce", "all_to_all", "barrier", "send", "recv",
-       "gather", "scatter", "all_gather_v", "reduce_scatter_v", "all_to_all_v"});
-  return name_in<CollectiveKind::all_to_all_v>(names, kind);
+       "gather", "scatter", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "scan", "exclusive_scan"});
+  return name_in<CollectiveKind::exclusive_scan>(names, kind);
 }
 
 std::string_view name(ErrorCode code) {

@@ -51,6 +51,8 @@ bool counts_fit(const Collective& c, Rank rank, int size) {
     case CollectiveKind::all_to_all_v: return true;
     case CollectiveKind::all_reduce:
     case CollectiveKind::broadcast:
+    case CollectiveKind::scan:
+    case CollectiveKind::exclusive_scan:
     case CollectiveKind::barrier: return in == out;
   }
   return false;
@@ -158,6 +160,20 @@ std::string complaint_about_leaves(const Collective& c, Rank rank, int size) {
   return overlap(others, c.out) ? "out overlaps another of this rank's sums than the first" : "";
 }
 
+/// Returns why the elements of a reduction cannot be combined by its operator, or an empty string.
+std::string complaint_about_operator(const Collective& c) {
+  const bool is_average = c.op == ReduceOp::average;
+  const std::string op(name(c.op));
+  if (is_average && is_scan(c.kind)) return "a scan has no average: divide each rank's sum by its number of operands";
+  if (is_average && c.in.dtype == DType::boolean) return "there is no average of bool";
+  if (is_complex(c.in.dtype) && combining(c.op) != ReduceOp::sum)
+    return "complex numbers have sums and averages only, and no " + op;
+  const bool has_bits = is_integer(c.in.dtype) || c.in.dtype == DType::boolean;
+  if ((is_logical(c.op) || is_bitwise(c.op)) && !has_bits)
+    return op + " is for integers and bool, not for " + std::string(name(c.in.dtype));
+  return {};
+}
+
 }  // namespace
 
 std::string complaint(const Collective& c, Rank rank, int size) {
@@ -177,6 +193,10 @@ std::string complaint(const Collective& c, Rank rank, int size) {
   }
   if (!counts_fit(c, rank, size)) {
     return "counts do not fit for " + std::to_string(size) + " ranks: in " + n(c.in) + ", out " + n(c.out);
+  }
+  if (is_reduction(c.kind)) {
+    std::string wrong = complaint_about_operator(c);
+    if (!wrong.empty()) return wrong;
   }
   if (has_part_counts(c.kind)) {
     std::string wrong = complaint_about_parts(c, rank, size);

@@ -101,6 +101,10 @@ class BackEnd {
 /// Returns what runs the operations of a communicator.
 BackEnd& back_end_of(const Communicator& communicator);
 
+/// Checks the arguments, and clears those that this rank passes without effect, so that they do not reach a back end.
+/// @throws as Communicator
+void check(const BackEnd& back_end, Collective& collective);
+
 /// Returns why a request can never work, or an empty string if it is valid.
 std::string complaint(const Collective& collective, Rank rank, int size);
 

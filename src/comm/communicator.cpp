@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/comm/communicator.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "base/origin_process.hpp"
@@ -10,7 +11,29 @@
 namespace lockstep {
 namespace {
 
-/// Checks the arguments and clears those that this rank passes without effect, so that they do not reach a back end.
+template <typename T>
+bool has(std::span<const T> all, T wanted) {
+  return all.empty() || std::find(all.begin(), all.end(), wanted) != all.end();
+}
+
+/// Returns what the back end cannot do for the collective, or an empty string.
+std::string missing_capability(const Capabilities& can, const Collective& c) {
+  if (c.kind == CollectiveKind::barrier) return {};
+  for (const MemoryKind kind : {c.in.kind, c.out.kind})
+    if (!(kind == MemoryKind::device ? can.device_memory : can.host_memory))
+      return "does not take buffers in " + std::string(name(kind)) + " memory";
+  if (!has(can.dtypes, c.out.dtype)) return "does not take elements of " + std::string(name(c.out.dtype));
+  if (is_scan(c.kind) && !can.no_scan.empty()) return "does no scans: " + std::string(can.no_scan);
+  if (!is_reduction(c.kind)) return {};
+  if (c.op == ReduceOp::average && !can.no_average.empty()) return "does no averages: " + std::string(can.no_average);
+  if (!has(can.ops, c.op)) return "has no operator " + std::string(name(c.op));
+  if (c.leaves.shares.total() > 0 && !can.no_leaves.empty())
+    return "adds up no leaves of a tree: " + std::string(can.no_leaves);
+  return {};
+}
+
+}  // namespace
+
 void check(const BackEnd& back_end, Collective& collective) {
   const bool collects = collective.kind == CollectiveKind::reduce || collective.kind == CollectiveKind::gather;
   if (collects && back_end.rank() != collective.root)
@@ -25,27 +48,11 @@ void check(const BackEnd& back_end, Collective& collective) {
   const std::string wrong = complaint(collective, back_end.rank(), back_end.size());
   if (!wrong.empty()) throw back_end.refusal(ErrorCode::invalid_argument, wrong, collective);
   const Capabilities& can = back_end.capabilities();
-  for (const MemoryKind kind : {collective.in.kind, collective.out.kind}) {
-    const bool taken = kind == MemoryKind::device ? can.device_memory : can.host_memory;
-    if (collective.kind != CollectiveKind::barrier && !taken) {
-      throw back_end.refusal(
-          ErrorCode::unsupported,
-          std::string(can.backend) + " does not take buffers in " + std::string(name(kind)) + " memory", collective);
-    }
-  }
+  const std::string missing = missing_capability(can, collective);
+  if (!missing.empty())
+    throw back_end.refusal(ErrorCode::unsupported, std::string(can.backend) + ' ' + missing, collective);
   back_end.check_queue(collective, collective.queue);
-  if (is_reduction(collective.kind) && collective.op == ReduceOp::average && !can.no_average.empty()) {
-    throw back_end.refusal(ErrorCode::unsupported,
-                           std::string(can.backend) + " does no averages: " + std::string(can.no_average), collective);
-  }
-  if (collective.leaves.shares.total() > 0 && !can.no_leaves.empty()) {
-    throw back_end.refusal(ErrorCode::unsupported,
-                           std::string(can.backend) + " adds up no leaves of a tree: " + std::string(can.no_leaves),
-                           collective);
-  }
 }
-
-}  // namespace
 
 BackEnd& back_end_of(const Communicator& communicator) { return *communicator.back_end_; }
 
@@ -139,6 +146,14 @@ Work Communicator::all_to_all_v(ConstBuffer in, std::span<const Count> sent, Buf
                 .label = label,
                 .parts = sent,
                 .received = received});
+}
+
+Work Communicator::scan(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
+  return start({CollectiveKind::scan, in, out, op, {0}, queue, label});
+}
+
+Work Communicator::exclusive_scan(ConstBuffer in, Buffer out, ReduceOp op, Queue queue, std::string_view label) {
+  return start({CollectiveKind::exclusive_scan, in, out, op, {0}, queue, label});
 }
 
 Work Communicator::barrier(std::string_view label) {

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian, and nothing here swaps bytes");
 
-/// Returns the entry of a dtype, whose address gives the order.
+/// Returns the entry of a dtype, whose address gives the order; the end of the list if the format lacks it.
 const SafetensorsDType* entry_of(DType dtype) {
   return std::find_if(safetensors_dtypes.begin(), safetensors_dtypes.end(),
                       [dtype](const SafetensorsDType& entry) { return entry.dtype == dtype; });
@@ -34,6 +34,8 @@ void lay_out(std::vector<StoredTensor>& tensors) {
   std::int64_t end = 0;
   for (StoredTensor& tensor : tensors) {
     if (tensor.name.empty() || tensor.name == metadata_key) refuse_new(tensor, "choose another name");
+    if (entry_of(tensor.dtype) == safetensors_dtypes.end())
+      refuse_new(tensor, "the format has no " + std::string(name(tensor.dtype)) + "; save its parts");
     if (++times[tensor.name] == 2) refuse_new(tensor, "another tensor has the same name; choose another one");
     const bool fits =
         size_is_valid(tensor.extents, tensor.dtype) &&

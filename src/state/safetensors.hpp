@@ -24,13 +24,18 @@ struct SafetensorsDType {
   std::string_view name;
   DType dtype;
 };
-inline constexpr std::array<SafetensorsDType, 7> safetensors_dtypes = {{{"I64", DType::int64},
-                                                                        {"F64", DType::float64},
-                                                                        {"F32", DType::float32},
-                                                                        {"I32", DType::int32},
-                                                                        {"BF16", DType::bfloat16},
-                                                                        {"F16", DType::float16},
-                                                                        {"U8", DType::uint8}}};
+inline constexpr auto safetensors_dtypes = std::to_array<SafetensorsDType>({{"I64", DType::int64},
+                                                                            {"F64", DType::float64},
+                                                                            {"C64", DType::complex64},
+                                                                            {"F32", DType::float32},
+                                                                            {"I32", DType::int32},
+                                                                            {"BF16", DType::bfloat16},
+                                                                            {"F16", DType::float16},
+                                                                            {"U16", DType::uint16},
+                                                                            {"I16", DType::int16},
+                                                                            {"I8", DType::int8},
+                                                                            {"U8", DType::uint8},
+                                                                            {"BOOL", DType::boolean}});
 inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr Bytes most_header_bytes = {100'000'000};
 inline constexpr std::int64_t length_bytes = 8;  // in front of the header
@@ -47,7 +52,7 @@ struct StoredTensor {
   DType dtype = DType::float32;
   std::vector<std::int64_t> extents;  ///< none: one element
   Bytes offset = {};                  ///< position of its first byte in the file
-  /// What the file says of a tensor with another dtype than lockstep's, such as "BOOL [2, 3]"; it is here as its bytes.
+  /// What the file says of a tensor with another dtype than lockstep's, such as "U64 [2, 3]"; it is here as its bytes.
   std::string foreign = {};
 
   [[nodiscard]] Count count() const;

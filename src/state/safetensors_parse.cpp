@@ -75,10 +75,12 @@ class HeaderVisitor : public JsonVisitor {
       fields_.foreign = word;
       return DType::uint8;
     }
-    refuse_header(file_,
-                  "tensor '" + echo(tensor) + "' has the dtype '" + echo(word) +
-                      "', and lockstep has F64, F32, F16, BF16, I64, I32 and U8; convert the tensor or leave it out",
-                  ErrorCode::unsupported);
+    refuse_header(
+        file_,
+        "tensor '" + echo(tensor) + "' has the dtype '" + echo(word) +
+            "', and lockstep has F64, F32, F16, BF16, C64, I64, I32, I16, I8, U16, U8 and BOOL; convert the tensor "
+            "or leave it out",
+        ErrorCode::unsupported);
   }
   /// Takes a tensor of a foreign dtype for its bytes, because the size of an element is not known.
   void describe_foreign() {

@@ -140,9 +140,9 @@ TEST(Local, RefusesAStagingAreaWithoutRoomForAnElementOfEachRank) {
   Progress progress;
   const auto group = make_local_group(3);
   PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::shared_memory}),
-                      .node = {.staging = {3 * 8 - 1}}};
+                      .node = {.staging = {3 * 16 - 1}}};
   EXPECT_THROW((void)make_local(group, {0}, progress, options), Error);
-  options.node.staging = {3 * 8};
+  options.node.staging = {3 * 16};
   make_local(group, {0}, progress, options)->close();
 }
 

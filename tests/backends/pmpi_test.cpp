@@ -67,6 +67,8 @@ void run(Communicator& c, CollectiveKind kind, Operands& operands) {
     case CollectiveKind::all_to_all: return c.all_to_all(in, out).wait();
     case CollectiveKind::gather: return c.gather(in, out, {c.size() - 1}).wait();
     case CollectiveKind::scatter: return c.scatter(in, out, {c.size() - 1}).wait();
+    case CollectiveKind::scan: return c.scan(in, out, ReduceOp::sum).wait();
+    case CollectiveKind::exclusive_scan: return c.exclusive_scan(in, out, ReduceOp::sum).wait();
     case CollectiveKind::barrier: return c.barrier().wait();
     case CollectiveKind::send:
     case CollectiveKind::recv:

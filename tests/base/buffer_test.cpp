@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -68,8 +69,20 @@ TEST(Buffer, IsMadeOfOneVariable) {
   EXPECT_EQ(read.dtype, DType::int32);
   static_assert(!std::is_convertible_v<double, Buffer> && !std::is_convertible_v<double, ConstBuffer>, "it is gone");
   static_assert(!std::is_convertible_v<const double&, Buffer>, "what may not be written");
-  static_assert(!std::is_convertible_v<bool&, Buffer> && !std::is_convertible_v<char&, Buffer>, "no element's type");
+  static_assert(!std::is_convertible_v<unsigned&, Buffer> && !std::is_convertible_v<char&, Buffer>,
+                "no element's type");
   static_assert(!std::is_convertible_v<float*&, Buffer>, "of how many elements?");
+}
+
+TEST(Buffer, HasTheTypeOfItsElements) {
+  static_assert(dtype_of<std::int8_t>() == DType::int8 && dtype_of<std::int16_t>() == DType::int16);
+  static_assert(dtype_of<std::uint16_t>() == DType::uint16 && dtype_of<bool>() == DType::boolean);
+  static_assert(dtype_of<long>() == DType::int64 && dtype_of<long long>() == DType::int64);
+  std::complex<double> pairs[3];
+  const Buffer complex(pairs);
+  EXPECT_EQ(complex.dtype, DType::complex128);
+  EXPECT_EQ(complex.count, Count{3});
+  EXPECT_EQ(complex.bytes(), Bytes{48});
 }
 
 TEST(Rank, ComparesWithIntegersAndConvertsFromAndToThem) {

@@ -98,6 +98,25 @@ TEST(SharedMemory, ReducesToEveryRootFromLeftToRight) {
         }
 }
 
+TEST(SharedMemory, ScansFromLeftToRight) {
+  for (const CollectiveKind kind : {CollectiveKind::scan, CollectiveKind::exclusive_scan})
+    for (const Reaches& reach : by_slices)
+      for (const bool in_place : {true, false})
+        for (int ranks = 1; ranks <= 17; ++ranks)
+          for (const std::int64_t count : counts_for(ranks)) {
+            const Trial trial{.kind = kind, .count = {count}, .in_place = in_place};
+            Simulation simulation = simulate(plans_of(trial, ranks, Algorithm::shared_memory, {}, reach), trial);
+            ASSERT_TRUE(is_right(simulation)) << name(kind) << ", " << ranks << " ranks, " << count << " elements";
+            const auto brought = contributions(simulation.expressions, trial, ranks);
+            for (int rank = 1; rank < ranks; ++rank) {
+              const int summed = rank + (kind == CollectiveKind::scan ? 1 : 0);
+              for (const ResultPiece& piece : simulation.results[static_cast<std::size_t>(rank)])
+                EXPECT_EQ(piece.value,
+                          simulation.expressions.left_fold(std::span(brought).first(static_cast<std::size_t>(summed))));
+            }
+          }
+}
+
 TEST(SharedMemory, BarrierEndsAfterAllHaveBegun) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Trial trial{.kind = CollectiveKind::barrier};

@@ -227,6 +227,34 @@ TEST(PairwiseAllToAll, SendingAnotherRanksPartIsAFault) {
   EXPECT_EQ(simulation.fault->kind, FaultKind::misplaced);
 }
 
+TEST(ChainScan, LeavesEachRankTheSumOfThoseBeforeItFromLeftToRight) {
+  for (const CollectiveKind kind : {CollectiveKind::scan, CollectiveKind::exclusive_scan})
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (const std::int64_t count : counts_for(ranks))
+        for (const bool in_place : placements(ranks)) {
+          const Trial trial{.kind = kind, .count = {count}, .in_place = in_place};
+          Simulation simulation = simulate(plans_of(trial, ranks), trial);
+          ASSERT_TRUE(is_right(simulation)) << name(kind) << ", " << ranks << " ranks, " << count << " elements";
+          const auto brought = contributions(simulation.expressions, trial, ranks);
+          for (int rank = 1; rank < ranks; ++rank) {
+            const int summed = rank + (kind == CollectiveKind::scan ? 1 : 0);
+            for (const ResultPiece& piece : simulation.results[static_cast<std::size_t>(rank)])
+              ASSERT_EQ(piece.value,
+                        simulation.expressions.left_fold(std::span(brought).first(static_cast<std::size_t>(summed))));
+          }
+        }
+}
+
+TEST(ChainScan, NeedsScratchOnlyBetweenTheFirstAndTheLastRankOfAnExclusiveScan) {
+  const auto scratch = [](CollectiveKind kind, int rank) {
+    return chain_scan({rank}, {.kind = kind, .ranks = 4, .count = {100}}).scratch;
+  };
+  EXPECT_EQ(scratch(CollectiveKind::scan, 1), Count{0});
+  EXPECT_EQ(scratch(CollectiveKind::exclusive_scan, 0), Count{0});
+  EXPECT_EQ(scratch(CollectiveKind::exclusive_scan, 1), Count{100});
+  EXPECT_EQ(scratch(CollectiveKind::exclusive_scan, 3), Count{0});
+}
+
 TEST(DisseminationBarrier, EndsAfterAllHaveBegun) {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Trial trial{.kind = CollectiveKind::barrier};

@@ -131,6 +131,10 @@ TEST(Price, OfTheOtherOperationsIsTheFormula) {
       const double rooted = operation_seconds(kind, ranks, bytes, rates);
       EXPECT_NEAR(simulated({.kind = kind, .count = count, .root = {ranks / 3}}, ranks), rooted, tolerance(rooted));
     }
+    for (const CollectiveKind kind : {CollectiveKind::scan, CollectiveKind::exclusive_scan}) {
+      const double chain = operation_seconds(kind, ranks, bytes, rates);
+      EXPECT_NEAR(simulated({.kind = kind, .count = count}, ranks), chain, tolerance(chain)) << name(kind);
+    }
     EXPECT_EQ(simulated({.kind = CollectiveKind::barrier}, ranks),
               operation_seconds(CollectiveKind::barrier, ranks, {0}, rates));
   }

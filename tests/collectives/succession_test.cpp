@@ -37,6 +37,8 @@ const std::vector<Kind> kinds{
     {.kind = CollectiveKind::gather, .root = 1},
     {CollectiveKind::scatter},
     {.kind = CollectiveKind::scatter, .root = 1},
+    {CollectiveKind::scan},
+    {CollectiveKind::exclusive_scan},
 };
 
 /// How the data of each rank are reached: all alike, or one rank's differently.

@@ -4,28 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "kernels/awkward_elements.hpp"
 #include "kernels/convert.hpp"
 
 namespace lockstep::kernels {
 namespace {
 
 template <typename T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, float>) return DType::float32;
-  if constexpr (std::is_same_v<T, double>) return DType::float64;
-  if constexpr (std::is_same_v<T, std::int32_t>) return DType::int32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return DType::int64;
-  return DType::uint8;
-}
-
-template <typename T>
 class Reduce : public testing::Test {};
-using ElementTypes = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
+using ElementTypes =
+    testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t, std::int8_t, std::int16_t, std::uint16_t>;
 TYPED_TEST_SUITE(Reduce, ElementTypes);
 
 TYPED_TEST(Reduce, EveryOperatorAtEveryLengthAroundAVector) {
@@ -45,6 +39,18 @@ TYPED_TEST(Reduce, EveryOperatorAtEveryLengthAroundAVector) {
     for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], std::max(a[i], b[i]));
     reduce(out.data(), a.data(), b.data(), {n}, dtype_of<TypeParam>(), ReduceOp::product);
     for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], static_cast<TypeParam>(a[i] * b[i]));
+    if constexpr (std::is_integral_v<TypeParam>) {
+      const auto expect = [&](ReduceOp op, const auto& of) {
+        reduce(out.data(), a.data(), b.data(), {n}, dtype_of<TypeParam>(), op);
+        for (std::int64_t i = 0; i < n; ++i) EXPECT_EQ(out[i], static_cast<TypeParam>(of(a[i], b[i]))) << name(op);
+      };
+      expect(ReduceOp::logical_and, [](auto x, auto y) { return x != 0 && y != 0; });
+      expect(ReduceOp::logical_or, [](auto x, auto y) { return x != 0 || y != 0; });
+      expect(ReduceOp::logical_xor, [](auto x, auto y) { return (x != 0) != (y != 0); });
+      expect(ReduceOp::bit_and, [](auto x, auto y) { return x & y; });
+      expect(ReduceOp::bit_or, [](auto x, auto y) { return x | y; });
+      expect(ReduceOp::bit_xor, [](auto x, auto y) { return x ^ y; });
+    }
   }
 }
 
@@ -67,7 +73,8 @@ TYPED_TEST(Reduce, NeutralElementChangesNoBit) {
                                  std::numeric_limits<TypeParam>::infinity()});
   }
   const Count n{static_cast<std::int64_t>(values.size())};
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product}) {
+  for (const ReduceOp op : ops_of(dtype_of<TypeParam>())) {
+    if (is_logical(op)) continue;  // gives 0 or 1
     std::vector<TypeParam> neutral(values.size());
     fill_neutral(neutral.data(), n, dtype_of<TypeParam>(), op);
     std::vector<TypeParam> out(values.size());
@@ -178,6 +185,39 @@ TEST(Combine, OfOneInputCopiesEveryBit) {
   const void* const ins[] = {all.data()};
   combine(outs, ins, {1 << 16}, DType::float16, ReduceOp::max);
   EXPECT_EQ(copy, all);
+}
+
+TEST(ReduceBoolean, HasTheLogicalOperatorThatEachOperatorIs) {
+  const std::uint8_t a[] = {0, 0, 1, 1};
+  const std::uint8_t b[] = {0, 1, 0, 1};
+  const std::vector<std::uint8_t> both{0, 0, 0, 1};
+  const std::vector<std::uint8_t> any{0, 1, 1, 1};
+  const std::vector<std::uint8_t> one{0, 1, 1, 0};
+  const auto of = [&](ReduceOp op) {
+    std::vector<std::uint8_t> out(4);
+    reduce(out.data(), a, b, {4}, DType::boolean, op);
+    std::vector<std::uint8_t> neutral(4);
+    fill_neutral(neutral.data(), {4}, DType::boolean, op);
+    reduce(neutral.data(), neutral.data(), a, {4}, DType::boolean, op);
+    EXPECT_EQ(neutral, std::vector<std::uint8_t>(std::begin(a), std::end(a))) << name(op);
+    return out;
+  };
+  for (const ReduceOp op : {ReduceOp::product, ReduceOp::min, ReduceOp::logical_and, ReduceOp::bit_and})
+    EXPECT_EQ(of(op), both) << name(op);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::logical_or, ReduceOp::bit_or})
+    EXPECT_EQ(of(op), any) << name(op);
+  for (const ReduceOp op : {ReduceOp::logical_xor, ReduceOp::bit_xor}) EXPECT_EQ(of(op), one) << name(op);
+}
+
+TEST(ReduceComplex, AddsAndDividesBothParts) {
+  std::complex<double> a[] = {{1, -2}, {0.5, 3}};
+  const std::complex<double> b[] = {{3, 4}, {1.5, -1}};
+  reduce(a, a, b, {2}, DType::complex128, ReduceOp::sum);
+  EXPECT_EQ(a[0], std::complex<double>(4, 2));
+  EXPECT_EQ(a[1], std::complex<double>(2, 2));
+  divide(Buffer(a), 2);
+  EXPECT_EQ(a[0], std::complex<double>(2, 1));
+  EXPECT_EQ(a[1], std::complex<double>(1, 1));
 }
 
 TEST(ReduceInteger, SumsWrapRound) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <complex>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -15,12 +16,43 @@
 namespace lockstep {
 
 /// The type of elements: IEEE 754 and two's complement, in the machine's byte order. bfloat16 is the upper half of a
-/// float32.
-enum class DType { float32, float64, int32, int64, uint8, float16, bfloat16 };
+/// float32. A boolean is a byte, 0 or 1. complex64 and complex128 are pairs of float32 and float64: the real part, then
+/// the imaginary part.
+enum class DType {
+  float32,
+  float64,
+  int32,
+  int64,
+  uint8,
+  float16,
+  bfloat16,
+  int8,
+  int16,
+  uint16,
+  boolean,
+  complex64,
+  complex128,
+};
 /// The operation that combines operands. An average is the sum divided by the number of ranks, once, when the sum is
 /// complete; so all ranks get the same bits. Integers wrap when they are added, and their average is divided as C++
-/// divides. The 16-bit formats are divided in float32 and rounded once.
-enum class ReduceOp { sum, min, max, product, average };
+/// divides. The 16-bit formats are divided in float32 and rounded once. Complex numbers have sums and averages only.
+///
+/// Logical and bitwise operators are for integers and booleans. A logical operator takes every number but 0 as true,
+/// and gives 0 or 1; a single operand is copied. The sum and the maximum of booleans are `logical_or`, their product
+/// and their minimum are `logical_and`, and they have no average.
+enum class ReduceOp {
+  sum,
+  min,
+  max,
+  product,
+  average,
+  logical_and,
+  logical_or,
+  logical_xor,
+  bit_and,
+  bit_or,
+  bit_xor,
+};
 /// The operator that combines two operands while a reduction is under way.
 constexpr ReduceOp combining(ReduceOp op) { return op == ReduceOp::average ? ReduceOp::sum : op; }
 
@@ -31,15 +63,33 @@ enum class MemoryKind { host, shared, pinned, device };
 /// Bytes per element.
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
+    case DType::boolean:
+    case DType::int8:
+    case DType::uint8: return 1;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::int16:
+    case DType::uint16: return 2;
     case DType::float32:
     case DType::int32: return 4;
     case DType::float64:
-    case DType::int64: return 8;
-    case DType::uint8: return 1;
-    case DType::float16:
-    case DType::bfloat16: return 2;
+    case DType::int64:
+    case DType::complex64: return 8;
+    case DType::complex128: return 16;
   }
   return 0;
+}
+
+constexpr bool is_complex(DType dtype) { return dtype == DType::complex64 || dtype == DType::complex128; }
+constexpr bool is_integer(DType dtype) {
+  return dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8 || dtype == DType::int8 ||
+         dtype == DType::int16 || dtype == DType::uint16;
+}
+constexpr bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::bit_and || op == ReduceOp::bit_or || op == ReduceOp::bit_xor;
+}
+constexpr bool is_logical(ReduceOp op) {
+  return op == ReduceOp::logical_and || op == ReduceOp::logical_or || op == ReduceOp::logical_xor;
 }
 
 /// The bytes of that many elements.
@@ -48,12 +98,20 @@ constexpr Bytes bytes_of(Count count, DType dtype) { return size_of(dtype) * Byt
 template <typename T>
 concept Element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, std::int32_t> ||
                   (std::signed_integral<T> && sizeof(T) == sizeof(std::int64_t)) ||
-                  std::same_as<T, std::uint8_t> || is_half<T>;
+                  std::same_as<T, std::uint8_t> || is_half<T> || std::same_as<T, std::int8_t> ||
+                  std::same_as<T, std::int16_t> || std::same_as<T, std::uint16_t> || std::same_as<T, bool> ||
+                  std::same_as<T, std::complex<float>> || std::same_as<T, std::complex<double>>;
 /// The dtype of such a type.
 template <Element T>
 constexpr DType dtype_of() {
   if constexpr (std::same_as<T, float>) return DType::float32;
   if constexpr (std::same_as<T, double>) return DType::float64;
+  if constexpr (std::same_as<T, std::int8_t>) return DType::int8;
+  if constexpr (std::same_as<T, std::int16_t>) return DType::int16;
+  if constexpr (std::same_as<T, std::uint16_t>) return DType::uint16;
+  if constexpr (std::same_as<T, bool>) return DType::boolean;
+  if constexpr (std::same_as<T, std::complex<float>>) return DType::complex64;
+  if constexpr (std::same_as<T, std::complex<double>>) return DType::complex128;
   if constexpr (std::same_as<T, std::int32_t>) return DType::int32;
   if constexpr (std::signed_integral<T>) return DType::int64;  // long and long long may both have 64 bits
   if constexpr (std::same_as<T, std::uint8_t>) return DType::uint8;
@@ -142,7 +200,7 @@ struct Buffer {
   constexpr Buffer(T& element) : Buffer(&element, {1}, dtype_of<T>()) {}
   // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload): compilers show these lines
   template <no_buffer::Scattered R>
-  Buffer(R&&) = delete;  // Copy it into a std::vector, of std::uint8_t for bool: elements must be side by side.
+  Buffer(R&&) = delete;  // Copy it into an array or a std::vector, but not of bool: elements must be side by side.
   template <no_buffer::WithoutDType R>
   Buffer(R&&) = delete;  // Use elements that have a dtype, such as float or std::int32_t: see the enum DType.
   template <no_buffer::Temporary R>
@@ -183,7 +241,7 @@ struct ConstBuffer {
   ConstBuffer(T& element) : ConstBuffer(&element, {1}, dtype_of<std::remove_const_t<T>>()) {}
   // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload): compilers show these lines
   template <no_buffer::Scattered R>
-  ConstBuffer(R&&) = delete;  // Copy it into a std::vector, of std::uint8_t for bool: elements must be side by side.
+  ConstBuffer(R&&) = delete;  // Copy it into an array or a std::vector, but not of bool: elements must be side by side.
   template <no_buffer::WithoutDType R>
   ConstBuffer(R&&) = delete;  // Use elements that have a dtype, such as float or std::int32_t: see the enum DType.
   template <no_buffer::Temporary R>

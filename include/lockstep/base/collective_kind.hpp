@@ -22,6 +22,8 @@ enum class CollectiveKind : std::uint8_t {
   all_gather_v,  ///< with parts of different lengths, like the next two
   reduce_scatter_v,
   all_to_all_v,
+  scan,            ///< reduces over the ranks up to the own one
+  exclusive_scan,  ///< the same without the own one
 };
 
 /// "all_reduce", "broadcast", ….
@@ -44,10 +46,15 @@ constexpr bool is_all_to_all(CollectiveKind kind) {
   return kind == CollectiveKind::all_to_all || kind == CollectiveKind::all_to_all_v;
 }
 
+/// Whether each rank gets the reduction over the ranks before it.
+constexpr bool is_scan(CollectiveKind kind) {
+  return kind == CollectiveKind::scan || kind == CollectiveKind::exclusive_scan;
+}
+
 /// Whether the operation reduces.
 constexpr bool is_reduction(CollectiveKind kind) {
   return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
-         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v;
+         kind == CollectiveKind::reduce_scatter || kind == CollectiveKind::reduce_scatter_v || is_scan(kind);
 }
 
 /// Whether it is a message between two ranks, which has its own order apart from the collectives. Messages have no

@@ -24,6 +24,9 @@ struct Capabilities {
   bool device_memory = false;        ///< takes buffers in GPU memory
   std::string_view no_average{};     ///< why averages are not supported; empty if they are
   std::string_view no_leaves{};      ///< why leaves of a tree cannot be added; empty if they can
+  std::string_view no_scan{};        ///< why there are no scans; empty if there are
+  std::span<const DType> dtypes{};   ///< the types of elements that it takes; empty: all
+  std::span<const ReduceOp> ops{};   ///< its operators; empty: all
   bool messages_take_turns = false;  ///< whether sends and recvs are ordered among the other operations
 };
 
@@ -120,6 +123,16 @@ class Communicator final {
   /// same on all ranks). Never in place: a part would be overwritten before it is sent.
   /// @throws also Error{invalid_argument} if the buffers overlap in any way, or do not divide into p equal parts
   Work all_to_all(ConstBuffer in, Buffer out, Queue queue = Queue::host(), std::string_view label = {});
+  /// out[i] on rank r = in_0[i] ⊕ … ⊕ in_r[i], from left to right; overwrites `out`; in place if `in` and `out` are the
+  /// same memory. A rank's bits do not depend on the number of ranks behind it.
+  /// @throws also Error{invalid_argument} if `op` is the average; Error{unsupported} with the reason
+  ///         `Capabilities::no_scan`
+  /// @cost  (p−1)(α + nβ) by messages (n in bytes); 2α + (p−1)·nβ between ranks that share memory
+  Work scan(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(), std::string_view label = {});
+  /// out[i] on rank r = in_0[i] ⊕ … ⊕ in_{r−1}[i], otherwise as `scan`. Rank 0 gets the operator's neutral element,
+  /// which is −0 for sums of floating-point numbers.
+  Work exclusive_scan(ConstBuffer in, Buffer out, ReduceOp op, Queue queue = Queue::host(),
+                      std::string_view label = {});
   /// Ends when every rank has submitted it.
   Work barrier(std::string_view label = {});
 

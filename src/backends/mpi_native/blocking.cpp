@@ -79,6 +79,7 @@ void mpi_blocking(const MpiGroup& group, const Collective& c) {
     case CollectiveKind::recv: refuse(c, "one rank alone may not wait for a message"); break;
     default: call.make({0, count});
   }
+  fill_first(c, me);
   operators.close();
 }
 

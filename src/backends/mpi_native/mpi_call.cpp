@@ -20,8 +20,8 @@ MPI_User_function* function_of(ReduceOp op) {
     case ReduceOp::min: return combine<dtype, ReduceOp::min>;
     case ReduceOp::max: return combine<dtype, ReduceOp::max>;
     case ReduceOp::product: return combine<dtype, ReduceOp::product>;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 MPI_Op of_the_library(ReduceOp op) {
@@ -31,8 +31,27 @@ MPI_Op of_the_library(ReduceOp op) {
     case ReduceOp::min: return MPI_MIN;
     case ReduceOp::max: return MPI_MAX;
     case ReduceOp::product: return MPI_PROD;
+    case ReduceOp::logical_and: return MPI_LAND;
+    case ReduceOp::logical_or: return MPI_LOR;
+    case ReduceOp::logical_xor: return MPI_LXOR;
+    case ReduceOp::bit_and: return MPI_BAND;
+    case ReduceOp::bit_or: return MPI_BOR;
+    case ReduceOp::bit_xor: return MPI_BXOR;
   }
   return MPI_OP_NULL;
+}
+
+/// MPI has no other operators than logical ones for its type of booleans.
+MPI_Op of_booleans(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::min:
+    case ReduceOp::product:
+    case ReduceOp::bit_and:
+    case ReduceOp::logical_and: return MPI_LAND;
+    case ReduceOp::bit_xor:
+    case ReduceOp::logical_xor: return MPI_LXOR;
+    default: return MPI_LOR;
+  }
 }
 
 /// The type and count of one rank's piece in a buffer of all ranks' parts. If the piece is not the whole part, this is
@@ -67,6 +86,7 @@ class PieceType {
 }  // namespace
 
 MPI_Op MpiOperators::get(DType dtype, ReduceOp op) {
+  if (dtype == DType::boolean) return of_booleans(op);
   const bool brain = dtype == DType::bfloat16;
   if (!brain && dtype != DType::float16) return of_the_library(op);
   MPI_Op& made = made_[brain ? 1 : 0][static_cast<int>(combining(op))];
@@ -99,7 +119,7 @@ void MpiCall::make(const Piece& piece) const {
   };
   const int n = piece.count;
   const int root = c.root.value;
-  const bool may_be_in_place = is_root || c.kind == CollectiveKind::all_reduce;
+  const bool may_be_in_place = is_root || c.kind == CollectiveKind::all_reduce || is_scan(c.kind);
   const void* const in_or_place = may_be_in_place && in.data == out.data ? MPI_IN_PLACE : in.data;
   const bool has_parts = c.kind != CollectiveKind::broadcast && !is_reduction(c.kind);
   const PieceType each(n, has_parts ? part_ : n, c.out.dtype);
@@ -109,6 +129,9 @@ void MpiCall::make(const Piece& piece) const {
       return call("MPI_Allreduce", MPI_Allreduce, MPI_Iallreduce, in_or_place, out.data, n, type(), op());
     case CollectiveKind::reduce:
       return call("MPI_Reduce", MPI_Reduce, MPI_Ireduce, in_or_place, out.data, n, type(), op(), root);
+    case CollectiveKind::scan: return call("MPI_Scan", MPI_Scan, MPI_Iscan, in_or_place, out.data, n, type(), op());
+    case CollectiveKind::exclusive_scan:
+      return call("MPI_Exscan", MPI_Exscan, MPI_Iexscan, in_or_place, out.data, n, type(), op());
     case CollectiveKind::all_gather:
       return call("MPI_Allgather", MPI_Allgather, MPI_Iallgather, is_own_part(in, out) ? MPI_IN_PLACE : in.data, n,
                   type(), out.data, each.count(), each.type());

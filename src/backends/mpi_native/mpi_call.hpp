@@ -7,6 +7,7 @@
 #include <span>
 
 #include "comm/collective_parts.hpp"
+#include "kernels/reduce.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "platform/mpi/mpi.hpp"
 
@@ -22,9 +23,21 @@ inline MPI_Datatype mpi_type(DType dtype) {
     case DType::int64: return MPI_INT64_T;
     case DType::uint8: return MPI_UINT8_T;
     case DType::float16:
-    case DType::bfloat16: return MPI_UINT16_T;
+    case DType::bfloat16:
+    case DType::uint16: return MPI_UINT16_T;
+    case DType::int8: return MPI_INT8_T;
+    case DType::int16: return MPI_INT16_T;
+    case DType::boolean: return MPI_C_BOOL;
+    case DType::complex64: return MPI_C_FLOAT_COMPLEX;
+    case DType::complex128: return MPI_C_DOUBLE_COMPLEX;
   }
   return MPI_DATATYPE_NULL;
+}
+
+/// Fills rank 0's result of an exclusive scan, which MPI leaves undefined; nothing else.
+inline void fill_first(const Collective& c, Rank me) {
+  if (c.kind == CollectiveKind::exclusive_scan && me == 0)
+    kernels::fill_neutral(c.out.data, c.out.count, c.out.dtype, c.op);
 }
 
 /// The reduction operators: MPI's own, and lockstep's kernels for float16 and bfloat16, which are created on first use.

@@ -83,6 +83,7 @@ void NativeOperation::finish() {
     const std::int64_t bytes = collective_.out.bytes().value;
     std::memcpy(collective_.out.data, staging_.data() + bytes * ranks_, static_cast<std::size_t>(bytes));
   }
+  fill_first(collective_, me_);
   complete();
 }
 

@@ -3,6 +3,7 @@
 
 #include <nccl.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -160,6 +161,11 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   [[nodiscard]] Error misuse(std::string_view operation, const std::string& why) const;
   [[nodiscard]] std::shared_ptr<NcclOperation> idle_operation();
 
+  // What the kernel that adds in tree order takes as well.
+  static constexpr std::array dtypes = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                                        DType::uint8,   DType::float16, DType::bfloat16};
+  static constexpr std::array ops = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product, ReduceOp::average};
+
   Capabilities capabilities_{.backend = "nccl",
                              .host_memory = false,
                              .device_memory = true,
@@ -167,6 +173,9 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
                                  "NCCL's own divides each operand, which rounds otherwise than a sum that "
                                  "is divided; divide the sums",
                              .no_leaves = "a rank has one operand",
+                             .no_scan = "NCCL has none; scan buffers in host memory",
+                             .dtypes = dtypes,
+                             .ops = ops,
                              .messages_take_turns = true};
   NcclOptions options_;
   int gpu_;

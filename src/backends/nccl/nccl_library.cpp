@@ -127,6 +127,7 @@ ncclDataType_t nccl_type(DType dtype) {
     case DType::uint8: return ncclUint8;
     case DType::float16: return ncclFloat16;
     case DType::bfloat16: return ncclBfloat16;
+    default: break;
   }
   throw Error(ErrorCode::unsupported, "NCCL has no type for " + std::string(name(dtype)));
 }

@@ -14,7 +14,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
     case ReduceOp::min: return ncclMin;
     case ReduceOp::max: return ncclMax;
     case ReduceOp::product: return ncclProd;
-    case ReduceOp::average: break;
+    default: break;
   }
   throw Error(ErrorCode::unsupported, "NCCL has no operator for " + std::string(name(op)));
 }

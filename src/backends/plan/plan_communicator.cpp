@@ -14,7 +14,7 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
   at_least_one("the staging area (bytes)", options.node.staging.value);
   at_least_one("the message limit (bytes)", options.message_limit.value);
   at_least_one("the socket limit (bytes)", options.socket_limit.value);
-  constexpr std::int64_t largest_element = 8;
+  constexpr std::int64_t largest_element = 16;
   const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts are sent as messages
   if (const std::int64_t needed = parts * largest_element; options.node.staging.value < needed) {
     throw Error(ErrorCode::invalid_argument, "the staging area must hold an element for each of the " +

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/algorithms/node.hpp"
 
+#include <numeric>
+
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/plan/partition.hpp"
 
@@ -184,6 +186,47 @@ Plan node_all_to_all(Rank me, const CollectiveDescription& d) {
   }
   plan.publish(1);
   if (d.reach == Reach::direct) plan.await(others(me, d.ranks), 1);
+  return plan.take();
+}
+
+Plan node_scan(Rank me, const CollectiveDescription& d) {
+  const Range input{Memory::input, 0, d.count.value};
+  const Range output = in(Memory::output, input);
+  std::vector<int> before(static_cast<std::size_t>(me.value));
+  std::iota(before.begin(), before.end(), 0);
+  std::vector<int> behind(static_cast<std::size_t>(d.ranks - me.value - 1));
+  std::iota(behind.begin(), behind.end(), me.value + 1);
+  std::vector<NodeRange> from = everyones(me, d.kind == CollectiveKind::scan ? me.value + 1 : me.value, input);
+  PlanBuilder plan;
+  const bool is_there = me.value == 0 && d.own.in_place;  // of an inclusive scan
+  const auto write = [&](const Range& to) {
+    if (from.empty()) {
+      plan.fill(to);
+    } else if (!is_there) {
+      plan.combine({{self, to}}, from);
+    }
+  };
+  if (d.reach == Reach::staged && !behind.empty()) {
+    plan.staging(d.count);
+    plan.copy(in(Memory::staging, input), d.own.in_place ? output : input);  // before a result replaces it
+  }
+  plan.publish(0);
+  plan.await(before, 0);
+  const bool is_read_in_place = d.own.in_place && d.reach == Reach::direct && !behind.empty();
+  const bool is_kept = is_read_in_place && me.value > 0;
+  if (is_kept) {
+    plan.scratch(d.count);
+    write(in(Memory::scratch, input));
+  } else if (!is_read_in_place) {
+    write(output);
+  }
+  plan.publish(1);
+  if (d.reach == Reach::direct) plan.await(behind, 1);
+  if (is_kept) {
+    plan.copy(output, in(Memory::scratch, input));
+  } else if (is_read_in_place) {
+    write(output);
+  }
   return plan.take();
 }
 

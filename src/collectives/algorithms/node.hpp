@@ -63,6 +63,11 @@ Plan node_scatter(Rank me, const CollectiveDescription& d);
 /// @cost   2α (staged: α) + (p−1)·nβ, like an all-gather
 Plan node_all_to_all(Rank me, const CollectiveDescription& d);
 
+/// Scan, inclusive or exclusive: each rank reduces the inputs of the ranks before it straight out of their memory, in
+/// the order of ranks. In place, where others read its input, it puts the result into scratch until they have.
+/// @cost   2α + (p−1)·nβ + (p−1)·nγ; exclusive: (p−2)·nγ
+Plan node_scan(Rank me, const CollectiveDescription& d);
+
 /// Barrier: each rank publishes its arrival and awaits all others.
 /// @cost   α
 Plan node_barrier(Rank me, const CollectiveDescription& d);

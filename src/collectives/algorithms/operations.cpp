@@ -24,6 +24,14 @@ constexpr BlockCost ring_of_sums(int ranks) { return {other_ranks(ranks), other_
 constexpr BlockCost pairs(int ranks) {
   return {other_ranks(ranks), other_ranks(ranks), 0, std::max(other_ranks(ranks) - 1, 0.0)};
 }
+constexpr BlockCost chain_of_sums(int ranks) { return ring_of_sums(ranks); }
+/// The last rank passes nothing on, so it adds nothing.
+constexpr BlockCost chain_of_sums_before(int ranks) {
+  return {other_ranks(ranks), other_ranks(ranks), std::max(other_ranks(ranks) - 1, 0.0)};
+}
+constexpr BlockCost node_sums_before(int ranks) {
+  return {2, other_ranks(ranks), std::max(other_ranks(ranks) - 1, 0.0)};
+}
 constexpr BlockCost node_signal(int /*ranks*/) { return {1}; }
 constexpr BlockCost node_copy(int /*ranks*/) { return {2, 1}; }
 constexpr BlockCost node_slices(int ranks) { return {2, 1, other_ranks(ranks) / ranks}; }
@@ -45,7 +53,9 @@ constexpr auto operation_rows = [] {
       OperationRow{reduce_scatter_v, "ring", ring_reduce_scatter, ring_of_sums, node_reduce_scatter, node_sums},
       // A rank knows only its own counts, so the ranks of a node cannot divide the parts of all pairs into the same
       // blocks.
-      OperationRow{all_to_all_v, "pairwise", pairwise_all_to_all_v, pairs, nullptr, nullptr}};
+      OperationRow{all_to_all_v, "pairwise", pairwise_all_to_all_v, pairs, nullptr, nullptr},
+      OperationRow{scan, "chain", chain_scan, chain_of_sums, node_scan, node_sums},
+      OperationRow{exclusive_scan, "chain", chain_scan, chain_of_sums_before, node_scan, node_sums_before}};
 }();
 
 Plan all_reduce_of_leaves(Rank me, const CollectiveDescription& d) {

@@ -28,7 +28,8 @@ struct CollectiveDescription {
   /// barrier.
   Count count;
   Rank root;  ///< broadcast, reduce, gather and scatter only
-  /// The rank's contribution: exactly one leaf for all_gather, gather, scatter and all_to_all, which is never in place;
+  /// The rank's contribution: exactly one leaf for scans, all_gather, gather, scatter and all_to_all, which is never in
+  /// place;
   /// unused by broadcast and barrier. For gather and scatter, in place has a meaning at the root only.
   Contribution own;
   int radix = 2;                ///< largest group of halving-doubling and recursive doubling, also between nodes
@@ -136,6 +137,13 @@ Plan pairwise_all_to_all(Rank me, const CollectiveDescription& d);
 /// The same exchange with parts of different lengths. A message without elements is sent and received, so that both
 /// ranks detect different counts; a count of −1 means that there is no message.
 Plan pairwise_all_to_all_v(Rank me, const CollectiveDescription& d);
+
+/// Chain scan, inclusive or exclusive: each rank receives the sum over the ranks before it from the previous rank, adds
+/// its input to it, and passes it on. Blocks follow each other along the chain. The sums are added in the order of
+/// ranks, so their bits do not depend on the number of ranks behind. In an exclusive scan the output of rank 0 is the
+/// operator's neutral element, and ranks between the first and the last have `count` elements of scratch.
+/// @cost   (p−1)α + (p−1)·nβ + (p−1)·nγ; exclusive: the last rank adds nothing
+Plan chain_scan(Rank me, const CollectiveDescription& d);
 
 /// Dissemination barrier: in round k each rank signals the rank 2ᵏ above it. After ⌈log₂p⌉ rounds each rank has heard
 /// from all others, directly or indirectly. The messages are signals: they have no elements.

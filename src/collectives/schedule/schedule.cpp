@@ -14,9 +14,9 @@ void require(bool condition, const CollectiveDescription& d, const std::string& 
   if (!condition) throw Error(ErrorCode::invalid_argument, what, {.operation = std::string(name(d.kind))});
 }
 
-/// Returns whether a rank contributes exactly one leaf, because nothing is reduced.
+/// Returns whether a rank contributes exactly one leaf, because nothing is reduced, or by a scan.
 bool takes_one_leaf(CollectiveKind kind) {
-  return !is_reduction(kind) && kind != CollectiveKind::broadcast && kind != CollectiveKind::barrier;
+  return (!is_reduction(kind) || is_scan(kind)) && kind != CollectiveKind::broadcast && kind != CollectiveKind::barrier;
 }
 
 void check_parts(const CollectiveDescription& d, const std::vector<std::int64_t>& parts) {

@@ -48,7 +48,7 @@ void check_equal_bits(Communicator& c, const Memory& memory) {
     return;
   }
   for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
-    for (const ReduceOp op : all_ops) check_bits(c, memory, dtype, op);
+    for (const ReduceOp op : arithmetic_ops) check_bits(c, memory, dtype, op);
     if (can.no_average.empty()) check_bits(c, memory, dtype, ReduceOp::average);
   }
 }

@@ -20,6 +20,11 @@ void check_reduce(Communicator& c, const Memory& memory, DType dtype, ReduceOp o
 /// Checks every root with each placement, and every operator with each placement.
 void check_reduces(Communicator& c, const Memory& memory, DType dtype, std::int64_t count);
 void check_all_to_all(Communicator& c, const Memory& memory, DType dtype, std::int64_t part);
+/// Checks both scans.
+void check_scans(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t count, bool in_place);
+
+// This is defined in types.cpp.
+void check_types_and_operators(Communicator& c, const Memory& memory);
 
 // These are defined in parts.cpp.
 /// Checks every dtype and count with the roots in turn, and every root.

@@ -109,4 +109,25 @@ void check_all_to_all(Communicator& c, const Memory& memory, DType dtype, std::i
   ASSERT_TRUE(in.guard_intact() && out.guard_intact());
 }
 
+void check_scans(Communicator& c, const Memory& memory, DType dtype, ReduceOp op, std::int64_t count, bool in_place) {
+  const int rank = c.rank().value;
+  const Pattern input = inputs_of(rank, 6, op);
+  for (const bool is_exclusive : {false, true}) {
+    Values in(memory, dtype, count);
+    Values out(memory, dtype, count);
+    Values& target = in_place ? in : out;
+    in.fill(input);
+    (is_exclusive ? c.exclusive_scan(in.buffer(), target.buffer(), op) : c.scan(in.buffer(), target.buffer(), op))
+        .wait();
+    const int summed = rank + (is_exclusive ? 0 : 1);
+    if (summed > 0) {
+      ASSERT_TRUE(target.holds(reduced(summed, 6, op))) << label_of(c, dtype, count) << " " << name(op);
+    } else if (op == ReduceOp::sum || op == ReduceOp::product) {  // others have neutral elements beyond a pattern's
+      ASSERT_TRUE(target.holds(constant(op == ReduceOp::sum ? -0.0 : 1.0))) << label_of(c, dtype, count);
+    }
+    ASSERT_TRUE(in_place || in.holds(input)) << "the input was changed";
+    ASSERT_TRUE(in.guard_intact() && out.guard_intact());
+  }
+}
+
 }  // namespace lockstep::contract

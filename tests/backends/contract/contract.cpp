@@ -19,7 +19,7 @@ namespace lockstep::contract {
 namespace {
 
 void check_every_operation(Communicator& c, const Memory& memory) {
-  for (const DType dtype : all_dtypes) {
+  for (const DType dtype : common_dtypes) {
     for (const std::int64_t count : counts_for(c, memory, dtype)) {
       for (const bool in_place : {true, false}) {
         for (const ReduceOp op : ops_for(c, memory, dtype)) {
@@ -31,10 +31,12 @@ void check_every_operation(Communicator& c, const Memory& memory) {
       for (int root = 0; root < c.size(); ++root) check_broadcast(c, memory, dtype, count, {root});
       check_reduces(c, memory, dtype, count);
       check_all_to_all(c, memory, dtype, count);
+      if (c.capabilities().no_scan.empty()) check_scans(c, memory, dtype, ReduceOp::sum, count, count % 2 == 0);
     }
   }
   check_gathers_and_scatters(c, memory);
   check_parts_of_different_lengths(c, memory);
+  check_types_and_operators(c, memory);
   c.barrier().wait();
 }
 
@@ -57,7 +59,7 @@ void check_unaligned(Communicator& c, const Memory& memory) {
 /// Operands without elements need no memory.
 void check_nothing(Communicator& c) {
   const MemoryKind kind = c.capabilities().host_memory ? MemoryKind::host : MemoryKind::device;
-  for (const DType dtype : all_dtypes) {
+  for (const DType dtype : common_dtypes) {
     const Buffer nothing{nullptr, {0}, dtype, kind};
     c.all_reduce(nothing, nothing, ReduceOp::sum).wait();
     c.broadcast(nothing, {c.size() - 1}).wait();
@@ -71,6 +73,9 @@ void check_nothing(Communicator& c) {
     c.all_gather_v(nothing, nothing, zeros).wait();
     c.reduce_scatter_v(nothing, nothing, zeros, ReduceOp::sum).wait();
     c.all_to_all_v(nothing, zeros, nothing, zeros).wait();
+    if (!c.capabilities().no_scan.empty()) continue;
+    c.scan(nothing, nothing, ReduceOp::sum).wait();
+    c.exclusive_scan(nothing, nothing, ReduceOp::sum).wait();
   }
 }
 
@@ -96,6 +101,7 @@ void check_long_buffers(Communicator& c, const Memory& memory) {
     check_all_reduce(c, memory, DType::float32, ReduceOp::sum, 200'003, in_place);
     check_reduce_scatter(c, memory, DType::int64, ReduceOp::max, 70'001, in_place);
     check_all_gather(c, memory, DType::uint8, 300'007, in_place);
+    if (c.capabilities().no_scan.empty()) check_scans(c, memory, DType::float32, ReduceOp::sum, 100'003, in_place);
   }
   check_broadcast(c, memory, DType::float64, 100'003, {c.size() - 1});
   check_reduce(c, memory, DType::float64, ReduceOp::sum, 100'003, {c.size() - 1}, true);
@@ -195,13 +201,16 @@ void check_averages(Communicator& c, const Memory& memory) {
     return;
   }
   const int ranks = c.size();
-  for (const DType dtype : all_dtypes) {
+  std::vector<DType> dtypes(std::begin(common_dtypes), std::end(common_dtypes));
+  if (c.capabilities().dtypes.empty())
+    dtypes.insert(dtypes.end(), {DType::int8, DType::int16, DType::uint16, DType::complex64, DType::complex128});
+  for (const DType dtype : dtypes) {
     Values in(memory, dtype, count * ranks);
     Values out(memory, dtype, count);
     in.fill(inputs_of(c.rank().value, 3, ReduceOp::sum));
     const Pattern sum = reduced(ranks, 3, ReduceOp::sum);
     const Pattern average([&](std::int64_t i) {
-      return dtype == DType::float64 ? sum.at(i) / ranks : double(float(sum.at(i)) / float(ranks));
+      return kernels::real_of(dtype) == DType::float64 ? sum.at(i) / ranks : double(float(sum.at(i)) / float(ranks));
     });
     c.reduce_scatter(in.buffer(), out.buffer(), ReduceOp::average).wait();
     ASSERT_TRUE(out.holds(average.from(c.rank().value * count))) << label_of(c, dtype, count);

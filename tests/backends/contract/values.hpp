@@ -21,9 +21,10 @@
 
 namespace lockstep::contract {
 
-inline constexpr DType all_dtypes[] = {DType::float32, DType::float64, DType::int32,   DType::int64,
-                                       DType::uint8,   DType::float16, DType::bfloat16};
-inline constexpr ReduceOp all_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
+/// The types and operators that every back end has; types.cpp checks the others.
+inline constexpr DType common_dtypes[] = {DType::float32, DType::float64, DType::int32,   DType::int64,
+                                          DType::uint8,   DType::float16, DType::bfloat16};
+inline constexpr ReduceOp arithmetic_ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::product};
 
 /// The memory of the suite's buffers: host memory, unless a back end's test overrides it.
 class Memory {
@@ -52,7 +53,7 @@ inline bool takes_all(const Communicator& c, const Memory& memory, DType dtype) 
   return dtype == DType::float32 || (c.size() <= 2 && !memory.is_slow());
 }
 inline std::span<const ReduceOp> ops_for(const Communicator& c, const Memory& memory, DType dtype) {
-  const std::span<const ReduceOp> all(all_ops);
+  const std::span<const ReduceOp> all(arithmetic_ops);
   return takes_all(c, memory, dtype) ? all : all.subspan(static_cast<std::size_t>(dtype) % all.size(), 1);
 }
 
@@ -72,16 +73,19 @@ class Pattern {
     return Pattern([&](std::int64_t i) { return at(first + i); });
   }
   /// Returns the first `period` elements as a dtype has them.
-  [[nodiscard]] std::array<std::byte, period * sizeof(double)> encoded(DType dtype) const {
-    std::array<std::byte, period * sizeof(double)> bytes{};
+  /// A boolean tells whether the value is not 0; both parts of a complex number have the value.
+  [[nodiscard]] std::array<std::byte, 2 * period * sizeof(double)> encoded(DType dtype) const {
+    std::array<std::byte, 2 * period * sizeof(double)> bytes{};
+    const std::size_t parts = is_complex(dtype) ? 2 : 1;
     kernels::with_type(dtype, [&](auto type) {
       using T = decltype(type);
-      std::array<T, period> elements;
       // The 16-bit formats convert from float only.
       using Number = std::conditional_t<std::is_arithmetic_v<T>, double, float>;
-      std::transform(values_.begin(), values_.end(), elements.begin(),
-                     [](double value) { return static_cast<T>(static_cast<Number>(value)); });
-      std::memcpy(bytes.data(), elements.data(), sizeof elements);
+      for (std::size_t i = 0; i < parts * period; ++i) {
+        const double value = values_[i / parts];
+        const auto element = static_cast<T>(static_cast<Number>(dtype == DType::boolean ? double(value != 0) : value));
+        std::memcpy(bytes.data() + i * sizeof element, &element, sizeof element);
+      }
     });
     return bytes;
   }
@@ -123,6 +127,12 @@ inline Pattern reduced(int ranks, int repetition, ReduceOp op, int first = 0) {
       if (op == ReduceOp::sum) result += value;
       if (op == ReduceOp::min) result = std::min(result, value);
       if (op == ReduceOp::max) result = std::max(result, value);
+      if (op == ReduceOp::logical_and) result = result != 0 && value != 0 ? 1 : 0;
+      if (op == ReduceOp::logical_or) result = result != 0 || value != 0 ? 1 : 0;
+      if (op == ReduceOp::logical_xor) result = (result != 0) != (value != 0) ? 1 : 0;
+      if (op == ReduceOp::bit_and) result &= value;
+      if (op == ReduceOp::bit_or) result |= value;
+      if (op == ReduceOp::bit_xor) result ^= value;
     }
     return result;
   });

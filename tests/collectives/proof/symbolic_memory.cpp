@@ -15,6 +15,8 @@ constexpr int first_input_memory = 3;
 bool starts_in_output(const Trial& trial, int rank) {
   switch (trial.kind) {
     case CollectiveKind::all_reduce:
+    case CollectiveKind::scan:
+    case CollectiveKind::exclusive_scan:
     case CollectiveKind::all_gather_v:
     case CollectiveKind::all_gather: return trial.in_place;
     case CollectiveKind::gather:
@@ -44,6 +46,8 @@ std::int64_t input_count(const Trial& trial, int ranks, int rank) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce:
     case CollectiveKind::gather:
+    case CollectiveKind::scan:
+    case CollectiveKind::exclusive_scan:
     case CollectiveKind::all_gather: return trial.count.value;
     case CollectiveKind::scatter: return rank == trial.root.value ? ranks * trial.count.value : 0;
     case CollectiveKind::all_gather_v: return part_count(trial, ranks, rank, rank);

@@ -62,6 +62,8 @@ class Judge {
         const auto from = static_cast<int>(element / n);
         return {leaf_of(from), (rank - from) * n, n - element % n};
       }
+      case CollectiveKind::scan: return {leaves_below(rank + 1), 0, n - element};
+      case CollectiveKind::exclusive_scan: return {leaves_below(rank), 0, n - element};
       case CollectiveKind::barrier:
       case CollectiveKind::send:
       case CollectiveKind::recv: break;
@@ -69,6 +71,9 @@ class Judge {
     return {{}, 0, ranks_ * n};
   }
 
+  [[nodiscard]] std::span<const int> leaves_below(int rank) const {
+    return std::span(all_leaves_).first(static_cast<std::size_t>(first_leaf(trial_, rank)));
+  }
   [[nodiscard]] std::span<const int> leaf_of(int rank) const {
     return std::span(all_leaves_).subspan(static_cast<std::size_t>(first_leaf(trial_, rank)), 1);
   }

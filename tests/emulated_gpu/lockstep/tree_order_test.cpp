@@ -86,8 +86,8 @@ class TreeOrder : public testing::Test {
 };
 
 TEST_F(TreeOrder, HasTheBitsOfTheHostsSums) {
-  for (const DType dtype : kernels::all_dtypes)
-    for (const ReduceOp op : kernels::all_ops)
+  for (const DType dtype : kernels::common_dtypes)
+    for (const ReduceOp op : kernels::arithmetic_ops)
       for (const int count : {1, ranks() - 1, ranks() + 1, 997})
         if (count > 0) compare(dtype, op, count);
 }
