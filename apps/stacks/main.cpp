@@ -35,7 +35,7 @@ struct Job {
 
 std::vector<Job> jobs_of_this_host() {
   std::map<std::string, Job> jobs;
-  for (const auto& [process, text] : ask_this_host("job", std::chrono::milliseconds(1000))) {
+  for (const auto& [process, text] : ask_this_host(Purpose::job_table, std::chrono::milliseconds(1000))) {
     const auto table = job_from_json(text);
     if (!table) continue;
     jobs[text].table = *table;

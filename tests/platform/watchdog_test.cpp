@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "base/signal_stack.hpp"
+#include "platform/tcp/tcp.hpp"
 #include "platform/watchdog/process.hpp"
 #include "support/verdict.hpp"
 
@@ -300,7 +301,7 @@ class Answering {
       : thread_([this, answer = std::move(answer)] {
           while (!ends_) {
             channel_.serve(std::chrono::milliseconds(1000),
-                           [&](const std::string& question, bool) { return question == "rank" ? answer : ""; });
+                           [&](Purpose question, bool) { return question == Purpose::rank_report ? answer : ""; });
           }
         }) {}
   ~Answering() {
@@ -324,7 +325,7 @@ TEST(SideChannel, AnswersThoseWhoKnowItsSecretOnly) {
   std::string wrong = long_one.address();
   wrong.front() = wrong.front() == '0' ? '1' : '0';
   const auto answers =
-      ask_all({long_one.address(), silent.address(), wrong, ""}, "rank", std::chrono::milliseconds(700));
+      ask_all({long_one.address(), silent.address(), wrong, ""}, Purpose::rank_report, std::chrono::milliseconds(700));
   EXPECT_EQ(answers[0], std::string(300'000, 'x'));
   EXPECT_FALSE(answers[1]);
   EXPECT_FALSE(answers[2]);
@@ -354,16 +355,86 @@ TEST(SideChannel, StrangersDelayNobody) {
   const Answering rank("what it does");
   const auto silent = connections_to(rank.address(), 300, "");
   const auto slow = connections_to(rank.address(), 100, "0123");
-  EXPECT_EQ(ask_all({rank.address()}, "rank", std::chrono::milliseconds(1500)).front(), "what it does");
-  // Who talks too much is turned away before a line ends.
+  EXPECT_EQ(ask_all({rank.address()}, Purpose::rank_report, std::chrono::milliseconds(1500)).front(), "what it does");
+  // Who does not know the secret is turned away, however much comes.
   const auto talking = connections_to(rank.address(), 1, std::string(1000, 'x'));
   pollfd entry{talking.front().get(), POLLIN | POLLHUP, 0};
   EXPECT_EQ(poll(&entry, 1, 1500), 1);
 }
 
+/// Returns the address of a side channel with another host in it.
+std::string at_host(const std::string& address, const std::string& host) {
+  TcpAddress changed = tcp_address_from(address);
+  changed.hosts = {host};
+  return to_text(changed);
+}
+
+TEST(SideChannel, IsReachedOverIpv4AndIpv6) {
+  const Descriptor wide(socket(AF_INET6, SOCK_STREAM, 0));
+  const SocketAddress loopback = socket_address("::1", 0);
+  if (!wide.open() || bind(wide.get(), loopback.plain(), loopback.length) != 0)
+    LOCKSTEP_SKIP(ipv6) << "this system has no IPv6";
+  SideChannel channel;
+  for (const std::string host : {"127.0.0.1", "::1"}) {
+    const std::string address = at_host(channel.address(), host);
+    const SideChannel sender;
+    sender.send_heartbeat(address, "3 over " + host);
+    std::vector<std::optional<std::string>> answers;
+    std::thread asker([&] { answers = ask_all({address}, Purpose::rank_report, std::chrono::milliseconds(1500)); });
+    for (int i = 0; i < 20; ++i)
+      channel.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string("here"); });
+    asker.join();
+    EXPECT_EQ(answers.front(), "here") << host;
+    ASSERT_EQ(channel.heartbeats().size(), 1U) << host;
+    EXPECT_EQ(channel.heartbeats().at("3").text, "3 over " + host);
+  }
+}
+
+TEST(Greeting, IsKnownByTheWholeSecretAndNothingElse) {
+  const std::string secret = random_word();
+  const Greeting right = greeting_to(secret, Purpose::rank_report, 7);
+  EXPECT_TRUE(knows(right, secret));
+  for (std::size_t i = 0; i < secret.size(); ++i) {
+    Greeting wrong = right;
+    wrong.secret[i] = wrong.secret[i] == '0' ? '1' : '0';
+    EXPECT_FALSE(knows(wrong, secret)) << i;
+  }
+  EXPECT_FALSE(knows(right, secret.substr(1)));
+  EXPECT_FALSE(knows(Greeting{}, secret));
+  EXPECT_FALSE(is_same_secret(secret, secret + ' '));
+}
+
+/// A silent connection is closed after two seconds, and a half greeting is none.
+TEST(Arrivals, WaitSideBySideForAShortTime) {
+  std::uint16_t port = 0;
+  const Descriptor listener = open_socket(SOCK_STREAM, "127.0.0.1", port);
+  Arrivals arrivals("word");
+  std::vector<Descriptor> callers;
+  for (int i = 0; i < 3; ++i) callers.push_back(begin_connection("127.0.0.1", port));
+  EXPECT_TRUE(send_greeting(callers[1].get(), greeting_to("word", Purpose::job_table, 5)));
+  EXPECT_EQ(send(callers[2].get(), "half", 4, MSG_NOSIGNAL), 4);
+  std::vector<Arrival> known;
+  const auto begin = std::chrono::steady_clock::now();
+  while (known.empty() && std::chrono::steady_clock::now() < begin + std::chrono::seconds(10)) {
+    arrivals.accept_from(listener.get());
+    for (Arrival& one : arrivals.those_who_know()) known.push_back(std::move(one));
+  }
+  ASSERT_EQ(known.size(), 1U);
+  EXPECT_EQ(known[0].greeting().rank, 5);
+  EXPECT_EQ(known[0].greeting().purpose, Purpose::job_table);
+  std::vector<pollfd> waiting;
+  arrivals.add_to(waiting);
+  EXPECT_EQ(waiting.size(), 2U);
+  std::this_thread::sleep_until(arrivals.next_end() + std::chrono::milliseconds(100));
+  EXPECT_TRUE(arrivals.those_who_know().empty());
+  waiting.clear();
+  arrivals.add_to(waiting);
+  EXPECT_EQ(waiting.size(), 0U);
+}
+
 TEST(SideChannel, IsFoundByItsOwnUser) {
   const Answering rank("what it does");
-  const auto found = ask_this_host("rank", std::chrono::milliseconds(500));
+  const auto found = ask_this_host(Purpose::rank_report, std::chrono::milliseconds(500));
   EXPECT_EQ(std::count_if(found.begin(), found.end(),
                           [](const auto& f) { return f.process == getpid() && f.answer == "what it does"; }),
             1);
@@ -380,9 +451,8 @@ TEST(SideChannel, IsFoundByItsOwnUser) {
   const bool listens = bind(listener, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
                        listen(listener, 4) == 0 && write(ready, "x", 1) == 1;
   const int connection = listens ? accept(listener, nullptr, nullptr) : -1;
-  char last = 0;
-  while (read(connection, &last, 1) == 1 && last != '\n') {
-  }
+  Greeting question;
+  (void)!read(connection, &question, sizeof question);
   (void)!write(connection, "lies", 4);
   _exit(0);
 }
@@ -401,7 +471,7 @@ TEST(SideChannel, OtherUsersAreNotBelieved) {
     close(ready[1]);
     char byte = 0;
     ASSERT_EQ(read(ready[0], &byte, 1), 1);
-    const auto found = ask_this_host("job", std::chrono::milliseconds(300));
+    const auto found = ask_this_host(Purpose::job_table, std::chrono::milliseconds(300));
     const bool is_heard = std::any_of(found.begin(), found.end(), [](const auto& f) { return f.answer == "lies"; });
     EXPECT_EQ(is_heard, !is_other);
     kill(child, SIGKILL);
@@ -417,7 +487,7 @@ TEST(SideChannel, KeepsTheLastHeartbeatOfEachSender) {
   sender.send_heartbeat(receiver.address(), "4 other");
   sender.send_heartbeat(receiver.address(), "3 last");
   for (int i = 0; i < 50 && receiver.heartbeats().size() < 2; ++i)
-    receiver.serve(std::chrono::milliseconds(20), [](const std::string&, bool) { return std::string(); });
+    receiver.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string(); });
   ASSERT_EQ(receiver.heartbeats().size(), 2U);
   EXPECT_EQ(receiver.heartbeats().at("3").text, "3 last");
   EXPECT_EQ(receiver.heartbeats().at("4").text, "4 other");

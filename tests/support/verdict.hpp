@@ -17,6 +17,7 @@
 /// - bfloat16: oneDNN has no bfloat16 kernels for this processor
 /// - blocked: oneDNN computes a convolution in a plain format on this processor
 /// - descriptors: the sanitizer needs a file descriptor, and the test uses up all of them
+/// - ipv6: this system has no IPv6
 /// - ranks: the test has no meaning with this number of ranks
 #define LOCKSTEP_SKIP(reason) GTEST_SKIP() << "[" #reason "] "
 

@@ -6,66 +6,38 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 #include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/watchdog/tcp.hpp"
+#include "platform/tcp/greeting.hpp"
+#include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The first bytes on a connection, in both directions.
-struct Greeting {
-  std::array<char, 32> secret{};  // of the receiver of the greeting
-  std::int32_t rank = -1;         // of its sender
-
-  friend bool operator==(const Greeting&, const Greeting&) = default;
-};
-
-Greeting greeting_to(const std::string& secret, int me) {
-  Greeting greeting{.rank = me};
-  std::copy_n(secret.begin(), std::min(secret.size(), greeting.secret.size()), greeting.secret.begin());
-  return greeting;
-}
-
 std::string text_of_errno(int number) { return std::generic_category().message(number); }
 
-/// A connection whose greetings have not all been exchanged.
+/// A connection of this rank to a partner, whose greetings have not all been exchanged.
 struct Attempt {
-  int rank = -1;  // −1 for one that has been accepted
-  Descriptor socket;
+  int rank;
+  Arrival arrival;
   Greeting to_send;
   bool is_sent = false;
-  Greeting received;
-  std::size_t bytes_received = 0;
-
-  /// Receives the greeting of the other side. @return whether the connection is broken
-  bool receive() {
-    auto* const into = reinterpret_cast<char*>(&received) + bytes_received;
-    const ssize_t count = recv(socket.get(), into, sizeof received - bytes_received, MSG_DONTWAIT);
-    if (count <= 0) return count == 0 || (errno != EAGAIN && errno != EINTR);
-    bytes_received += static_cast<std::size_t>(count);
-    return false;
-  }
-  /// Sends a greeting, which a new connection always takes whole. @return whether it did
-  bool send_greeting() {
-    is_sent = true;
-    return send(socket.get(), &to_send, sizeof to_send, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof to_send;
-  }
-  [[nodiscard]] bool has_received() const { return bytes_received == sizeof received; }
 };
 
 /// The connections that one rank makes at a time.
 class Round {
  public:
   Round(int me, std::string secret, const std::vector<std::string>& addresses, const std::vector<int>& partners)
-      : me_(me), secret_(std::move(secret)), missing_(partners) {
+      : me_(me),
+        secret_(std::move(secret)),
+        missing_(partners),
+        arrivals_(secret_, most_strangers + 2 * partners.size()) {
     for (const int partner : partners) {
       const TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
       secrets_.emplace_back(partner, its.secret);
@@ -83,35 +55,21 @@ class Round {
   /// Waits for the network, at most until `end`, and advances what it can.
   void advance(int listener, Clock::time_point end) {
     std::vector<pollfd> entries{{listener, POLLIN, 0}};
-    for (const Attempt& attempt : attempts_) {
-      const bool is_connecting = attempt.rank >= 0 && !attempt.is_sent;
-      entries.push_back({attempt.socket.get(), static_cast<short>(is_connecting ? POLLOUT : POLLIN), 0});
-    }
+    for (const Attempt& attempt : attempts_)
+      entries.push_back({attempt.arrival.socket(), static_cast<short>(attempt.is_sent ? POLLIN : POLLOUT), 0});
+    arrivals_.add_to(entries);
     if (poll(entries.data(), entries.size(), std::max(milliseconds_until(end), 1)) <= 0) return;
     for (std::size_t i = attempts_.size(); i-- > 0;)
       if (entries[i + 1].revents != 0 && advance(attempts_[i]))
         attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
-    std::erase_if(attempts_, [&](const Attempt& attempt) { return attempt.rank >= 0 && !is_missing(attempt.rank); });
-    if (entries.front().revents != 0) accept_some(listener);
+    std::erase_if(attempts_, [&](const Attempt& attempt) { return !is_missing(attempt.rank); });
+    if (entries.front().revents != 0) arrivals_.accept_from(listener);
+    for (Arrival& arrival : arrivals_.those_who_know()) answer(arrival);
   }
 
  private:
-  /// Accepts connections, also of strangers, who are silent: if there are many more than partners, the oldest are
-  /// closed.
-  void accept_some(int listener) {
-    constexpr std::size_t at_a_time = 64;
-    const auto is_of_partner = [](const Attempt& attempt) { return attempt.rank >= 0; };
-    for (std::size_t accepted = 0; accepted < at_a_time; ++accepted) {
-      Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      const bool has_too_many_files = !connection.open() && (errno == EMFILE || errno == ENFILE);
-      if (!connection.open() && !has_too_many_files) return;
-      if (connection.open()) attempts_.push_back({.socket = std::move(connection)});
-      if (!has_too_many_files && attempts_.size() <= 4 * at_a_time + 2 * secrets_.size()) continue;
-      const auto oldest = std::find_if_not(attempts_.begin(), attempts_.end(), is_of_partner);
-      if (oldest == attempts_.end()) return;
-      attempts_.erase(oldest);
-    }
-  }
+  static constexpr std::size_t most_strangers = 256;
+
   [[nodiscard]] bool is_missing(int rank) const {
     return std::find(missing_.begin(), missing_.end(), rank) != missing_.end();
   }
@@ -123,41 +81,47 @@ class Round {
   void call(int partner, const TcpAddress& its, const std::string& host) {
     Descriptor connection = begin_connection(host, its.tcp);
     if (!connection.open()) return note_failure(partner, host + ": " + text_of_errno(errno));
-    attempts_.push_back({.rank = partner, .socket = std::move(connection), .to_send = greeting_to(its.secret, me_)});
+    attempts_.push_back({partner, Arrival(std::move(connection)), greeting_to(its.secret, Purpose::connection, me_)});
   }
 
   /// @return whether the attempt has ended
   bool advance(Attempt& attempt) {
-    if (attempt.rank >= 0 && !attempt.is_sent) {
+    Arrival& arrival = attempt.arrival;
+    if (!attempt.is_sent) {
       int error = 0;
       socklen_t length = sizeof error;
-      getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-      if (error == 0 && attempt.send_greeting()) return false;
+      getsockopt(arrival.socket(), SOL_SOCKET, SO_ERROR, &error, &length);
+      attempt.is_sent = true;
+      if (error == 0 && send_greeting(arrival.socket(), attempt.to_send)) return false;
       note_failure(attempt.rank, text_of_errno(error));
       return true;
     }
-    if (attempt.receive()) return true;
-    if (!attempt.has_received()) return false;
-    if (attempt.received != greeting_to(secret_, attempt.received.rank)) return true;
-    const int rank = attempt.received.rank;
-    const bool is_expected = attempt.rank >= 0 ? rank == attempt.rank : rank < me_;
-    if (!is_expected || !is_missing(rank)) return true;
-    if (attempt.rank < 0) {
-      const auto its = std::find_if(secrets_.begin(), secrets_.end(), [&](const auto& s) { return s.first == rank; });
-      attempt.to_send = greeting_to(its->second, me_);
-      if (!attempt.send_greeting()) return true;
-    }
-    const int on = 1;
-    setsockopt(attempt.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    made_.push_back({rank, std::move(attempt.socket)});
-    std::erase(missing_, rank);
+    if (arrival.receive()) return true;
+    if (!arrival.is_complete()) return false;
+    if (knows(arrival.greeting(), secret_) && arrival.greeting().rank == attempt.rank) keep(arrival);
     return true;
+  }
+
+  /// Completes a connection that a partner with a lower rank has made.
+  void answer(Arrival& arrival) {
+    const int rank = arrival.greeting().rank;
+    if (rank >= me_ || !is_missing(rank) || arrival.greeting().purpose != Purpose::connection) return;
+    const auto its = std::find_if(secrets_.begin(), secrets_.end(), [&](const auto& s) { return s.first == rank; });
+    if (send_greeting(arrival.socket(), greeting_to(its->second, Purpose::connection, me_))) keep(arrival);
+  }
+
+  void keep(Arrival& arrival) {
+    const int on = 1;
+    setsockopt(arrival.socket(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    std::erase(missing_, arrival.greeting().rank);
+    made_.push_back({arrival.greeting().rank, arrival.take()});
   }
 
   int me_;
   std::string secret_;
   std::vector<std::pair<int, std::string>> secrets_;  // of the partners
   std::vector<int> missing_;
+  Arrivals arrivals_;
   std::vector<Attempt> attempts_;
   std::vector<Connection> made_;
   std::string failure_;
@@ -181,7 +145,7 @@ bool has_entries(const char* folder) {
 
 Connector::Connector() : secret_(random_word()) {
   TcpAddress address{.secret = secret_, .hosts = own_addresses()};
-  listener_ = open_socket(SOCK_STREAM, "0.0.0.0", address.tcp);
+  listener_ = open_socket(SOCK_STREAM, "", address.tcp);
   if (listener_.open()) address_ = to_text(address);
 }
 

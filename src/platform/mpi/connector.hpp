@@ -18,7 +18,7 @@ struct Connection {
 };
 
 /// Makes TCP connections between ranks that know each other's addresses. Of two ranks, the lower one connects to the
-/// higher one, over the first of its IPv4 addresses that answers. Each proves that it knows the secret word in the
+/// higher one, over the first of its addresses that answers. Each proves that it knows the secret word in the
 /// other's address before a connection counts, so that strangers are turned away.
 class Connector {
  public:

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "base/text_file.hpp"
+#include "platform/tcp/greeting.hpp"
 
 namespace lockstep {
 
 /// Answers questions of other processes of the job over TCP, and of processes of this host over a Unix socket, while
-/// MPI may be stuck. A connection carries one question, a line, and its answer, up to the end of the connection. Anyone
-/// who reaches the port can connect, so connections wait for their questions side by side, each for a short time, and
-/// nothing is answered without the secret word. If the launcher says that all ranks are on this host, only processes of
-/// this host reach the port. What is sent is not encrypted.
+/// MPI may be stuck. A connection carries a greeting, whose purpose is the question, and the answer, up to the end of
+/// the connection. Over TCP nothing is answered without the secret word. If the launcher says that all ranks are on
+/// this host, only processes of this host reach the port. What is sent is not encrypted.
 ///
 /// It also sends heartbeats: short UDP datagrams to one other rank, which keeps the last one of each sender.
 class SideChannel {
@@ -24,11 +24,11 @@ class SideChannel {
   /// Opens the sockets. What cannot be opened is left out, and the address says so.
   SideChannel();
 
-  /// Where others reach this one, and the secret word that their questions begin with; one line of text.
+  /// Where others reach this one, and the secret word of their greetings; one line of text.
   [[nodiscard]] const std::string& address() const { return address_; }
 
   /// Is given a question, and whether it came over the Unix socket, from a process of the same user.
-  using Answer = std::function<std::string(const std::string&, bool)>;
+  using Answer = std::function<std::string(Purpose, bool)>;
   /// Serves for at most `time`; returns earlier after wake().
   void serve(std::chrono::milliseconds time, const Answer& answer);
   /// Makes serve() return. Any thread may call it.
@@ -44,18 +44,8 @@ class SideChannel {
   [[nodiscard]] const std::map<std::string, Heartbeat>& heartbeats() const { return heartbeats_; }
 
  private:
-  /// A connection whose question has not come whole.
-  struct Asker {
-    Descriptor connection;
-    bool is_local;
-    std::chrono::steady_clock::time_point end;
-    std::string text;
-  };
-
   void receive_heartbeats();
-  void hear_askers(const Answer& answer);
-  void accept_some(bool is_local, const Answer& answer);
-  [[nodiscard]] bool has_ended(Asker& asker, const Answer& answer) const;
+  void answer_those_who_ask(const Answer& answer);
 
   Descriptor tcp_;
   Descriptor udp_;
@@ -63,14 +53,15 @@ class SideChannel {
   Descriptor wake_;
   std::string secret_;
   std::string address_;
-  std::vector<Asker> askers_;
+  Arrivals askers_;
+  Arrivals local_askers_;
   std::map<std::string, Heartbeat> heartbeats_;
 };
 
 /// Asks several processes the same question at once.
 /// @param addresses  their `SideChannel::address()`; an empty one is not asked
 /// @return the answers, in this order; nothing from those that did not answer within `time`
-std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, const std::string& question,
+std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, Purpose question,
                                                 std::chrono::milliseconds time);
 
 /// What a process of this host has answered.
@@ -81,6 +72,6 @@ struct LocalAnswer {
 
 /// Asks the processes of this host and this user that have a side channel, all at once, over their Unix sockets.
 /// @return the answers that came within `time`, by process
-std::vector<LocalAnswer> ask_this_host(const std::string& question, std::chrono::milliseconds time);
+std::vector<LocalAnswer> ask_this_host(Purpose question, std::chrono::milliseconds time);
 
 }  // namespace lockstep

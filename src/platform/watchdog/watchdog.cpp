@@ -69,7 +69,7 @@ std::string explain_job(const JobTable& job, std::vector<RankReport> known, std:
   std::vector<std::string> addresses = job.addresses;
   for (const RankReport& report : known)
     if (report.source.empty()) addresses[static_cast<std::size_t>(report.rank)].clear();
-  const auto answers = ask_all(addresses, "rank", time_to_answer);
+  const auto answers = ask_all(addresses, Purpose::rank_report, time_to_answer);
   for (const auto& answer : answers) {
     if (!answer) continue;
     for (RankReport& report : reports_from_json(*answer, job.hosts.size()).value_or(std::vector<RankReport>()))
@@ -149,7 +149,7 @@ void Watchdog::watch() {
   Clock::time_point looked = Clock::now();
   Clock::time_point heartbeat;
   for (;;) {
-    channel_.serve(interval, [this](const std::string& question, bool is_local) { return answer(question, is_local); });
+    channel_.serve(interval, [this](Purpose question, bool is_local) { return answer(question, is_local); });
     const std::lock_guard lock(mutex_);
     if (ends_) return;
     const Clock::time_point now = Clock::now();
@@ -237,11 +237,11 @@ void Watchdog::send_heartbeat() {
   channel_.send_heartbeat(membership_->job.addresses[receiver], sender + ' ' + to_json({std::move(report)}));
 }
 
-std::string Watchdog::answer(const std::string& question, bool is_local) {
+std::string Watchdog::answer(Purpose question, bool is_local) {
   const std::lock_guard lock(mutex_);
   if (!membership_) return {};
-  if (question == "rank") return to_json(reports());
-  if (question == "job" && is_local) return to_json(membership_->job);
+  if (question == Purpose::rank_report) return to_json(reports());
+  if (question == Purpose::job_table && is_local) return to_json(membership_->job);
   return {};
 }
 

@@ -92,7 +92,7 @@ class Watchdog {
   [[nodiscard]] bool notices_a_hang(Clock::time_point now);
   void look_at_the_rank(Clock::time_point now);
   void send_heartbeat();
-  [[nodiscard]] std::string answer(const std::string& question, bool is_local);
+  [[nodiscard]] std::string answer(Purpose question, bool is_local);
   [[nodiscard]] RankReport own_report() const;
   [[nodiscard]] std::vector<RankReport> reports() const;
   [[nodiscard]] std::string complaint(const Call& call) const;
