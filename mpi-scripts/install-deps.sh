@@ -10,7 +10,7 @@ build_packages=(build-essential cmake ninja-build pkg-config git
   libopenmpi-dev openmpi-bin libhwloc-dev libboost-program-options-dev libssl-dev libdnnl-dev zlib1g-dev nlohmann-json3-dev
   libturbojpeg0-dev libspng-dev libpugixml-dev libyaml-cpp-dev liblmdb-dev libgtest-dev python3)
 # What only test.sh wants: to check, to build faster (ccache, lld), and what tests start (pgrep, ip, tc, Slurm).
-test_packages=(libboost-context-dev clang clang-format clang-tidy shellcheck codespell doxygen doxygen-awesome-css ccache lld procps
+test_packages=(libboost-context-dev gfortran clang clang-format clang-tidy shellcheck codespell doxygen doxygen-awesome-css ccache lld procps
   iproute2 slurm-wlm munge)
 
 wanted=("${build_packages[@]}" "${test_packages[@]}")

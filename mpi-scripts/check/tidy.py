@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/dev"
-FOLDERS = ("src", "apps", "kernels", "mpi-scripts")
+FOLDERS = ("src", "apps", "bindings", "kernels", "mpi-scripts")
 NOT_TOGETHER = "-clang-analyzer-*,-bugprone-suspicious-include"
 # What only files say that do not go together.
 CLASHES = ("[clang-diagnostic-error", "[clang-diagnostic-macro-redefined")

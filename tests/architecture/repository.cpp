@@ -17,7 +17,8 @@ std::string text_of(const fs::path& path) {
 
 std::vector<SourceFile> source_files() {
   std::vector<SourceFile> files;
-  for (const char* root : {"include", "src", "kernels", "apps", "mpi-scripts/bench/peers", "mpi-scripts/bench/smpi"}) {
+  for (const char* root :
+       {"include", "src", "kernels", "apps", "bindings", "mpi-scripts/bench/peers", "mpi-scripts/bench/smpi"}) {
     if (!fs::exists(repository() / root)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(repository() / root)) {
       const fs::path extension = entry.path().extension();

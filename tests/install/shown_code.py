@@ -15,8 +15,8 @@ import re
 import sys
 import textwrap
 
-BLOCK = re.compile(r"^(?P<above>[^\n]*)\n(?P<fence> *```(?:cpp|c\+\+|cxx)[^\n]*\n)(?P<code>.*?)^ *```$", re.M | re.S)
-SOURCE = re.compile(r"<!-- example: (?P<path>\S+\.cpp)(?: (?P<name>[\w-]+))? -->")
+BLOCK = re.compile(r"^(?P<above>[^\n]*)\n(?P<fence> *```(?:cpp|c\+\+|cxx|c)(?![a-z])[^\n]*\n)(?P<code>.*?)^ *```$", re.M | re.S)
+SOURCE = re.compile(r"<!-- example: (?P<path>\S+\.(?:cpp|c))(?: (?P<name>[\w-]+))? -->")
 LONGEST = 20  # unit: lines of one block
 
 
@@ -30,9 +30,9 @@ def shown(root, path, name):
     file = root / path
     if not file.is_file():
         raise Fault(f"there is no {path}")
-    if file.parent != root / "examples":
+    if file.parent not in (root / "examples", root / "examples/c"):
         raise Fault(f"{path} is no example that CTest builds and runs: it does not lie in examples/")
-    regions = re.findall(rf"^ *// {mark}: begin\n(.*?)^ *// {mark}: end\n", file.read_text(), re.M | re.S)
+    regions = re.findall(rf"^ *(?://|/\*) {mark}: begin(?: \*/)?\n(.*?)^ *(?://|/\*) {mark}: end(?: \*/)?\n", file.read_text(), re.M | re.S)
     if not regions:
         raise Fault(f"{path} marks nothing by '// {mark}: begin' and '// {mark}: end'")
     code = textwrap.dedent("".join(regions))
