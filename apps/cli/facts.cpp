@@ -38,9 +38,9 @@ struct Variables {
 /// The first row that fits decides.
 constexpr std::array variables = {
     // Hosts may have interfaces, files and logs of their own; scripts and tests of lockstep have variables, too.
-    Variables{"NCCL_SOCKET_IFNAME", Harm::none}, Variables{"NCCL_IB_", Harm::none}, Variables{"NCCL_DEBUG", Harm::none},
-    Variables{"NCCL_HOSTID", Harm::none}, Variables{"NCCL_TOPO_", Harm::none}, Variables{"NCCL_GRAPH_", Harm::none},
-    Variables{"NCCL_CONF_FILE", Harm::none},
+    Variables{"NCCL_SOCKET_IFNAME", Harm::none}, Variables{"LOCKSTEP_SOCKET_IFNAME", Harm::none},
+    Variables{"NCCL_IB_", Harm::none}, Variables{"NCCL_DEBUG", Harm::none}, Variables{"NCCL_HOSTID", Harm::none},
+    Variables{"NCCL_TOPO_", Harm::none}, Variables{"NCCL_GRAPH_", Harm::none}, Variables{"NCCL_CONF_FILE", Harm::none},
     // Ranks that choose another algorithm or cut messages otherwise wait for messages that nobody sends.
     Variables{"NCCL_ALGO", Harm::deadlock}, Variables{"NCCL_PROTO", Harm::deadlock},
     Variables{"NCCL_BUFFSIZE", Harm::deadlock}, Variables{"NCCL_LL_BUFFSIZE", Harm::deadlock},

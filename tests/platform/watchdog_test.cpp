@@ -31,6 +31,7 @@
 #include "base/signal_stack.hpp"
 #include "platform/tcp/tcp.hpp"
 #include "platform/watchdog/process.hpp"
+#include "support/errors.hpp"
 #include "support/verdict.hpp"
 
 /// What a thread waits for. The thread sanitizer delivers a signal to a thread that waits for a condition variable, but
@@ -390,6 +391,66 @@ TEST(SideChannel, IsReachedOverIpv4AndIpv6) {
   }
 }
 
+TEST(InterfaceChoice, HasTheFormsOfNcclAndOpenMpi) {
+  const InterfaceChoice all;
+  EXPECT_TRUE(all.allows("eth0", "10.0.0.1", false));
+  EXPECT_FALSE(all.allows("lo", "127.0.0.1", true));
+  const InterfaceChoice beginnings("NCCL_SOCKET_IFNAME", "eth,ib", false, false);
+  EXPECT_TRUE(beginnings.allows("eth12", "10.0.0.1", false) && beginnings.allows("ib0", "10.0.0.1", false));
+  EXPECT_FALSE(beginnings.allows("docker0", "172.17.0.1", false));
+  const InterfaceChoice whole("NCCL_SOCKET_IFNAME", "=eth1,lo", false, false);
+  EXPECT_TRUE(whole.allows("eth1", "10.0.0.1", false) && whole.allows("lo", "127.0.0.1", true));
+  EXPECT_FALSE(whole.allows("eth12", "10.0.0.1", false));
+  EXPECT_EQ(whole.text(), "NCCL_SOCKET_IFNAME==eth1,lo");
+  const InterfaceChoice excluded("NCCL_SOCKET_IFNAME", "docker,veth", true, false);
+  EXPECT_TRUE(excluded.allows("eth0", "10.0.0.1", false));
+  EXPECT_FALSE(excluded.allows("docker0", "172.17.0.1", false) || excluded.allows("lo", "127.0.0.1", true));
+  const InterfaceChoice subnets("OMPI_MCA_btl_tcp_if_include", "10.0.1.0/24,eth3", false, true);
+  EXPECT_TRUE(subnets.allows("eth0", "10.0.1.77", false) && subnets.allows("eth3", "fd00::1", false));
+  EXPECT_FALSE(subnets.allows("eth0", "10.0.2.77", false) || subnets.allows("eth31", "10.0.3.1", false));
+}
+
+/// Sets a variable while it exists.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST(InterfaceChoice, IsWhatIsListenedOn) {
+  const Variable chosen("LOCKSTEP_SOCKET_IFNAME", "=lo");
+  const Variable passed_over("NCCL_SOCKET_IFNAME", "eth");
+  const OwnAddresses own = own_addresses();
+  EXPECT_TRUE(own.are_chosen);
+  ASSERT_FALSE(own.hosts.empty());
+  EXPECT_EQ(own.hosts.front(), "127.0.0.1");
+  const Answering rank("what it does");
+  const TcpAddress address = tcp_address_from(rank.address());
+  EXPECT_EQ(address.hosts, own.hosts);
+  EXPECT_EQ(ask_all({rank.address()}, Purpose::rank_report, std::chrono::milliseconds(1500)).front(), "what it does");
+  for (const std::string& host : own_addresses(InterfaceChoice()).hosts) {
+    if (host == "127.0.0.1") continue;
+    const Descriptor refused = begin_connection(host, address.tcp);
+    pollfd entry{refused.get(), POLLOUT, 0};
+    EXPECT_TRUE(!refused.open() || (poll(&entry, 1, 1000) == 1 && (entry.revents & POLLERR) != 0)) << host;
+  }
+}
+
+TEST(InterfaceChoice, ThatLeavesNoneIsAnErrorIfItWasMadeForLockstep) {
+  {
+    const Variable of_nccl("NCCL_SOCKET_IFNAME", "no-such-interface");
+    EXPECT_FALSE(own_addresses().are_chosen);
+  }
+  const Variable chosen("LOCKSTEP_SOCKET_IFNAME", "no-such-interface");
+  expect_error([] { (void)own_addresses(); }, ErrorCode::invalid_argument,
+               {"LOCKSTEP_SOCKET_IFNAME=no-such-interface leaves no", "lo (127.0.0.1)"});
+}
+
 TEST(Greeting, IsKnownByTheWholeSecretAndNothingElse) {
   const std::string secret = random_word();
   const Greeting right = greeting_to(secret, Purpose::rank_report, 7);
@@ -407,7 +468,8 @@ TEST(Greeting, IsKnownByTheWholeSecretAndNothingElse) {
 /// A silent connection is closed after two seconds, and a half greeting is none.
 TEST(Arrivals, WaitSideBySideForAShortTime) {
   std::uint16_t port = 0;
-  const Descriptor listener = open_socket(SOCK_STREAM, "127.0.0.1", port);
+  const std::vector<Descriptor> listeners = open_sockets(SOCK_STREAM, {"127.0.0.1"}, port);
+  ASSERT_EQ(listeners.size(), 1U);
   Arrivals arrivals("word");
   std::vector<Descriptor> callers;
   for (int i = 0; i < 3; ++i) callers.push_back(begin_connection("127.0.0.1", port));
@@ -416,7 +478,7 @@ TEST(Arrivals, WaitSideBySideForAShortTime) {
   std::vector<Arrival> known;
   const auto begin = std::chrono::steady_clock::now();
   while (known.empty() && std::chrono::steady_clock::now() < begin + std::chrono::seconds(10)) {
-    arrivals.accept_from(listener.get());
+    arrivals.accept_from(listeners.front().get());
     for (Arrival& one : arrivals.those_who_know()) known.push_back(std::move(one));
   }
   ASSERT_EQ(known.size(), 1U);

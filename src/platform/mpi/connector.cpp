@@ -53,17 +53,19 @@ class Round {
   [[nodiscard]] std::vector<Connection>& made() { return made_; }
 
   /// Waits for the network, at most until `end`, and advances what it can.
-  void advance(int listener, Clock::time_point end) {
-    std::vector<pollfd> entries{{listener, POLLIN, 0}};
+  void advance(const std::vector<Descriptor>& listeners, Clock::time_point end) {
+    std::vector<pollfd> entries;
+    for (const Descriptor& listener : listeners) entries.push_back({listener.get(), POLLIN, 0});
     for (const Attempt& attempt : attempts_)
       entries.push_back({attempt.arrival.socket(), static_cast<short>(attempt.is_sent ? POLLIN : POLLOUT), 0});
     arrivals_.add_to(entries);
     if (poll(entries.data(), entries.size(), std::max(milliseconds_until(end), 1)) <= 0) return;
     for (std::size_t i = attempts_.size(); i-- > 0;)
-      if (entries[i + 1].revents != 0 && advance(attempts_[i]))
+      if (entries[i + listeners.size()].revents != 0 && advance(attempts_[i]))
         attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(attempts_, [&](const Attempt& attempt) { return !is_missing(attempt.rank); });
-    if (entries.front().revents != 0) arrivals_.accept_from(listener);
+    for (std::size_t i = 0; i < listeners.size(); ++i)
+      if (entries[i].revents != 0) arrivals_.accept_from(listeners[i].get());
     for (Arrival& arrival : arrivals_.those_who_know()) answer(arrival);
   }
 
@@ -144,9 +146,10 @@ bool has_entries(const char* folder) {
 }  // namespace
 
 Connector::Connector() : secret_(random_word()) {
-  TcpAddress address{.secret = secret_, .hosts = own_addresses()};
-  listener_ = open_socket(SOCK_STREAM, "", address.tcp);
-  if (listener_.open()) address_ = to_text(address);
+  const OwnAddresses own = own_addresses();
+  TcpAddress address{.secret = secret_, .hosts = own.hosts};
+  listeners_ = open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp);
+  if (!listeners_.empty()) address_ = to_text(address);
 }
 
 std::vector<Connection> Connector::connect(int me, const std::vector<int>& partners,
@@ -154,7 +157,7 @@ std::vector<Connection> Connector::connect(int me, const std::vector<int>& partn
                                            std::string& why_not) {
   const Clock::time_point end = Clock::now() + at_most;
   Round round(me, secret_, addresses, partners);
-  while (!round.is_done() && Clock::now() < end) round.advance(listener_.get(), end);
+  while (!round.is_done() && Clock::now() < end) round.advance(listeners_, end);
   if (!round.is_done()) {
     why_not = round.failure().empty() ? "rank " + std::to_string(round.missing().front()) + ", it does not answer"
                                       : round.failure();

@@ -22,7 +22,7 @@ struct Connection {
 /// other's address before a connection counts, so that strangers are turned away.
 class Connector {
  public:
-  /// Listens on any port.
+  /// Listens on any port, of the interfaces of `InterfaceChoice`. @throws as own_addresses()
   Connector();
 
   /// Where others reach this rank, and the secret word; one line of text. Empty if no socket can be opened.
@@ -37,7 +37,7 @@ class Connector {
                                   std::chrono::milliseconds at_most, std::string& why_not);
 
  private:
-  Descriptor listener_;
+  std::vector<Descriptor> listeners_;
   std::string secret_;
   std::string address_;
 };

@@ -9,8 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <random>
 #include <sstream>
+#include <string_view>
+
+#include "lockstep/base/error.hpp"
 
 namespace lockstep {
 namespace {
@@ -27,6 +31,21 @@ std::string text_of(const sockaddr* address) {
   }
   if (bytes == nullptr || inet_ntop(address->sa_family, bytes, text.data(), text.size()) == nullptr) return {};
   return text.data();
+}
+
+constexpr const char* own_variable = "LOCKSTEP_SOCKET_IFNAME";
+
+/// Whether an IPv4 address lies in a subnet such as 10.0.0.0/24.
+bool lies_in(const std::string& address, const std::string& subnet) {
+  const std::size_t slash = subnet.find('/');
+  const int bits = std::atoi(subnet.c_str() + slash + 1);
+  in_addr one{};
+  in_addr other{};
+  if (bits < 0 || bits > 32 || inet_pton(AF_INET, address.c_str(), &one) != 1 ||
+      inet_pton(AF_INET, subnet.substr(0, slash).c_str(), &other) != 1)
+    return false;
+  const std::uint32_t mask = bits == 0 ? 0 : ~std::uint32_t{0} << (32 - bits);
+  return (ntohl(one.s_addr) & mask) == (ntohl(other.s_addr) & mask);
 }
 
 Descriptor open_socket_at(int type, const SocketAddress& at, std::uint16_t& port) {
@@ -70,23 +89,71 @@ std::string random_word() {
   return word;
 }
 
-std::vector<std::string> own_addresses() {
+InterfaceChoice InterfaceChoice::from_environment() {
+  const auto value_of = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  for (const char* const name : {own_variable, "NCCL_SOCKET_IFNAME"}) {
+    const std::string value = value_of(name);
+    const bool excludes = value.starts_with('^');
+    if (!value.empty()) return {name, value.substr(excludes ? 1 : 0), excludes, false};
+  }
+  for (const bool excludes : {false, true}) {
+    const char* const name = excludes ? "OMPI_MCA_btl_tcp_if_exclude" : "OMPI_MCA_btl_tcp_if_include";
+    const std::string value = value_of(name);
+    if (!value.empty()) return {name, value, excludes, true};
+  }
+  return {};
+}
+
+InterfaceChoice::InterfaceChoice(std::string variable, const std::string& words, bool excludes, bool subnets)
+    : variable_(std::move(variable)),
+      given_((excludes && !subnets ? "^" : "") + words),
+      excludes_(excludes),
+      subnets_(subnets),
+      exact_(subnets || words.starts_with('=')) {
+  std::istringstream in(words.starts_with('=') ? words.substr(1) : words);
+  for (std::string word; std::getline(in, word, ',');)
+    if (!word.empty()) words_.push_back(word);
+}
+
+bool InterfaceChoice::names(const std::string& interface, const std::string& address) const {
+  return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) {
+    if (subnets_ && word.find('/') != std::string::npos) return lies_in(address, word);
+    return exact_ ? interface == word : interface.starts_with(word);
+  });
+}
+
+bool InterfaceChoice::allows(const std::string& interface, const std::string& address, bool is_loopback) const {
+  if (is_made() && !excludes_) return names(interface, address);
+  return !is_loopback && !names(interface, address);
+}
+
+OwnAddresses own_addresses(const InterfaceChoice& choice) {
   constexpr std::size_t most = 4;  // hosts with many containers have many addresses, of which the first are the host's
-  std::vector<std::string> found;
+  OwnAddresses own{.are_chosen = choice.is_made()};
+  std::string all;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {"127.0.0.1"};
+  if (getifaddrs(&list) != 0) return {.hosts = {"127.0.0.1"}};
   for (const int family : {AF_INET, AF_INET6}) {
-    const std::size_t before = found.size();
+    const std::size_t before = own.hosts.size();
     for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-      const bool is_up = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
-      if (!is_up || at->ifa_addr == nullptr || at->ifa_addr->sa_family != family) continue;
+      if ((at->ifa_flags & IFF_UP) == 0 || at->ifa_addr == nullptr || at->ifa_addr->sa_family != family) continue;
       const std::string text = text_of(at->ifa_addr);
-      if (!text.empty() && found.size() < before + most) found.push_back(text);
+      if (text.empty()) continue;
+      all += (all.empty() ? "" : ", ") + std::string(at->ifa_name) + " (" + text + ')';
+      const bool is_wanted = choice.allows(at->ifa_name, text, (at->ifa_flags & IFF_LOOPBACK) != 0);
+      if (is_wanted && own.hosts.size() < before + most) own.hosts.push_back(text);
     }
   }
   freeifaddrs(list);
-  if (found.empty()) found.emplace_back("127.0.0.1");
-  return found;
+  if (!own.hosts.empty()) return own;
+  if (choice.variable() == own_variable) {
+    throw Error(ErrorCode::invalid_argument,
+                choice.text() + " leaves no network interface with an address; this host has " + all);
+  }
+  return choice.is_made() ? own_addresses(InterfaceChoice()) : OwnAddresses{.hosts = {"127.0.0.1"}};
 }
 
 SocketAddress socket_address(const std::string& host, std::uint16_t port, int family) {
@@ -118,10 +185,27 @@ SocketAddress socket_address(const std::string& host, std::uint16_t port, int fa
   return result;
 }
 
-Descriptor open_socket(int type, const std::string& host, std::uint16_t& port) {
-  if (!host.empty()) return open_socket_at(type, socket_address(host, 0), port);
-  Descriptor opened = open_socket_at(type, socket_address(host, 0, AF_INET6), port);
-  return opened.open() ? std::move(opened) : open_socket_at(type, socket_address(host, 0, AF_INET), port);
+std::vector<Descriptor> open_sockets(int type, const std::vector<std::string>& hosts, std::uint16_t& port) {
+  std::vector<Descriptor> opened;
+  if (hosts.empty()) {
+    for (const int family : {AF_INET6, AF_INET}) {
+      Descriptor any = open_socket_at(type, socket_address("", 0, family), port);
+      if (any.open()) opened.push_back(std::move(any));
+      if (!opened.empty()) break;
+    }
+    return opened;
+  }
+  constexpr int tries = 16;  // a port that is free at the first address may be taken at another one
+  for (int i = 0; i < tries && opened.size() < hosts.size(); ++i) {
+    opened.clear();
+    for (const std::string& host : hosts) {
+      Descriptor one = open_socket_at(type, socket_address(host, opened.empty() ? std::uint16_t{0} : port), port);
+      if (!one.open()) break;
+      opened.push_back(std::move(one));
+    }
+  }
+  if (opened.size() < hosts.size()) opened.clear();
+  return opened;
 }
 
 int family_of(int socket) {

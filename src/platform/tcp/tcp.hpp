@@ -26,9 +26,44 @@ TcpAddress tcp_address_from(const std::string& text);
 /// A secret of 32 hexadecimal digits.
 std::string random_word();
 
-/// The first few addresses of this host that other hosts can reach, IPv4 before IPv6; that of the loopback if there are
-/// no others.
-std::vector<std::string> own_addresses();
+/// The interfaces that a user has chosen for connections between hosts.
+class InterfaceChoice {
+ public:
+  /// Reads LOCKSTEP_SOCKET_IFNAME or else NCCL_SOCKET_IFNAME, in NCCL's form ("eth,ib" are beginnings of names, "=eth0"
+  /// are names, "^docker" are excluded), or else Open MPI's OMPI_MCA_btl_tcp_if_include or …_exclude (names, or subnets
+  /// such as 10.0.0.0/24).
+  static InterfaceChoice from_environment();
+  /// @param subnets  whether words may be subnets, and words without '=' are whole names
+  InterfaceChoice(std::string variable, const std::string& words, bool excludes, bool subnets);
+  InterfaceChoice() = default;  ///< all interfaces
+
+  [[nodiscard]] bool is_made() const { return !variable_.empty(); }
+  /// The variable and its value, for messages.
+  [[nodiscard]] std::string text() const { return variable_ + '=' + given_; }
+  [[nodiscard]] const std::string& variable() const { return variable_; }
+  /// @param address      of the interface, as text
+  /// @param is_loopback  whether it is that of the loopback, which is used only where it is named
+  [[nodiscard]] bool allows(const std::string& interface, const std::string& address, bool is_loopback) const;
+
+ private:
+  [[nodiscard]] bool names(const std::string& interface, const std::string& address) const;
+
+  std::string variable_;
+  std::string given_;
+  std::vector<std::string> words_;
+  bool excludes_ = false;
+  bool subnets_ = false;
+  bool exact_ = false;
+};
+
+/// Addresses of this host that other hosts can reach.
+struct OwnAddresses {
+  std::vector<std::string> hosts;  ///< the first few, IPv4 before IPv6; that of the loopback if there are no others
+  bool are_chosen = false;         ///< nothing else is to be listened on
+};
+/// @throws Error{invalid_argument} if LOCKSTEP_SOCKET_IFNAME leaves no interface with an address, with all there are. A
+///         choice that was made for NCCL or Open MPI is then ignored.
+OwnAddresses own_addresses(const InterfaceChoice& choice = InterfaceChoice::from_environment());
 
 /// A socket's address of either family.
 struct SocketAddress {
@@ -41,10 +76,12 @@ struct SocketAddress {
 /// @param family  AF_INET or AF_INET6, in which an IPv4 address is mapped; AF_UNSPEC: that of `host`
 SocketAddress socket_address(const std::string& host, std::uint16_t port, int family = AF_UNSPEC);
 
-/// Opens a nonblocking socket on any port; one of SOCK_STREAM listens. @param host  whose address it gets, or empty:
-/// all addresses of this host, of both families where the system has IPv6
-/// @param port  set to the port @return a closed one on failure, with errno set
-Descriptor open_socket(int type, const std::string& host, std::uint16_t& port);
+/// Opens nonblocking sockets on one port, any that is free at all these addresses; those of SOCK_STREAM listen.
+/// @param hosts  an address for each socket; none: one socket at all addresses of this host, of both families where the
+///         system has IPv6
+/// @param port   set to the port
+/// @return none on failure, with errno set
+std::vector<Descriptor> open_sockets(int type, const std::vector<std::string>& hosts, std::uint16_t& port);
 
 /// The family of a socket. @pre it is open
 int family_of(int socket);

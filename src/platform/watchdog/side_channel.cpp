@@ -105,12 +105,13 @@ SideChannel::SideChannel()
     : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(random_word()), askers_(secret_), local_askers_("") {
   TcpAddress address{.secret = secret_};
   const bool is_local = all_on_this_host(read_environment());
-  const std::string host = is_local ? "127.0.0.1" : "";
-  tcp_ = open_socket(SOCK_STREAM, host, address.tcp);
-  udp_ = open_socket(SOCK_DGRAM, host, address.udp);
+  const OwnAddresses own = is_local ? OwnAddresses{{"127.0.0.1"}, true} : own_addresses();
+  const std::vector<std::string> listens = own.are_chosen ? own.hosts : std::vector<std::string>();
+  tcp_ = open_sockets(SOCK_STREAM, listens, address.tcp);
+  udp_ = open_sockets(SOCK_DGRAM, listens, address.udp);
   unix_ = open_unix_socket();
-  address.hosts = is_local ? std::vector{host} : own_addresses();
-  if (tcp_.open()) address_ = to_text(address);
+  address.hosts = own.hosts;
+  if (!tcp_.empty()) address_ = to_text(address);
 }
 
 void SideChannel::wake() const {
@@ -122,8 +123,9 @@ void SideChannel::serve(milliseconds time, const Answer& answer) {
   const Clock::time_point end = Clock::now() + time;
   std::vector<pollfd> entries;
   do {
-    entries = {pollfd{wake_.get(), POLLIN, 0}, pollfd{udp_.get(), POLLIN, 0}, pollfd{tcp_.get(), POLLIN, 0},
-               pollfd{unix_.get(), POLLIN, 0}};
+    entries = {pollfd{wake_.get(), POLLIN, 0}, pollfd{unix_.get(), POLLIN, 0}};
+    for (const auto* const sockets : {&tcp_, &udp_})
+      for (const Descriptor& socket : *sockets) entries.push_back({socket.get(), POLLIN, 0});
     askers_.add_to(entries);
     local_askers_.add_to(entries);
     const Clock::time_point until = std::min({end, askers_.next_end(), local_askers_.next_end()});
@@ -133,9 +135,12 @@ void SideChannel::serve(milliseconds time, const Answer& answer) {
       (void)!::read(wake_.get(), &count, sizeof count);
       return;
     }
-    if (entries[1].revents != 0) receive_heartbeats();
-    if (entries[2].revents != 0) askers_.accept_from(tcp_.get());
-    if (entries[3].revents != 0) local_askers_.accept_from(unix_.get());
+    if (entries[1].revents != 0) local_askers_.accept_from(unix_.get());
+    std::size_t next = 2;
+    for (const Descriptor& socket : tcp_)
+      if (entries[next++].revents != 0) askers_.accept_from(socket.get());
+    for (const Descriptor& socket : udp_)
+      if (entries[next++].revents != 0) receive_heartbeats(socket.get());
     answer_those_who_ask(answer);
   } while (Clock::now() < end);
 }
@@ -150,10 +155,10 @@ void SideChannel::answer_those_who_ask(const Answer& answer) {
     if (is_of_this_user(asker.socket())) reply(asker, true);
 }
 
-void SideChannel::receive_heartbeats() {
+void SideChannel::receive_heartbeats(int socket) {
   std::array<char, 4096> bytes{};
   for (;;) {
-    const ssize_t received = recv(udp_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    const ssize_t received = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (received <= 0) return;
     const std::string text(bytes.data(), static_cast<std::size_t>(received));
     const std::size_t space = std::min(text.find(' '), text.size());
@@ -166,13 +171,13 @@ void SideChannel::receive_heartbeats() {
 void SideChannel::send_heartbeat(const std::string& to, const std::string& text) const {
   const TcpAddress address = tcp_address_from(to);
   const std::string datagram = address.secret + ' ' + text;
-  const int family = family_of(udp_.get());
-  for (const std::string& host : address.hosts) {
-    const SocketAddress place = socket_address(host, address.udp, family);
-    if (place.length == 0) continue;
-    (void)sendto(udp_.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, place.plain(),
-                 place.length);
-  }
+  for (const std::string& host : address.hosts)
+    for (const Descriptor& socket : udp_) {
+      const SocketAddress place = socket_address(host, address.udp, family_of(socket.get()));
+      if (place.length == 0) continue;  // of the other family
+      (void)sendto(socket.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, place.plain(),
+                   place.length);
+    }
 }
 
 std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& addresses, Purpose question,

@@ -16,7 +16,8 @@ namespace lockstep {
 /// Answers questions of other processes of the job over TCP, and of processes of this host over a Unix socket, while
 /// MPI may be stuck. A connection carries a greeting, whose purpose is the question, and the answer, up to the end of
 /// the connection. Over TCP nothing is answered without the secret word. If the launcher says that all ranks are on
-/// this host, only processes of this host reach the port. What is sent is not encrypted.
+/// this host, only processes of this host reach the port; otherwise it listens on the interfaces of `InterfaceChoice`.
+/// What is sent is not encrypted.
 ///
 /// It also sends heartbeats: short UDP datagrams to one other rank, which keeps the last one of each sender.
 class SideChannel {
@@ -44,11 +45,11 @@ class SideChannel {
   [[nodiscard]] const std::map<std::string, Heartbeat>& heartbeats() const { return heartbeats_; }
 
  private:
-  void receive_heartbeats();
+  void receive_heartbeats(int socket);
   void answer_those_who_ask(const Answer& answer);
 
-  Descriptor tcp_;
-  Descriptor udp_;
+  std::vector<Descriptor> tcp_;
+  std::vector<Descriptor> udp_;
   Descriptor unix_;
   Descriptor wake_;
   std::string secret_;
