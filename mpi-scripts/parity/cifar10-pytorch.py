@@ -64,6 +64,14 @@ def schedule_of(optimizer, options, steps, steps_of_epoch):
     return lr_scheduler.SequentialLR(optimizer, [linear, cosine], [warmup])
 
 
+def decayed(network, options):
+    """The parameters with the decay of their group: --decay-vectors=no leaves out biases and those of batch norm."""
+    decay = float(options["weight-decay"])
+    vectors = decay if options["decay-vectors"] == "yes" else 0.0
+    return [{"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": decay},
+            {"params": [p for p in network.parameters() if p.ndim <= 1], "weight_decay": vectors}]
+
+
 class Log:
     """As the file of train --metrics, of the first process."""
 
@@ -113,8 +121,9 @@ def work(rank, run, folder, seed, path):
     torch.manual_seed(seed)
     network = lockstep_models.MODELS[options["model"]](about["inputs"], about["classes"], about["stem"])
     model = DistributedDataParallel(network)
-    optimizer = torch.optim.SGD(network.parameters(), lr=float(options["lr"]), momentum=float(options["momentum"]),
-                                weight_decay=float(options["weight-decay"]), nesterov=options["nesterov"] == "yes")
+    optimizer = torch.optim.SGD(decayed(network, options), lr=float(options["lr"]), momentum=float(options["momentum"]),
+                                nesterov=options["nesterov"] == "yes")
+    smoothing = 0.0 if options["label-smoothing"] == "off" else float(options["label-smoothing"])
     batch, epochs = int(options["batch"]), int(options["epochs"])
     steps_of_epoch = -(-len(train) // batch)
     schedule = schedule_of(optimizer, options, epochs * steps_of_epoch, steps_of_epoch)
@@ -129,7 +138,7 @@ def work(rank, run, folder, seed, path):
             mine = permutation[step * batch:(step + 1) * batch][rank::RANKS]
             optimizer.zero_grad()
             images = normalize(cropped_and_flipped(train[mine], changes))
-            loss = functional.cross_entropy(model(images), train_labels[mine])
+            loss = functional.cross_entropy(model(images), train_labels[mine], label_smoothing=smoothing)
             loss.backward()
             optimizer.step()
             schedule.step()

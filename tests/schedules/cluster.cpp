@@ -98,7 +98,9 @@ auto one_of(std::mt19937_64& random, const List& choices) {
 PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   constexpr Algorithm on_a_node[] = {Algorithm::shared_memory, Algorithm::shared_memory,
                                      Algorithm::hierarchical_tree_order};
-  constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};  // 64 bytes are one element for each of 8 ranks
+  constexpr Bytes sizes[] = {{64}, {72}, {200}, {512}, {4096}};
+  constexpr Bytes areas[] = {
+      {128}, {136}, {200}, {512}, {4096}};  // the first has a largest element for each of 8 ranks
   constexpr Bytes caches[] = {{100}, {1 << 20}};
   PlanOptions options;
   collectives::Choice choice;
@@ -111,7 +113,7 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   options.selection = collectives::forced(choice);
   options.operations_in_flight = 1 + static_cast<int>(random() % 4);
   options.node = {
-      .staging = one_of(random, sizes), .pull_limit = one_of(random, sizes), .cache = one_of(random, caches)};
+      .staging = one_of(random, areas), .pull_limit = one_of(random, sizes), .cache = one_of(random, caches)};
   return options;
 }
 
