@@ -9,7 +9,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 preset=${PRESET:-release}
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
 cmake --build "build/$preset" -j "$jobs" --target lockstep_c
-library=$(dirname "$(find "build/$preset" -name liblockstep_c.so)")
+library=build/$preset/bindings/c
 mpicc -std=c99 -O2 -Wall -Wextra -Ibindings/c mpi-scripts/bench/per_tensor.c -o "build/$preset/per_tensor" -L"$library" -llockstep_c \
   -Wl,-rpath,"$PWD/$library"
 exec mpirun --bind-to none -np "${1:-2}" "build/$preset/per_tensor" "${2:-30}"
