@@ -86,6 +86,7 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   bool on_tick(Clock::time_point now) noexcept override;
   [[nodiscard]] bool idle() const noexcept override;
   bool sleep(std::chrono::nanoseconds at_most) noexcept override;
+  void watch(Clock::time_point now);
   void poll_control(Clock::time_point now);
   [[nodiscard]] bool is_answered(const ControlChannel::Question& question) const;
   [[nodiscard]] std::optional<CallSignature> own_call(std::uint64_t number) const;

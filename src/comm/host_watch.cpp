@@ -64,13 +64,25 @@ void HostCommunicator::check_usable(std::string_view operation) {
 bool HostCommunicator::on_tick(Clock::time_point now) noexcept {
   if (closed_) return false;
   try {
-    poll_control(now);
-    if (!idle()) check_deadline(now);
+    watch(now);
     return false;
   } catch (...) {
     if (!poison_) fail(current_exception_of(rank().value, options_.hostname));
   }
   return true;
+}
+
+/// Finds out whether this rank waits in vain.
+/// @throws Error with the identity of the operation that it is about, which is the oldest one unless more is known
+void HostCommunicator::watch(Clock::time_point now) {
+  try {
+    poll_control(now);
+    if (!idle()) check_deadline(now);
+  } catch (const Error& error) {
+    const HostOperation* const first = first_under_way();
+    if (first == nullptr || !error.context().operation.empty()) throw;
+    throw explained(error, *first);
+  }
 }
 
 /// Exchanges control messages with the other ranks. @throws Error if one of them ends this communicator
@@ -85,11 +97,9 @@ void HostCommunicator::poll_control(Clock::time_point now) {
     if (!alarm) alarm = options_.control->early_close(submitted_);
   }
   if (!alarm) return answer_others();
-  const HostOperation* const first = first_under_way();
-  if (first == nullptr) throw Error(*alarm);
   // The rank that gives up first may have waited for another rank than the one at fault, so each rank also names the
   // ranks that it waited for itself.
-  throw alarm->naming_also(awaited()).of_operation(first->identity());
+  throw alarm->naming_also(awaited());
 }
 
 /// Returns the oldest collective that has not ended; null if there is none or it has not begun.

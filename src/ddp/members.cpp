@@ -25,16 +25,19 @@ void require_device(Device device) {
 }
 
 ParsedOptions parse(const GroupOptions& options, const std::optional<backends::Method>& exact) {
-  backends::CommunicatorOptions values{
-      .tuning = options.tuning,
-      .check = options.check,
-      .compress = options.compress,
-      .plan = {.deadline = options.deadline, .observer = options.observer, .notice = options.notice}};
-  auto failure = error_of([&] {
+  ParsedOptions parsed;
+  backends::CommunicatorOptions& values = parsed.values;
+  values.tuning = options.tuning;
+  values.check = options.check;
+  values.compress = options.compress;
+  values.plan.deadline = options.deadline;
+  values.plan.observer = options.observer;
+  values.plan.notice = options.notice;
+  parsed.failure = error_of([&] {
     values.method = exact ? *exact : backends::parse_method(options.algorithm);
     values.plan.sockets = backends::parse_sockets(options.sockets);
   });
-  return {std::move(values), std::move(failure)};
+  return parsed;
 }
 
 std::unique_ptr<Communicator> Members::make(Progress& progress, Use use) {

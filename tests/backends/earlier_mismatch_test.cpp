@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests ranks that disagree in an operation in which no rank waits, for example because two ranks both act as the root
-// and send a few bytes. The next operation reports it, or close() does.
+// and send a few bytes. The next operation reports it, or close() does, unless a rank is so slow that it hears of the
+// difference in the operation itself.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -48,20 +49,23 @@ class TwoRoots : public testing::TestWithParam<Library> {
   [[nodiscard]] Buffer buffer() { return {data_.data(), {100}, DType::float32}; }
 
   /// After an agreed operation, runs one in which the last rank acts as the root, while the others take the first rank
-  /// for it. It completes everywhere.
-  void disagree() {
+  /// for it.
+  /// @return the error, where this rank was so slow that it has heard of it already
+  std::optional<Error> disagree() {
     c_->barrier().wait();
-    c_->broadcast(buffer(), {rank() == last() ? last() : 0}).wait();
+    auto error = error_of([this] { c_->broadcast(buffer(), {rank() == last() ? last() : 0}).wait(); });
     barrier(world_.group());
+    return error;
   }
   void expect_right(const std::optional<Error>& error) const {
     ASSERT_TRUE(error) << "rank " << rank() << " goes on as if nothing had happened";
     EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
     EXPECT_NE(error->message().find("broadcast of 100 float32 from rank "), std::string::npos) << error->what();
     if (error->is_consequence()) return;
-    const std::string ours = "this rank called broadcast of 100 float32 from rank " +
-                             std::to_string(rank() == last() ? last() : 0) + ", as operation 2 of this communicator";
-    EXPECT_NE(error->message().find(ours), std::string::npos) << error->what();
+    const std::string ours = "broadcast of 100 float32 from rank " + std::to_string(rank() == last() ? last() : 0);
+    const bool at_once = error->message().find("this rank calls " + ours) != std::string::npos;
+    const std::string later = "this rank called " + ours + ", as operation 2 of this communicator";
+    EXPECT_TRUE(at_once || error->message().find(later) != std::string::npos) << error->what();
     EXPECT_EQ(error->context().peers.size(), 1U) << error->what();
   }
   template <typename Act>
@@ -82,16 +86,20 @@ class TwoRoots : public testing::TestWithParam<Library> {
 
 /// The MPI library's own collectives cannot be inspected, so close() reports it there.
 TEST_P(TwoRoots, AreNamedByTheNextOperation) {
-  disagree();
-  expect_right(error_of([this] {
-    c_->all_reduce(buffer(), buffer(), ReduceOp::sum).wait();
-    if (GetParam() == Library::mpi_native) c_->close();
-  }));
+  auto error = disagree();
+  if (!error) {
+    error = error_of([this] {
+      c_->all_reduce(buffer(), buffer(), ReduceOp::sum).wait();
+      if (GetParam() == Library::mpi_native) c_->close();
+    });
+  }
+  expect_right(error);
 }
 
 TEST_P(TwoRoots, AreNamedByClose) {
-  disagree();
-  expect_right(error_of([this] { c_->close(); }));
+  auto error = disagree();
+  if (!error) error = error_of([this] { c_->close(); });
+  expect_right(error);
 }
 
 /// One rank has called one operation more than another, which completed without the other.
