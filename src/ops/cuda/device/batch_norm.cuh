@@ -47,20 +47,32 @@ struct LineSource {
   }
 };
 
-template <typename E, int size>
+template <typename E, int size, bool has_residual>
 struct Normalize {
   const void* x;
-  const void* residual;  ///< may be null
+  const void* residual;
   void* y;
   LineSource source;
   Activation activation;
 
+  static constexpr int batch = 4;
+  static constexpr int blocks_of_multiprocessor = 3;
+  struct Loaded {
+    StoredPack<E, size> x;
+    StoredPack<E, has_residual ? size : 1> residual;
+  };
   __device__ PackLines<size> constants(std::int64_t pack) const { return source.template lines<size>(pack); }
-  __device__ void operator()(std::int64_t i, const PackLines<size>& lines) const {
-    Pack<size> values = load_pack<E, size>(x, i);
+  __device__ Loaded load(std::int64_t i) const {
+    Loaded loaded;
+    loaded.x = load_stored<E, size>(x, i);
+    if constexpr (has_residual) loaded.residual = load_stored<E, size>(residual, i);
+    return loaded;
+  }
+  __device__ void operator()(std::int64_t i, const Loaded& loaded, const PackLines<size>& lines) const {
+    Pack<size> values = widened(loaded.x);
     for (int k = 0; k < size; ++k) values.at[k] = lines.of[k].at(values.at[k]);
-    if (residual != nullptr) {
-      const Pack<size> added = load_pack<E, size>(residual, i);
+    if constexpr (has_residual) {
+      const Pack<size> added = widened(loaded.residual);
       for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
     }
     for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
@@ -68,45 +80,73 @@ struct Normalize {
   }
 };
 
-/// The gradient before the activation. With a residual the sign of the activation's input is found from the result;
-/// otherwise that input is computed again from x.
-template <typename E, int size>
+/// Where the gradient of an activation finds the sign of the activation's input.
+enum class SignOf {
+  none,    ///< there is no activation
+  input,   ///< the input is computed again from x
+  result,  ///< with a residual, from the result
+};
+
+/// The gradient before the activation.
+template <typename E, int size, SignOf sign, bool has_second>
 struct Gradient {
   const void* dy;
-  const void* second;  ///< a second summand; may be null
-  const void* y;       ///< null: from x
+  const void* second;  ///< a second summand
+  const void* y;
   Activation activation;
 
-  __device__ Pack<size> at(std::int64_t i, const Pack<size>& values, const PackLines<size>& lines) const {
-    Pack<size> gradient = load_pack<E, size>(dy, i);
-    if (second != nullptr) {
-      const Pack<size> added = load_pack<E, size>(second, i);
+  struct Loaded {
+    StoredPack<E, size> dy;
+    StoredPack<E, has_second ? size : 1> second;
+    StoredPack<E, sign == SignOf::result ? size : 1> y;
+  };
+  __device__ Loaded load(std::int64_t i) const {
+    Loaded loaded;
+    loaded.dy = load_stored<E, size>(dy, i);
+    if constexpr (has_second) loaded.second = load_stored<E, size>(second, i);
+    if constexpr (sign == SignOf::result) loaded.y = load_stored<E, size>(y, i);
+    return loaded;
+  }
+  __device__ Pack<size> of(const Loaded& loaded, const Pack<size>& values, const PackLines<size>& lines) const {
+    Pack<size> gradient = widened(loaded.dy);
+    if constexpr (has_second) {
+      const Pack<size> added = widened(loaded.second);
       for (int k = 0; k < size; ++k) gradient.at[k] = E::widen(E::narrow(gradient.at[k] + added.at[k]));
     }
-    if (activation == Activation::none) return gradient;
-    Pack<size> result = values;
-    if (y != nullptr) result = load_pack<E, size>(y, i);
-    for (int k = 0; k < size; ++k)
-      if (!passes(activation, y != nullptr ? result.at[k] : lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
+    if constexpr (sign == SignOf::input) {
+      for (int k = 0; k < size; ++k)
+        if (!passes(activation, lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
+    } else if constexpr (sign == SignOf::result) {
+      const Pack<size> result = widened(loaded.y);
+      for (int k = 0; k < size; ++k)
+        if (!passes(activation, result.at[k])) gradient.at[k] = 0;
+    }
     return gradient;
   }
 };
 
 /// The sums of the gradients, and of their products with the deviations.
-template <typename E, int size>
+template <typename E, int size, SignOf sign, bool has_second>
 struct GradientSums {
   const void* x;
-  Gradient<E, size> gradient;
+  Gradient<E, size, sign, has_second> gradient;
   void* keep;  ///< gets the gradient before the activation; may be null, or dy
   LineSource source;
-  using Constants = PackLines<size>;
 
+  static constexpr int batch = 2;
+  static constexpr int blocks_of_multiprocessor = 2;
+  using Constants = PackLines<size>;
+  struct Loaded {
+    StoredPack<E, size> x;
+    typename Gradient<E, size, sign, has_second>::Loaded gradient;
+  };
   __device__ Constants constants(std::int64_t pack, std::int64_t /*first_row*/) const {
     return source.template lines<size>(pack);
   }
-  __device__ void add(std::int64_t i, const Constants& lines, float (&sums)[2][size]) const {
-    const Pack<size> values = load_pack<E, size>(x, i);
-    const Pack<size> g = gradient.at(i, values, lines);
+  __device__ Loaded load(std::int64_t i) const { return {load_stored<E, size>(x, i), gradient.load(i)}; }
+  __device__ void add(std::int64_t i, const Loaded& loaded, const Constants& lines, float (&sums)[2][size]) const {
+    const Pack<size> values = widened(loaded.x);
+    const Pack<size> g = gradient.of(loaded.gradient, values, lines);
     if (keep != nullptr) store_pack<E, size>(keep, i, g);
     for (int k = 0; k < size; ++k) {
       sums[0][k] += g.at[k];
@@ -186,15 +226,21 @@ struct UseGatheredGradients {
 };
 
 /// dx = scale·(g − mean of g − x̂·mean of g·x̂).
-template <typename E, int size>
+template <typename E, int size, SignOf sign>
 struct InputGradient {
   const void* x;
-  Gradient<E, size> gradient;
+  Gradient<E, size, sign, false> gradient;
   void* dx;
   void* d_residual;  ///< gets a copy of the gradient before the activation; may be null
   LineSource source;
   GradientMeans means;
 
+  static constexpr int batch = 4;
+  static constexpr int blocks_of_multiprocessor = 2;
+  struct Loaded {
+    StoredPack<E, size> x;
+    typename Gradient<E, size, sign, false>::Loaded gradient;
+  };
   struct Constants {
     PackLines<size> lines;
     float mean[size];
@@ -210,9 +256,10 @@ struct InputGradient {
     }
     return of;
   }
-  __device__ void operator()(std::int64_t i, const Constants& of) const {
-    const Pack<size> values = load_pack<E, size>(x, i);
-    const Pack<size> g = gradient.at(i, values, of.lines);
+  __device__ Loaded load(std::int64_t i) const { return {load_stored<E, size>(x, i), gradient.load(i)}; }
+  __device__ void operator()(std::int64_t i, const Loaded& loaded, const Constants& of) const {
+    const Pack<size> values = widened(loaded.x);
+    const Pack<size> g = gradient.of(loaded.gradient, values, of.lines);
     if (d_residual != nullptr) store_pack<E, size>(d_residual, i, g);
     if (dx == nullptr) return;
     Pack<size> result;

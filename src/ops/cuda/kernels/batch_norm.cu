@@ -98,23 +98,34 @@ struct BatchNormPasses {
   }
 
   void normalize(const Arguments& call, const LineSource& source) const {
-    const Normalize<E, size> body{.x = call.inputs[0],
-                                  .residual = op.residual ? call.inputs[1] : nullptr,
-                                  .y = call.output,
-                                  .source = source,
-                                  .activation = op.activation};
-    for_each_pack(tiles, body, call.queue);
+    const auto submit = [&]<bool has_residual>(std::bool_constant<has_residual>) {
+      const Normalize<E, size, has_residual> body{.x = call.inputs[0],
+                                                  .residual = has_residual ? call.inputs[1] : nullptr,
+                                                  .y = call.output,
+                                                  .source = source,
+                                                  .activation = op.activation};
+      for_each_pack(tiles, body, call.queue);
+    };
+    op.residual ? submit(std::true_type{}) : submit(std::false_type{});
   }
+
+  template <SignOf sign>
+  using Sign = std::integral_constant<SignOf, sign>;
 
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
-    const bool from_result = op.residual && op.activation != Activation::none;
-    const Gradient<E, size> gradient{.dy = call.output_gradient,
-                                     .second = call.second_output_gradient,
-                                     .y = from_result ? call.output : nullptr,
-                                     .activation = op.activation};
-    sum_packs<size>(tiles, GradientSums<E, size>{call.inputs[0], gradient, keep, lines(call)}, call.workspace,
-                    call.queue);
+    const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
+      const Gradient<E, size, sign, has_second> gradient{
+          call.output_gradient, call.second_output_gradient, sign == SignOf::result ? call.output : nullptr,
+          op.activation};
+      sum_packs<size>(tiles, GradientSums<E, size, sign, has_second>{call.inputs[0], gradient, keep, lines(call)},
+                      call.workspace, call.queue);
+    };
+    const auto with_sign = [&](auto has_second) {
+      if (op.activation == Activation::none) return submit(Sign<SignOf::none>{}, has_second);
+      op.residual ? submit(Sign<SignOf::result>{}, has_second) : submit(Sign<SignOf::input>{}, has_second);
+    };
+    call.second_output_gradient != nullptr ? with_sign(std::true_type{}) : with_sign(std::false_type{});
   }
 
   void measure_backward(const Arguments& call) const {
@@ -134,7 +145,7 @@ struct BatchNormPasses {
       const UseGatheredGradients use{channels(), call.parts.data(), saved(call, 2), saved(call, 3),
                                      of_gamma,   of_beta,           means(call)};
       fold_channels(ranks(call), channels(), use, call.queue);
-      input_gradient(call, {.dy = dy}, d_residual == dy ? nullptr : d_residual);
+      input_gradient(call, dy, Activation::none, d_residual == dy ? nullptr : d_residual);
       return;
     }
     // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
@@ -146,14 +157,19 @@ struct BatchNormPasses {
                            means(call)};
     fold_channels(tiles.parts, channels(), use, call.queue);
     const Activation left = keep == nullptr ? op.activation : Activation::none;
-    input_gradient(call, {.dy = keep == nullptr ? dy : keep, .activation = left}, nullptr);
+    input_gradient(call, keep == nullptr ? dy : keep, left, nullptr);
   }
 
-  void input_gradient(const Arguments& call, const Gradient<E, size>& gradient, void* d_residual) const {
+  /// @param activation  what dy is still the gradient of the result of
+  void input_gradient(const Arguments& call, const void* dy, Activation activation, void* d_residual) const {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
-    for_each_pack(tiles, InputGradient<E, size>{call.inputs[0], gradient, dx, d_residual, lines(call), means(call)},
-                  call.queue);
+    const auto submit = [&]<SignOf sign>(Sign<sign>) {
+      const InputGradient<E, size, sign> body{call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual,
+                                              lines(call),    means(call)};
+      for_each_pack(tiles, body, call.queue);
+    };
+    activation == Activation::none ? submit(Sign<SignOf::none>{}) : submit(Sign<SignOf::input>{});
   }
 };
 
@@ -187,14 +203,19 @@ struct Scale {
   void* to;
   const float* factors;
   std::int64_t channels;
+
+  static constexpr int batch = 4;
+  static constexpr int blocks_of_multiprocessor = 3;
+  using Loaded = StoredPack<E, size>;
+  __device__ Loaded load(std::int64_t i) const { return load_stored<E, size>(from, i); }
   __device__ Pack<size> constants(std::int64_t pack) const {
     Pack<size> of{};
     for (int k = 0; k < size; ++k)
       if (pack * size + k < channels) of.at[k] = factors[pack * size + k];
     return of;
   }
-  __device__ void operator()(std::int64_t i, const Pack<size>& factor) const {
-    Pack<size> values = load_pack<E, size>(from, i);
+  __device__ void operator()(std::int64_t i, const Loaded& loaded, const Pack<size>& factor) const {
+    Pack<size> values = widened(loaded);
     for (int k = 0; k < size; ++k) values.at[k] *= factor.at[k];
     store_pack<E, size>(to, i, values);
   }
@@ -220,7 +241,7 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
                       .channels = channels};
   };
   const auto infer = [=](const Arguments& call) {
-    for_each_pack(tiles, Normalize<E, size>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
+    for_each_pack(tiles, Normalize<E, size, false>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
                   call.queue);
   };
   return {.traits = {.inputs = {x},
