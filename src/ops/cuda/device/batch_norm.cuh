@@ -47,11 +47,16 @@ struct LineSource {
   }
 };
 
+/// For each pack a bit for each of its values: whether the gradient passes the activation. To read it in backward takes a
+/// sixteenth of the time that reading 16-bit results takes.
+using PassingBits = std::uint8_t;
+
 template <typename E, int size, bool has_residual>
 struct Normalize {
   const void* x;
   const void* residual;
   void* y;
+  PassingBits* passing;  ///< may be null; only with a residual
   LineSource source;
   Activation activation;
 
@@ -76,15 +81,20 @@ struct Normalize {
       for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
     }
     for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
-    store_pack<E, size>(y, i, values);
+    const StoredPack<E, size> stored = narrowed<E, size>(values);
+    static_cast<StoredPack<E, size>*>(y)[i] = stored;
+    if (!has_residual || passing == nullptr) return;
+    unsigned bits = 0;
+    for (int k = 0; k < size; ++k) bits |= passes(activation, E::widen(stored.at[k])) ? 1U << k : 0U;
+    passing[i] = static_cast<PassingBits>(bits);
   }
 };
 
-/// Where the gradient of an activation finds the sign of the activation's input.
+/// Where backward learns whether a gradient passes the activation.
 enum class SignOf {
-  none,    ///< there is no activation
-  input,   ///< the input is computed again from x
-  result,  ///< with a residual, from the result
+  none,   ///< there is no activation
+  input,  ///< from the activation's input, which is computed again from x
+  kept,   ///< with a residual, from the bits that forward has kept
 };
 
 /// The gradient before the activation.
@@ -92,19 +102,19 @@ template <typename E, int size, SignOf sign, bool has_second>
 struct Gradient {
   const void* dy;
   const void* second;  ///< a second summand
-  const void* y;
+  const PassingBits* passing;
   Activation activation;
 
   struct Loaded {
     StoredPack<E, size> dy;
     StoredPack<E, has_second ? size : 1> second;
-    StoredPack<E, sign == SignOf::result ? size : 1> y;
+    PassingBits passing;
   };
   __device__ Loaded load(std::int64_t i) const {
     Loaded loaded;
     loaded.dy = load_stored<E, size>(dy, i);
     if constexpr (has_second) loaded.second = load_stored<E, size>(second, i);
-    if constexpr (sign == SignOf::result) loaded.y = load_stored<E, size>(y, i);
+    if constexpr (sign == SignOf::kept) loaded.passing = passing[i];
     return loaded;
   }
   __device__ Pack<size> of(const Loaded& loaded, const Pack<size>& values, const PackLines<size>& lines) const {
@@ -116,10 +126,9 @@ struct Gradient {
     if constexpr (sign == SignOf::input) {
       for (int k = 0; k < size; ++k)
         if (!passes(activation, lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
-    } else if constexpr (sign == SignOf::result) {
-      const Pack<size> result = widened(loaded.y);
+    } else if constexpr (sign == SignOf::kept) {
       for (int k = 0; k < size; ++k)
-        if (!passes(activation, result.at[k])) gradient.at[k] = 0;
+        if ((loaded.passing >> k & 1) == 0) gradient.at[k] = 0;
     }
     return gradient;
   }

@@ -43,7 +43,7 @@ __device__ Pack<size> load_pack(const void* data, std::int64_t i) {
   return widened(load_stored<E, size>(data, i));
 }
 template <typename E, int size>
-__device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
+__device__ StoredPack<E, size> narrowed(const Pack<size>& pack) {
   StoredPack<E, size> stored;
   if constexpr (size % 2 == 0 && sizeof(typename E::Stored) == 2) {
     for (int k = 0; k < size; k += 2) {
@@ -54,7 +54,11 @@ __device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
   } else {
     for (int k = 0; k < size; ++k) stored.at[k] = E::narrow(pack.at[k]);
   }
-  static_cast<StoredPack<E, size>*>(data)[i] = stored;
+  return stored;
+}
+template <typename E, int size>
+__device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
+  static_cast<StoredPack<E, size>*>(data)[i] = narrowed<E, size>(pack);
 }
 
 /// Calls `f` with the type of the elements and the size of packs as an integral constant.

@@ -7,8 +7,8 @@ namespace lockstep::ops::cuda {
 namespace {
 
 /// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
-/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
-/// and if synchronized the two sums of this rank. The workspace holds the sums of parts, then the means of
+/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel, if
+/// synchronized the two sums of this rank, and of an activation behind a residual the `PassingBits`. The workspace holds the sums of parts, then the means of
 /// `GradientMeans`.
 template <typename E, int size>
 struct BatchNormPasses {
@@ -19,14 +19,20 @@ struct BatchNormPasses {
   BatchNormPasses(const BatchNorm& norm, const Format& x) : op(norm), view(view_of(x)), tiles(view, size) {}
 
   [[nodiscard]] std::int64_t channels() const { return view.channels; }
+  [[nodiscard]] int saved_numbers() const { return op.synchronized ? 4 : 2; }
+  [[nodiscard]] bool keeps_passing() const { return op.residual && op.activation != Activation::none; }
   [[nodiscard]] Bytes saved() const {
-    return {(op.synchronized ? 4 : 2) * channels() * static_cast<std::int64_t>(sizeof(float))};
+    const std::int64_t passing = keeps_passing() ? tiles.rows * tiles.packs : 0;
+    return {saved_numbers() * channels() * static_cast<std::int64_t>(sizeof(float)) + passing};
   }
   [[nodiscard]] Bytes workspace() const {
     return {partial_sums(tiles, size).value + 2 * channels() * static_cast<std::int64_t>(sizeof(float))};
   }
   [[nodiscard]] float* saved(const Arguments& call, int which) const {
     return static_cast<float*>(call.saved) + which * channels();
+  }
+  [[nodiscard]] PassingBits* passing(const Arguments& call) const {
+    return keeps_passing() ? reinterpret_cast<PassingBits*>(saved(call, saved_numbers())) : nullptr;
   }
   [[nodiscard]] double* partials(const Arguments& call) const { return static_cast<double*>(call.workspace); }
   [[nodiscard]] GradientMeans means(const Arguments& call) const {
@@ -85,7 +91,7 @@ struct BatchNormPasses {
       static_cast<PartMoments&>(use) = sum_deviations(call);
       fold_channels(tiles.parts, channels(), use, call.queue);
     }
-    normalize(call, lines(call));
+    normalize(call, lines(call), passing(call));
   }
 
   void infer(const Arguments& call) const {
@@ -94,14 +100,16 @@ struct BatchNormPasses {
                      .mean = static_cast<const float*>(call.state[0]),
                      .variance = static_cast<const float*>(call.state[1]),
                      .epsilon = op.epsilon,
-                     .channels = channels()});
+                     .channels = channels()},
+              nullptr);
   }
 
-  void normalize(const Arguments& call, const LineSource& source) const {
+  void normalize(const Arguments& call, const LineSource& source, PassingBits* kept) const {
     const auto submit = [&]<bool has_residual>(std::bool_constant<has_residual>) {
       const Normalize<E, size, has_residual> body{.x = call.inputs[0],
                                                   .residual = has_residual ? call.inputs[1] : nullptr,
                                                   .y = call.output,
+                                                  .passing = kept,
                                                   .source = source,
                                                   .activation = op.activation};
       for_each_pack(tiles, body, call.queue);
@@ -116,14 +124,13 @@ struct BatchNormPasses {
   void sum_gradients(const Arguments& call, void* keep) const {
     const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
       const Gradient<E, size, sign, has_second> gradient{
-          call.output_gradient, call.second_output_gradient, sign == SignOf::result ? call.output : nullptr,
-          op.activation};
+          call.output_gradient, call.second_output_gradient, passing(call), op.activation};
       sum_packs<size>(tiles, GradientSums<E, size, sign, has_second>{call.inputs[0], gradient, keep, lines(call)},
                       call.workspace, call.queue);
     };
     const auto with_sign = [&](auto has_second) {
       if (op.activation == Activation::none) return submit(Sign<SignOf::none>{}, has_second);
-      op.residual ? submit(Sign<SignOf::result>{}, has_second) : submit(Sign<SignOf::input>{}, has_second);
+      op.residual ? submit(Sign<SignOf::kept>{}, has_second) : submit(Sign<SignOf::input>{}, has_second);
     };
     call.second_output_gradient != nullptr ? with_sign(std::true_type{}) : with_sign(std::false_type{});
   }
@@ -182,7 +189,7 @@ Implementation batch_norm(const BatchNorm& op, const Format& x) {
                      .saved = passes.saved(),
                      .workspace = passes.workspace(),
                      .backward_reads_first_input = true,
-                     .backward_reads_output = op.residual && op.activation != Activation::none,
+                     .backward_reads_output = false,
                      .recomputable = !op.residual,
                      .takes_two_gradients = op.residual || op.activation != Activation::none,
                      .in_place_gradient = op.residual ? 1 : 0,
@@ -191,7 +198,7 @@ Implementation batch_norm(const BatchNorm& op, const Format& x) {
           .forward = [=](const Arguments& call) { passes.forward(call); },
           .backward = [=](const Arguments& call) { passes.backward(call); },
           .infer = [=](const Arguments& call) { passes.infer(call); },
-          .recompute = [=](const Arguments& call) { passes.normalize(call, passes.lines(call)); },
+          .recompute = [=](const Arguments& call) { passes.normalize(call, passes.lines(call), nullptr); },
           .measure = [=](const Arguments& call) { passes.measure(call); },
           .measure_backward = [=](const Arguments& call) { passes.measure_backward(call); }};
 }
