@@ -21,9 +21,9 @@ class KernelBench {
 
  private:
   /// Avoids zeros and denormals, which change the speed of processors. Padding channels are drawn, too.
-  void* drawn(Bytes bytes);
+  /// @param dtype  what the numbers are drawn as
+  void* drawn(Bytes bytes, DType dtype);
 
-  DType dtype_;
   const ops::ComputeDevice& device_;
   std::vector<Allocation> memory_;
   std::vector<const void*> inputs_;

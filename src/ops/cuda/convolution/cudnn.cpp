@@ -144,9 +144,10 @@ class PlanMaker {
       if (is_fused && !has_epilogue(request)) continue;
       if (auto graph = graph_of(request, is_fused, target_)) graphs.emplace_back(is_fused, std::move(*graph));
     }
-    constexpr std::size_t enough = 4;
+    // Mode B knows engines that mode A leaves out, also where A names many.
     for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-      if (list.words.size() >= enough) break;
+      constexpr std::size_t enough = 4;
+      if (mode == CUDNN_HEUR_MODE_FALLBACK && list.words.size() >= enough) break;
       for (const auto& [is_fused, graph] : graphs) {
         for (const EngineChoice& choice : choices_of(graph, is_fused, mode, target_))
           consider(choice, graph, request, list);
@@ -156,10 +157,10 @@ class PlanMaker {
 
   void consider(const EngineChoice& choice, const Descriptor& graph, const ConvolutionRequest& request,
                 Shortlist& list) const {
-    constexpr std::size_t most = 8;
+    constexpr std::size_t most = 16;
     constexpr int most_of_an_engine = 3;
-    // Each takes up to some seconds to compile. Those that only stand beside others are few.
-    const int most_compiled = request.statistics || request.result != request.dtype ? 1 : 2;
+    // Each takes up to some seconds to compile. Those that only stand beside others are few, but all with sums compile.
+    const int most_compiled = request.statistics ? 3 : (request.result != request.dtype ? 1 : 2);
     const std::string word = word_of(choice);
     int& of_engine = list.of_engine[{choice.is_fused, choice.engine}];
     if (list.words.size() == most || of_engine == most_of_an_engine) return;

@@ -14,13 +14,18 @@ template <typename E, int size>
 struct Deviations {
   const void* x;
   std::int64_t packs;
+
+  static constexpr int batch = 4;
+  static constexpr int blocks_of_multiprocessor = 3;
   using Constants = Pack<size>;
+  using Loaded = StoredPack<E, size>;
 
   __device__ Constants constants(std::int64_t pack, std::int64_t first_row) const {
     return load_pack<E, size>(x, first_row * packs + pack);
   }
-  __device__ void add(std::int64_t i, const Constants& shift, float (&sums)[2][size]) const {
-    const Pack<size> values = load_pack<E, size>(x, i);
+  __device__ Loaded load(std::int64_t i) const { return load_stored<E, size>(x, i); }
+  __device__ void add(std::int64_t /*i*/, const Loaded& loaded, const Constants& shift, float (&sums)[2][size]) const {
+    const Pack<size> values = widened(loaded);
     for (int k = 0; k < size; ++k) {
       const float deviation = values.at[k] - shift.at[k];
       sums[0][k] += deviation;
@@ -52,36 +57,38 @@ struct CheckedDeviations {
     Pack<size> first;
     bool is_far;  ///< whether any channel of the pack is
   };
-  struct MeanAndVariance {
-    double mean;
-    double variance;
-    bool is_far;
-  };
 
-  /// NaN is not far, and stays.
-  __device__ MeanAndVariance of_channel(std::int64_t c) const {
+  static constexpr int batch = Deviations<E, size>::batch;
+  static constexpr int blocks_of_multiprocessor = Deviations<E, size>::blocks_of_multiprocessor;
+  using Loaded = StoredPack<E, size>;
+
+  /// NaN is not far, and stays. Every thread asks, so the means are not divided by the number of positions.
+  __device__ bool is_far(std::int64_t c) const {
     const auto count = static_cast<double>(rows);
-    const double apart = static_cast<double>(deviations[c]) / count;
-    const double variance = static_cast<double>(squares[c]) / count - apart * apart;
-    return {static_cast<double>(shift[c]) + apart, variance < 0 ? 0 : variance, apart * apart > 16 * variance};
+    const auto sum = static_cast<double>(deviations[c]);
+    return sum * sum > 16 * (static_cast<double>(squares[c]) * count - sum * sum);
   }
   __device__ Constants constants(std::int64_t pack, std::int64_t first_row) const {
     Constants of{.pack = pack};
     for (int k = 0; k < size; ++k)
-      if (pack * size + k < channels) of.is_far = of.is_far || of_channel(pack * size + k).is_far;
+      if (pack * size + k < channels) of.is_far = is_far(pack * size + k) || of.is_far;
     if (of.is_far) of.first = values.constants(pack, first_row);
     return of;
   }
-  __device__ void add(std::int64_t i, const Constants& of, float (&sums)[2][size]) const {
-    if (of.is_far) values.add(i, of.first, sums);
+  __device__ bool reads(const Constants& of) const { return of.is_far; }
+  __device__ Loaded load(std::int64_t i) const { return values.load(i); }
+  __device__ void add(std::int64_t i, const Loaded& loaded, const Constants& of, float (&sums)[2][size]) const {
+    values.add(i, loaded, of.first, sums);
   }
-  __device__ void finish(int k, const Constants& of, std::int64_t count, double (&sums)[2]) const {
+  __device__ void finish(int k, const Constants& of, std::int64_t part, double (&sums)[2]) const {
     const std::int64_t c = of.pack * size + k;
     if (c >= channels) return;
-    const MeanAndVariance channel = of_channel(c);
-    if (channel.is_far) return values.finish(k, of.first, count, sums);
-    sums[0] = channel.mean;
-    sums[1] = channel.variance * static_cast<double>(count);
+    if (is_far(c)) return values.finish(k, of.first, part, sums);
+    const auto count = static_cast<double>(rows);
+    const double apart = static_cast<double>(deviations[c]) / count;
+    const double variance = static_cast<double>(squares[c]) / count - apart * apart;
+    sums[0] = static_cast<double>(shift[c]) + apart;
+    sums[1] = (variance < 0 ? 0 : variance) * static_cast<double>(part);
   }
 };
 

@@ -24,19 +24,41 @@ struct Pack {
   float at[size];
 };
 
-/// Loads pack `i` of an array.
+/// A pack as it lies in memory. Kernels load the packs of several positions before they compute with the first one, because
+/// a GPU reaches the bandwidth of its memory only with many loads in flight.
 template <typename E, int size>
-__device__ Pack<size> load_pack(const void* data, std::int64_t i) {
-  const StoredPack<E, size> stored = static_cast<const StoredPack<E, size>*>(data)[i];
+__device__ StoredPack<E, size> load_stored(const void* data, std::int64_t i) {
+  return static_cast<const StoredPack<E, size>*>(data)[i];
+}
+template <typename E, int size>
+__device__ Pack<size> widened(const StoredPack<E, size>& stored) {
   Pack<size> pack;
   for (int k = 0; k < size; ++k) pack.at[k] = E::widen(stored.at[k]);
   return pack;
 }
+
+/// Loads pack `i` of an array.
+template <typename E, int size>
+__device__ Pack<size> load_pack(const void* data, std::int64_t i) {
+  return widened(load_stored<E, size>(data, i));
+}
+template <typename E, int size>
+__device__ StoredPack<E, size> narrowed(const Pack<size>& pack) {
+  StoredPack<E, size> stored;
+  if constexpr (size % 2 == 0 && sizeof(typename E::Stored) == 2) {
+    for (int k = 0; k < size; k += 2) {
+      const ushort2 pair = E::narrow_pair(pack.at[k], pack.at[k + 1]);
+      stored.at[k] = pair.x;
+      stored.at[k + 1] = pair.y;
+    }
+  } else {
+    for (int k = 0; k < size; ++k) stored.at[k] = E::narrow(pack.at[k]);
+  }
+  return stored;
+}
 template <typename E, int size>
 __device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
-  StoredPack<E, size> stored;
-  for (int k = 0; k < size; ++k) stored.at[k] = E::narrow(pack.at[k]);
-  static_cast<StoredPack<E, size>*>(data)[i] = stored;
+  static_cast<StoredPack<E, size>*>(data)[i] = narrowed<E, size>(pack);
 }
 
 /// Calls `f` with the type of the elements and the size of packs as an integral constant.
@@ -95,37 +117,91 @@ struct PackThread {
         end(pack < tiles.packs ? tiles.begin(part + 1) : begin) {}
 };
 
-/// Goes from the end of the tensor to its beginning, because blocks start in the order of their indices: the end, which
-/// the kernel before has read or written last, is still in the cache, and the beginning is there for the kernel behind.
-template <typename Body>
-__global__ void __launch_bounds__(threads_per_block) each_pack(Body body, PackTiles tiles) {
-  const PackThread thread(tiles, gridDim.y - 1 - blockIdx.y);
-  if (thread.begin + thread.y >= thread.end) return;
-  const auto constants = body.constants(thread.pack);
-  for (std::int64_t row = thread.begin + thread.y; row < thread.end; row += thread.depth)
-    body(row * tiles.packs + thread.pack, constants);
+/// Calls body(index, loaded pack, constants) for `count` packs, the first of which is `first`, and which lie `step` apart.
+template <typename Body, typename Constants>
+__device__ void for_packs(const Body& body, const Constants& constants, std::int64_t first, std::int64_t step,
+                          std::int64_t count) {
+  constexpr int batch = Body::batch;
+  std::int64_t i = first;
+  for (; count >= batch; count -= batch, i += batch * step) {
+    typename Body::Loaded loaded[batch];
+#pragma unroll
+    for (int k = 0; k < batch; ++k) loaded[k] = body.load(i + k * step);
+#pragma unroll
+    for (int k = 0; k < batch; ++k) body(i + k * step, loaded[k], constants);
+  }
+  for (; count > 0; --count, i += step) body(i, body.load(i), constants);
 }
 
-/// Submits body(i, body.constants(pack)) for each pack `i` of a tensor, each once, in any order.
+/// Goes from the end of the tensor to its beginning: the end, which the kernel before has read or written last, is still in
+/// the cache, and the beginning is there for the kernel behind. All blocks run at the same time, and go together.
+template <typename Body>
+__global__ void __launch_bounds__(threads_per_block, Body::blocks_of_multiprocessor) each_pack(Body body, PackTiles tiles) {
+  const PackThread thread(tiles, 0);
+  if (thread.pack >= tiles.packs) return;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * thread.depth;
+  const std::int64_t last = tiles.rows - 1 - static_cast<std::int64_t>(blockIdx.y) * thread.depth - thread.y;
+  if (last < 0) return;
+  const auto constants = body.constants(thread.pack);
+  for_packs(body, constants, last * tiles.packs + thread.pack, -step * tiles.packs, last / step + 1);
+}
+
+/// The number of blocks of a kernel that run at the same time.
+inline std::int64_t resident_blocks(int of_multiprocessor) {
+  int gpu = 0;
+  int multiprocessors = 0;
+  LOCKSTEP_CUDA_CHECK(cudaGetDevice(&gpu));
+  LOCKSTEP_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu));
+  return static_cast<std::int64_t>(multiprocessors) * of_multiprocessor;
+}
+
+/// Submits body(i, body.load(i), body.constants(pack)) for each pack `i` of a tensor, each once, in any order.
+/// @tparam Body  has also `batch`, the number of positions that a thread loads before it computes, and
+///               `blocks_of_multiprocessor`, the number of blocks for which its registers must suffice
 template <typename Body>
 void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
   if (tiles.rows <= 0) return;
+  const std::int64_t enough = (tiles.rows + tiles.depth - 1) / tiles.depth;
+  const std::int64_t fitting = resident_blocks(Body::blocks_of_multiprocessor) / tiles.blocks_of_position();
+  dim3 grid = tiles.grid();
+  grid.y = static_cast<unsigned>(std::clamp<std::int64_t>(fitting, 1, enough));
   static_cast<void>(cudaGetLastError());
-  each_pack<Body><<<tiles.grid(), tiles.threads(), 0, cuda_stream(queue)>>>(body, tiles);
+  each_pack<Body><<<grid, tiles.threads(), 0, cuda_stream(queue)>>>(body, tiles);
   check_launch();
+}
+
+/// Adds a thread's packs to its sums, in the order of their positions.
+template <int size, typename Of>
+__device__ void add_packs(const Of& of, const typename Of::Constants& constants, const PackTiles& tiles,
+                          const PackThread& thread, float (&sums)[2][size]) {
+  constexpr int batch = Of::batch;
+  const std::int64_t step = thread.depth * tiles.packs;
+  std::int64_t row = thread.begin + thread.y;
+  std::int64_t i = row * tiles.packs + thread.pack;
+  for (; row + (batch - 1) * thread.depth < thread.end; row += batch * thread.depth, i += batch * step) {
+    typename Of::Loaded loaded[batch];
+#pragma unroll
+    for (int k = 0; k < batch; ++k) loaded[k] = of.load(i + k * step);
+#pragma unroll
+    for (int k = 0; k < batch; ++k) of.add(i + k * step, loaded[k], constants, sums);
+  }
+  for (; row < thread.end; row += thread.depth, i += step) of.add(i, of.load(i), constants, sums);
 }
 
 /// Makes two sums for each channel of each part.
 template <int size, typename Of>
-__global__ void __launch_bounds__(threads_per_block) sum_pack_parts(Of of, PackTiles tiles, double* partials) {
+__global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocessor) sum_pack_parts(Of of, PackTiles tiles, double* partials) {
   __shared__ double shared[size * threads_per_block];
   const PackThread thread(tiles, blockIdx.y);
   const bool works = thread.begin < thread.end;
   typename Of::Constants constants{};
   float sums[2][size] = {};
-  if (works) constants = of.constants(thread.pack, thread.begin);
-  for (std::int64_t row = thread.begin + thread.y; row < thread.end; row += thread.depth)
-    of.add(row * tiles.packs + thread.pack, constants, sums);
+  if (works) {
+    constants = of.constants(thread.pack, thread.begin);
+    bool reads = true;
+    if constexpr (requires { of.reads(constants); }) reads = of.reads(constants);
+    if (reads) add_packs(of, constants, tiles, thread, sums);
+  }
   double totals[2][size];
   for (int which = 0; which < 2; ++which) {
     double* const mine = shared + threadIdx.x;
@@ -154,8 +230,10 @@ inline Bytes partial_sums(const PackTiles& tiles, int pack_size) {
 }
 
 /// Submits two sums for each channel of each part: parts × channels in memory × 2.
-/// @tparam Of  has `constants(pack, first position of the part)`, `add(pack index, constants, sums)`, and
-///             `finish(k, constants, positions, sums)`, which may change the sums of a part
+/// @tparam Of  has `constants(pack, first position of the part)`, `load(pack index)`, `add(pack index, loaded pack,
+///             constants, sums)`, and `finish(k, constants, positions, sums)`, which may change the sums of a part;
+///             `batch` and `blocks_of_multiprocessor` as in `for_each_pack`; and, if not all packs have to be read,
+///             `reads(constants)`
 template <int size, typename Of>
 void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue) {
   static_cast<void>(cudaGetLastError());

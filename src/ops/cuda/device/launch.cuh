@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -18,8 +20,22 @@ inline constexpr int threads_per_block = 256;
 
 /// Elements of an activation in memory; arithmetic is in float32.
 using Float32 = kernels::cuda::Plain<float>;
-using kernels::cuda::BFloat16;
-using kernels::cuda::Float16;
+/// A GPU rounds in one instruction, to the bits of kernels/cuda/element.hpp except for the NaN, which is always the same.
+struct BFloat16 : kernels::cuda::BFloat16 {
+  static __device__ std::uint16_t narrow(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
+  static __device__ ushort2 narrow_pair(float first, float second) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return {__bfloat16_as_ushort(pair.x), __bfloat16_as_ushort(pair.y)};
+  }
+};
+struct Float16 : kernels::cuda::Float16 {
+  static __device__ float widen(std::uint16_t stored) { return __half2float(__ushort_as_half(stored)); }
+  static __device__ std::uint16_t narrow(float value) { return __half_as_ushort(__float2half_rn(value)); }
+  static __device__ ushort2 narrow_pair(float first, float second) {
+    const __half2 pair = __floats2half2_rn(first, second);
+    return {__half_as_ushort(pair.x), __half_as_ushort(pair.y)};
+  }
+};
 
 /// Calls `f` with the type of the elements. @pre the dtype is float32, bfloat16 or float16
 template <typename F>

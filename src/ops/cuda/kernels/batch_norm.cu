@@ -7,8 +7,8 @@ namespace lockstep::ops::cuda {
 namespace {
 
 /// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
-/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
-/// and if synchronized the two sums of this rank. The workspace holds the sums of parts, then the means of
+/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel, if
+/// synchronized the two sums of this rank, and of an activation behind a residual the `PassingBits`. The workspace holds the sums of parts, then the means of
 /// `GradientMeans`.
 template <typename E, int size>
 struct BatchNormPasses {
@@ -19,14 +19,20 @@ struct BatchNormPasses {
   BatchNormPasses(const BatchNorm& norm, const Format& x) : op(norm), view(view_of(x)), tiles(view, size) {}
 
   [[nodiscard]] std::int64_t channels() const { return view.channels; }
+  [[nodiscard]] int saved_numbers() const { return op.synchronized ? 4 : 2; }
+  [[nodiscard]] bool keeps_passing() const { return op.residual && op.activation != Activation::none; }
   [[nodiscard]] Bytes saved() const {
-    return {(op.synchronized ? 4 : 2) * channels() * static_cast<std::int64_t>(sizeof(float))};
+    const std::int64_t passing = keeps_passing() ? tiles.rows * tiles.packs : 0;
+    return {saved_numbers() * channels() * static_cast<std::int64_t>(sizeof(float)) + passing};
   }
   [[nodiscard]] Bytes workspace() const {
     return {partial_sums(tiles, size).value + 2 * channels() * static_cast<std::int64_t>(sizeof(float))};
   }
   [[nodiscard]] float* saved(const Arguments& call, int which) const {
     return static_cast<float*>(call.saved) + which * channels();
+  }
+  [[nodiscard]] PassingBits* passing(const Arguments& call) const {
+    return keeps_passing() ? reinterpret_cast<PassingBits*>(saved(call, saved_numbers())) : nullptr;
   }
   [[nodiscard]] double* partials(const Arguments& call) const { return static_cast<double*>(call.workspace); }
   [[nodiscard]] GradientMeans means(const Arguments& call) const {
@@ -85,7 +91,7 @@ struct BatchNormPasses {
       static_cast<PartMoments&>(use) = sum_deviations(call);
       fold_channels(tiles.parts, channels(), use, call.queue);
     }
-    normalize(call, lines(call));
+    normalize(call, lines(call), passing(call));
   }
 
   void infer(const Arguments& call) const {
@@ -94,27 +100,39 @@ struct BatchNormPasses {
                      .mean = static_cast<const float*>(call.state[0]),
                      .variance = static_cast<const float*>(call.state[1]),
                      .epsilon = op.epsilon,
-                     .channels = channels()});
+                     .channels = channels()},
+              nullptr);
   }
 
-  void normalize(const Arguments& call, const LineSource& source) const {
-    const Normalize<E, size> body{.x = call.inputs[0],
-                                  .residual = op.residual ? call.inputs[1] : nullptr,
-                                  .y = call.output,
-                                  .source = source,
-                                  .activation = op.activation};
-    for_each_pack(tiles, body, call.queue);
+  void normalize(const Arguments& call, const LineSource& source, PassingBits* kept) const {
+    const auto submit = [&]<bool has_residual>(std::bool_constant<has_residual>) {
+      const Normalize<E, size, has_residual> body{.x = call.inputs[0],
+                                                  .residual = has_residual ? call.inputs[1] : nullptr,
+                                                  .y = call.output,
+                                                  .passing = kept,
+                                                  .source = source,
+                                                  .activation = op.activation};
+      for_each_pack(tiles, body, call.queue);
+    };
+    op.residual ? submit(std::true_type{}) : submit(std::false_type{});
   }
+
+  template <SignOf sign>
+  using Sign = std::integral_constant<SignOf, sign>;
 
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
-    const bool from_result = op.residual && op.activation != Activation::none;
-    const Gradient<E, size> gradient{.dy = call.output_gradient,
-                                     .second = call.second_output_gradient,
-                                     .y = from_result ? call.output : nullptr,
-                                     .activation = op.activation};
-    sum_packs<size>(tiles, GradientSums<E, size>{call.inputs[0], gradient, keep, lines(call)}, call.workspace,
-                    call.queue);
+    const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
+      const Gradient<E, size, sign, has_second> gradient{
+          call.output_gradient, call.second_output_gradient, passing(call), op.activation};
+      sum_packs<size>(tiles, GradientSums<E, size, sign, has_second>{call.inputs[0], gradient, keep, lines(call)},
+                      call.workspace, call.queue);
+    };
+    const auto with_sign = [&](auto has_second) {
+      if (op.activation == Activation::none) return submit(Sign<SignOf::none>{}, has_second);
+      op.residual ? submit(Sign<SignOf::kept>{}, has_second) : submit(Sign<SignOf::input>{}, has_second);
+    };
+    call.second_output_gradient != nullptr ? with_sign(std::true_type{}) : with_sign(std::false_type{});
   }
 
   void measure_backward(const Arguments& call) const {
@@ -134,7 +152,7 @@ struct BatchNormPasses {
       const UseGatheredGradients use{channels(), call.parts.data(), saved(call, 2), saved(call, 3),
                                      of_gamma,   of_beta,           means(call)};
       fold_channels(ranks(call), channels(), use, call.queue);
-      input_gradient(call, {.dy = dy}, d_residual == dy ? nullptr : d_residual);
+      input_gradient(call, dy, Activation::none, d_residual == dy ? nullptr : d_residual);
       return;
     }
     // The gradient of the residual is that before the activation. To write it once saves reading its terms again.
@@ -146,14 +164,19 @@ struct BatchNormPasses {
                            means(call)};
     fold_channels(tiles.parts, channels(), use, call.queue);
     const Activation left = keep == nullptr ? op.activation : Activation::none;
-    input_gradient(call, {.dy = keep == nullptr ? dy : keep, .activation = left}, nullptr);
+    input_gradient(call, keep == nullptr ? dy : keep, left, nullptr);
   }
 
-  void input_gradient(const Arguments& call, const Gradient<E, size>& gradient, void* d_residual) const {
+  /// @param activation  what dy is still the gradient of the result of
+  void input_gradient(const Arguments& call, const void* dy, Activation activation, void* d_residual) const {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
-    for_each_pack(tiles, InputGradient<E, size>{call.inputs[0], gradient, dx, d_residual, lines(call), means(call)},
-                  call.queue);
+    const auto submit = [&]<SignOf sign>(Sign<sign>) {
+      const InputGradient<E, size, sign> body{call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual,
+                                              lines(call),    means(call)};
+      for_each_pack(tiles, body, call.queue);
+    };
+    activation == Activation::none ? submit(Sign<SignOf::none>{}) : submit(Sign<SignOf::input>{});
   }
 };
 
@@ -166,7 +189,7 @@ Implementation batch_norm(const BatchNorm& op, const Format& x) {
                      .saved = passes.saved(),
                      .workspace = passes.workspace(),
                      .backward_reads_first_input = true,
-                     .backward_reads_output = op.residual && op.activation != Activation::none,
+                     .backward_reads_output = false,
                      .recomputable = !op.residual,
                      .takes_two_gradients = op.residual || op.activation != Activation::none,
                      .in_place_gradient = op.residual ? 1 : 0,
@@ -175,7 +198,7 @@ Implementation batch_norm(const BatchNorm& op, const Format& x) {
           .forward = [=](const Arguments& call) { passes.forward(call); },
           .backward = [=](const Arguments& call) { passes.backward(call); },
           .infer = [=](const Arguments& call) { passes.infer(call); },
-          .recompute = [=](const Arguments& call) { passes.normalize(call, passes.lines(call)); },
+          .recompute = [=](const Arguments& call) { passes.normalize(call, passes.lines(call), nullptr); },
           .measure = [=](const Arguments& call) { passes.measure(call); },
           .measure_backward = [=](const Arguments& call) { passes.measure_backward(call); }};
 }
@@ -187,14 +210,19 @@ struct Scale {
   void* to;
   const float* factors;
   std::int64_t channels;
+
+  static constexpr int batch = 4;
+  static constexpr int blocks_of_multiprocessor = 3;
+  using Loaded = StoredPack<E, size>;
+  __device__ Loaded load(std::int64_t i) const { return load_stored<E, size>(from, i); }
   __device__ Pack<size> constants(std::int64_t pack) const {
     Pack<size> of{};
     for (int k = 0; k < size; ++k)
       if (pack * size + k < channels) of.at[k] = factors[pack * size + k];
     return of;
   }
-  __device__ void operator()(std::int64_t i, const Pack<size>& factor) const {
-    Pack<size> values = load_pack<E, size>(from, i);
+  __device__ void operator()(std::int64_t i, const Loaded& loaded, const Pack<size>& factor) const {
+    Pack<size> values = widened(loaded);
     for (int k = 0; k < size; ++k) values.at[k] *= factor.at[k];
     store_pack<E, size>(to, i, values);
   }
@@ -220,7 +248,7 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
                       .channels = channels};
   };
   const auto infer = [=](const Arguments& call) {
-    for_each_pack(tiles, Normalize<E, size>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
+    for_each_pack(tiles, Normalize<E, size, false>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
                   call.queue);
   };
   return {.traits = {.inputs = {x},

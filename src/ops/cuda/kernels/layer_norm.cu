@@ -75,8 +75,15 @@ struct ChannelGradients {
   const void* x;
   const void* dy;
   const Standardization* saved;
+
+  static constexpr int batch = 1;
+  static constexpr int blocks_of_multiprocessor = 2;
   struct Constants {
     std::int64_t groups[size];
+  };
+  struct Loaded {
+    StoredPack<E, size> x;
+    StoredPack<E, size> dy;
   };
   __device__ Constants constants(std::int64_t pack, std::int64_t /*first_row*/) const {
     Constants of;
@@ -84,9 +91,10 @@ struct ChannelGradients {
       of.groups[k] = min((pack * size + k) / runs.channels(), runs.groups - 1);  // the padding has a group, too
     return of;
   }
-  __device__ void add(std::int64_t i, const Constants& of, float (&sums)[2][size]) const {
-    const Pack<size> values = load_pack<E, size>(x, i);
-    const Pack<size> gradients = load_pack<E, size>(dy, i);
+  __device__ Loaded load(std::int64_t i) const { return {load_stored<E, size>(x, i), load_stored<E, size>(dy, i)}; }
+  __device__ void add(std::int64_t i, const Loaded& loaded, const Constants& of, float (&sums)[2][size]) const {
+    const Pack<size> values = widened(loaded.x);
+    const Pack<size> gradients = widened(loaded.dy);
     const std::int64_t first_run = i * size / (runs.view.padded * runs.positions) * runs.groups;
     for (int k = 0; k < size; ++k) {
       sums[0][k] += gradients.at[k];
