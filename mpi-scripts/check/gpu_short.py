@@ -362,8 +362,11 @@ def equal(figures):
 def sha(short):
     case = short.case("resnet20:128")
     command = case.training(short.train(), "--steps", 6 if short.small else 60)
-    return equal({"captured": weights(short, command), "repeated": weights(short, command),
-                  "not_captured": weights(short, [*command, "--without-pass", "capture"])})
+    figures = equal({"captured": weights(short, command), "repeated": weights(short, command),
+                     "not_captured": weights(short, [*command, "--without-pass", "capture"])})
+    with contextlib.suppress(Skipped, Failed):
+        figures["older_program"] = weights(short, [short.program("train-old"), *command[1:]])
+    return figures
 
 
 def workloads(short):
@@ -396,12 +399,8 @@ def pytorch(short, text, mode, steps=None):
             "peak_bytes": result["peak_bytes"], "torch": result["torch"]}
 
 
-def eager(short):
-    return pytorch(short, "resnet50:256", None, 10)
-
-
-def compiled(short):
-    return pytorch(short, "resnet50:256", "reduce-overhead", 10)
+def pytorch_step(text, mode, steps=None):
+    return lambda short: pytorch(short, text, mode, steps)
 
 
 def resnet18(short):
@@ -549,20 +548,24 @@ STEPS = {
     "ops": (ops, 75),
     "ops-memcheck": (ops_memcheck, 60),
     "resnet50-old": (resnet50_old, 60),
-    "resnet50": (resnet50, 60),
+    "resnet50": (resnet50, 90),
     "resnet50-old-again": (resnet50_old, 30),
     "resnet50-again": (resnet50, 30),
     "ncu": (ncu, 90),
     "explain": (explain, 40),
     "sha": (sha, 40),
     "workloads": (workloads, 80),
-    "eager": (eager, 45),
+    "eager": (pytorch_step("resnet50:256", None, 10), 45),
     "resnet18": (resnet18, 45),
     "resnet20": (resnet20, 45),
     "nccl": (lambda short: tests(short, "nccl_test"), 30),
     "capture": (lambda short: tests(short, "capture_test"), 30),
     "contest": (contest, 90),
-    "compiled": (compiled, 120),
+    "compiled": (pytorch_step("resnet50:256", "reduce-overhead", 10), 120),
+    "resnet18-compiled": (pytorch_step("resnet18:1024", "reduce-overhead"), 60),
+    "resnet20-compiled": (pytorch_step("resnet20:128", "reduce-overhead"), 60),
+    "resnet18-eager": (pytorch_step("resnet18:1024", None), 40),
+    "resnet20-eager": (pytorch_step("resnet20:128", None), 40),
     "two-ranks-capture": (two_ranks_capture, 60),
     "two-ranks-tree-order": (two_ranks_tree_order, 60),
     "two-ranks-stop": (two_ranks_stop, 60),

@@ -15,7 +15,7 @@ void draw(Buffer memory, std::uint64_t seed) {
   const auto draw_halves = [&]<typename Half>(Half* to) {
     std::vector<float> values(static_cast<std::size_t>(memory.count.value));
     draw_float32(values);
-    std::ranges::copy(values, to);
+    std::ranges::transform(values, to, [](float value) { return Half(value); });
   };
   switch (memory.dtype) {
     case DType::bfloat16: return draw_halves(static_cast<bfloat16*>(memory.data));

@@ -47,8 +47,8 @@ struct LineSource {
   }
 };
 
-/// For each pack a bit for each of its values: whether the gradient passes the activation. To read it in backward takes a
-/// sixteenth of the time that reading 16-bit results takes.
+/// For each pack a bit for each of its values: whether the gradient passes the activation. To read it in backward takes
+/// a sixteenth of the time that reading 16-bit results takes.
 using PassingBits = std::uint8_t;
 
 template <typename E, int size, bool has_residual>
@@ -68,7 +68,7 @@ struct Normalize {
   };
   __device__ PackLines<size> constants(std::int64_t pack) const { return source.template lines<size>(pack); }
   __device__ Loaded load(std::int64_t i) const {
-    Loaded loaded;
+    Loaded loaded{};
     loaded.x = load_stored<E, size>(x, i);
     if constexpr (has_residual) loaded.residual = load_stored<E, size>(residual, i);
     return loaded;
@@ -111,7 +111,7 @@ struct Gradient {
     PassingBits passing;
   };
   __device__ Loaded load(std::int64_t i) const {
-    Loaded loaded;
+    Loaded loaded{};
     loaded.dy = load_stored<E, size>(dy, i);
     if constexpr (has_second) loaded.second = load_stored<E, size>(second, i);
     if constexpr (sign == SignOf::kept) loaded.passing = passing[i];

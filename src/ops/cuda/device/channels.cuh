@@ -24,8 +24,8 @@ struct Pack {
   float at[size];
 };
 
-/// A pack as it lies in memory. Kernels load the packs of several positions before they compute with the first one, because
-/// a GPU reaches the bandwidth of its memory only with many loads in flight.
+/// A pack as it lies in memory. Kernels load the packs of several positions before they compute with the first one,
+/// because a GPU reaches the bandwidth of its memory only with many loads in flight.
 template <typename E, int size>
 __device__ StoredPack<E, size> load_stored(const void* data, std::int64_t i) {
   return static_cast<const StoredPack<E, size>*>(data)[i];
@@ -117,7 +117,8 @@ struct PackThread {
         end(pack < tiles.packs ? tiles.begin(part + 1) : begin) {}
 };
 
-/// Calls body(index, loaded pack, constants) for `count` packs, the first of which is `first`, and which lie `step` apart.
+/// Calls body(index, loaded pack, constants) for `count` packs, the first of which is `first`, and which lie `step`
+/// apart.
 template <typename Body, typename Constants>
 __device__ void for_packs(const Body& body, const Constants& constants, std::int64_t first, std::int64_t step,
                           std::int64_t count) {
@@ -125,18 +126,18 @@ __device__ void for_packs(const Body& body, const Constants& constants, std::int
   std::int64_t i = first;
   for (; count >= batch; count -= batch, i += batch * step) {
     typename Body::Loaded loaded[batch];
-#pragma unroll
     for (int k = 0; k < batch; ++k) loaded[k] = body.load(i + k * step);
-#pragma unroll
     for (int k = 0; k < batch; ++k) body(i + k * step, loaded[k], constants);
   }
   for (; count > 0; --count, i += step) body(i, body.load(i), constants);
 }
 
-/// Goes from the end of the tensor to its beginning: the end, which the kernel before has read or written last, is still in
-/// the cache, and the beginning is there for the kernel behind. All blocks run at the same time, and go together.
+/// Goes from the end of the tensor to its beginning: the end, which the kernel before has read or written last, is
+/// still in the cache, and the beginning is there for the kernel behind. All blocks run at the same time, and go
+/// together.
 template <typename Body>
-__global__ void __launch_bounds__(threads_per_block, Body::blocks_of_multiprocessor) each_pack(Body body, PackTiles tiles) {
+__global__ void __launch_bounds__(threads_per_block, Body::blocks_of_multiprocessor)
+    each_pack(Body body, PackTiles tiles) {
   const PackThread thread(tiles, 0);
   if (thread.pack >= tiles.packs) return;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * thread.depth;
@@ -180,9 +181,7 @@ __device__ void add_packs(const Of& of, const typename Of::Constants& constants,
   std::int64_t i = row * tiles.packs + thread.pack;
   for (; row + (batch - 1) * thread.depth < thread.end; row += batch * thread.depth, i += batch * step) {
     typename Of::Loaded loaded[batch];
-#pragma unroll
     for (int k = 0; k < batch; ++k) loaded[k] = of.load(i + k * step);
-#pragma unroll
     for (int k = 0; k < batch; ++k) of.add(i + k * step, loaded[k], constants, sums);
   }
   for (; row < thread.end; row += thread.depth, i += step) of.add(i, of.load(i), constants, sums);
@@ -190,7 +189,8 @@ __device__ void add_packs(const Of& of, const typename Of::Constants& constants,
 
 /// Makes two sums for each channel of each part.
 template <int size, typename Of>
-__global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocessor) sum_pack_parts(Of of, PackTiles tiles, double* partials) {
+__global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocessor)
+    sum_pack_parts(Of of, PackTiles tiles, double* partials) {
   __shared__ double shared[size * threads_per_block];
   const PackThread thread(tiles, blockIdx.y);
   const bool works = thread.begin < thread.end;

@@ -20,7 +20,8 @@ inline constexpr int threads_per_block = 256;
 
 /// Elements of an activation in memory; arithmetic is in float32.
 using Float32 = kernels::cuda::Plain<float>;
-/// A GPU rounds in one instruction, to the bits of kernels/cuda/element.hpp except for the NaN, which is always the same.
+/// A GPU rounds in one instruction, to the bits of kernels/cuda/element.hpp except for the NaN, which is always the
+/// same.
 struct BFloat16 : kernels::cuda::BFloat16 {
   static __device__ std::uint16_t narrow(float value) { return __bfloat16_as_ushort(__float2bfloat16_rn(value)); }
   static __device__ ushort2 narrow_pair(float first, float second) {

@@ -7,9 +7,9 @@ namespace lockstep::ops::cuda {
 namespace {
 
 /// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
-/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel, if
-/// synchronized the two sums of this rank, and of an activation behind a residual the `PassingBits`. The workspace holds the sums of parts, then the means of
-/// `GradientMeans`.
+/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
+/// if synchronized the two sums of this rank, and of an activation behind a residual the `PassingBits`. The workspace
+/// holds the sums of parts, then the means of `GradientMeans`.
 template <typename E, int size>
 struct BatchNormPasses {
   BatchNorm op;
@@ -95,12 +95,13 @@ struct BatchNormPasses {
   }
 
   void infer(const Arguments& call) const {
-    normalize(call, {.gamma = parameter(call, 0),
-                     .beta = parameter(call, 1),
-                     .mean = static_cast<const float*>(call.state[0]),
-                     .variance = static_cast<const float*>(call.state[1]),
-                     .epsilon = op.epsilon,
-                     .channels = channels()},
+    normalize(call,
+              {.gamma = parameter(call, 0),
+               .beta = parameter(call, 1),
+               .mean = static_cast<const float*>(call.state[0]),
+               .variance = static_cast<const float*>(call.state[1]),
+               .epsilon = op.epsilon,
+               .channels = channels()},
               nullptr);
   }
 
@@ -123,8 +124,8 @@ struct BatchNormPasses {
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
     const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
-      const Gradient<E, size, sign, has_second> gradient{
-          call.output_gradient, call.second_output_gradient, passing(call), op.activation};
+      const Gradient<E, size, sign, has_second> gradient{call.output_gradient, call.second_output_gradient,
+                                                         passing(call), op.activation};
       sum_packs<size>(tiles, GradientSums<E, size, sign, has_second>{call.inputs[0], gradient, keep, lines(call)},
                       call.workspace, call.queue);
     };
@@ -172,8 +173,8 @@ struct BatchNormPasses {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
     const auto submit = [&]<SignOf sign>(Sign<sign>) {
-      const InputGradient<E, size, sign> body{call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual,
-                                              lines(call),    means(call)};
+      const InputGradient<E, size, sign> body{
+          call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual, lines(call), means(call)};
       for_each_pack(tiles, body, call.queue);
     };
     activation == Activation::none ? submit(Sign<SignOf::none>{}) : submit(Sign<SignOf::input>{});
