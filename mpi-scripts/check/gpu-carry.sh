@@ -37,7 +37,7 @@ carry_packages() {
   local wanted=(openmpi-bin openmpi-common libopenmpi3 libpmix2 libmunge2 libucx0 libfabric1 libpsm2-2 libpsm-infinipath1 libibverbs1
     librdmacm1 libnl-3-200 libnl-route-3-200 libevent-core-2.1-7 libevent-pthreads-2.1-7 libhwloc15 libhwloc-plugins libltdl7
     libnuma1 libboost-program-options1.74.0 libboost-context1.74.0 libdnnl2 ocl-icd-libopencl1 libssl3
-    libturbojpeg0 libspng0 libpugixml1v5 libyaml-cpp0.7 liblmdb0)
+    libturbojpeg0 libspng0 libpugixml1v5 libyaml-cpp0.7 liblmdb0 libgomp1 libudev1)
   if [ -z "$run" ]; then
     wanted+=(cmake cmake-data ninja-build pkg-config pkgconf pkgconf-bin libpkgconf3 libjsoncpp25 librhash0 libuv1 libarchive13
       libopenmpi-dev libpmix-dev libibverbs-dev libevent-2.1-7 libevent-dev libhwloc-dev libboost-program-options-dev

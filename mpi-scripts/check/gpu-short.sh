@@ -25,6 +25,7 @@ case " $* " in
     use_built_nccl
     ;;
 esac
-if [ -d build/carry/packages ] && ! command -v mpirun >/dev/null; then LOCKSTEP_PREFIX=${LOCKSTEP_PREFIX:-build/carry/usr}; fi
+# What traveled comes first: a machine may have an MPI of its own, and still none of the other libraries.
+if [ -d build/carry/packages ]; then LOCKSTEP_PREFIX=${LOCKSTEP_PREFIX:-build/carry/usr}; fi
 [ -z "${LOCKSTEP_PREFIX:-}" ] || use_prefix "$LOCKSTEP_PREFIX"
 exec python3 mpi-scripts/check/gpu_short.py --began "$began" "$@"
