@@ -53,8 +53,9 @@ std::string needs_memory(const Options& options, Count batch, int ranks) {
   return "not enough memory for " + std::to_string(largest_leaf(options, batch, ranks)) +
          " samples at a time of --model " + options.model + " (--batch " + std::to_string(batch.value) +
          ", --accumulate " + std::to_string(options.trainer.step.accumulate) + ", " + std::to_string(ranks) +
-         (ranks == 1 ? " rank" : " ranks") + ") and --workers " + std::to_string(options.trainer.workers) +
-         " batches ahead; raise --accumulate, take a smaller --batch or fewer --workers, or start more ranks on other "
+         (ranks == 1 ? " rank" : " ranks") +
+         ") and the batches that --workers prepare ahead; raise --accumulate, take a smaller --batch or fewer "
+         "--workers, or start more ranks on other "
          "hosts";
 }
 

@@ -64,7 +64,7 @@ class Case:
 
     def lockstep_command(self, train, kernels, metrics):
         """Kernel choices are measured where the file has none."""
-        return self.training(train, "--epochs", 1000, "--steps", self.steps, "--log-every", self.window, "--kernels", kernels,
+        return self.training(train, "--epochs", 1000, "--steps", self.steps, "--log-every", 1, "--kernels", kernels,
                              "--metrics", metrics)
 
     def pytorch_command(self, mode):
@@ -73,10 +73,15 @@ class Case:
                 "--device", self.device, "--channels-last", *(["--compile", mode] if mode else [])]
 
 
-def lockstep_windows(metrics):
-    """The images per second of each window, from the file of --metrics."""
+def lockstep_windows(metrics, window):
+    """The images per second of each window, from the file of --metrics: the median of its steps, since an epoch of these small
+    data sets has few, of which the first one waits for its batch."""
     events = [json.loads(line) for line in metrics.read_text().splitlines()]
-    return [event["images_per_second"] for event in events if event["event"] == "step"]
+    rates = [event["images_per_second"] for event in events if event["event"] == "step"]
+    windows = [statistics.median(rates[begin:begin + window]) for begin in range(0, len(rates) - window + 1, window)]
+    if len(windows) <= SKIPPED:
+        raise ValueError(f"{metrics} has {len(rates)} steps, too few for {SKIPPED + 1} windows of {window}")
+    return windows
 
 
 class Comparison:
@@ -92,7 +97,7 @@ class Comparison:
         metrics, kernels = self.out / f"{model}-{name}.jsonl", self.out / f"{model}-kernels.txt"
         metrics.unlink(missing_ok=True)
         run(self.case.lockstep_command(self.train, kernels, metrics), self.out / "log.txt")
-        return rate(lockstep_windows(metrics))
+        return rate(lockstep_windows(metrics, self.case.window))
 
     def pytorch(self, mode):
         result = json.loads(run(self.case.pytorch_command(mode), self.out / "log.txt").splitlines()[-1])

@@ -294,7 +294,7 @@ def speed(short, text, program, kernels="kernels.txt", steps=None):
         if attempt == "measured" or not had_choices:
             raise Failed(f"it ended with {code}: {last_lines(output)}")
         kernels.rename(kernels.with_suffix(".refused"))  # choices of another program may be none of this one's
-    windows = [round(rate, 1) for rate in compare_gpu.lockstep_windows(metrics)]
+    windows = [round(rate, 1) for rate in compare_gpu.lockstep_windows(metrics, case.window)]
     figures = {"case": f"{case.model}:{case.batch}", "program": program.name,
                "images_per_second": round(compare_gpu.rate(windows), 1), "windows": windows, "whole_seconds": round(time.time() - begin, 1)}
     for name, pattern in (("gpu_memory", r"GPU memory:? *(.*)$"), ("kernels", r"kernels by \S+: (.*\))")):

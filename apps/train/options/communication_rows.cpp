@@ -150,9 +150,9 @@ OptionGroup computation_options(Options& o, const Registry& registry) {
            row("threads", Whole{0, 1024, "auto"}, "auto",
                "compute threads of each rank; auto takes the rank's share of the processors", into(o.threads),
                Scope::each_rank),
-           row("workers", Whole{0, 256}, "1",
+           row("workers", Whole{0, 256}, described("1; as many as compute threads on GPUs, at most 8"),
                "threads of each rank that prepare batches; with 0 the compute threads do so between steps",
-               into(o.trainer.workers), Scope::each_rank)},
+               into(o.workers), Scope::each_rank)},
           [&o](const OptionValues& given) { return computation_rules(o, given); }};
 }
 

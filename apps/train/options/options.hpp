@@ -66,12 +66,13 @@ struct Options {
   std::int64_t least_warmup_steps = 0;       ///< of a warm-up that is given in epochs
   bool lr_by_epoch = false;                  ///< whether the schedule changes the rate from epoch to epoch
   std::optional<Bytes> bucket;               ///< size of a gradient bucket; empty: the device's default
-  bool warmup_given = false;  ///< whether the user gave one of the two; otherwise it is the model's default
-  int threads = 0;            ///< 0: as many as this rank has processors to itself
-  std::string save_dir;       ///< folder of the run, or `no_save_dir`
-  std::string resume;         ///< --resume; empty: a fresh start
-  std::string options_file;   ///< file with the options of the run that is resumed, which were taken; empty: none
-  std::string weights;        ///< file of initial weights; empty: drawn
+  bool warmup_given = false;   ///< whether the user gave one of the two; otherwise it is the model's default
+  std::optional<int> workers;  ///< threads of each rank that prepare batches; empty: the device's default
+  int threads = 0;             ///< 0: as many as this rank has processors to itself
+  std::string save_dir;        ///< folder of the run, or `no_save_dir`
+  std::string resume;          ///< --resume; empty: a fresh start
+  std::string options_file;    ///< file with the options of the run that is resumed, which were taken; empty: none
+  std::string weights;         ///< file of initial weights; empty: drawn
   bool partial_weights = false;
   bool eval_only = false;
   std::string predict;          ///< files and folders of pictures to predict, with commas between; empty: none

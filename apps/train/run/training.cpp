@@ -88,6 +88,12 @@ Bytes usual_bucket(const ModelOnDevice& model, DType reals) {
   return {std::clamp(model.graph.parameters().count().value * size_of(reals) / 8, least, most)};
 }
 
+/// A GPU computes a step in the time in which a thread prepares a fraction of its batch, and leaves the threads free.
+int usual_workers(const RunContext& run) {
+  constexpr int most = 8;
+  return run.model.device.device == Device::cuda ? std::clamp(run.cluster.threads, 1, most) : 1;
+}
+
 /// Returns the options of the user with what the stages have decided.
 trainer::TrainerOptions trainer_options(const RunContext& run) {
   trainer::TrainerOptions options = run.options.trainer;
@@ -101,6 +107,7 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.usual_best_metric = run.model.workload.best_metric;
   options.graphs = graphs_of(run.model);
   options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
+  options.workers = run.options.workers.value_or(usual_workers(run));
   options.bucket = run.options.bucket.value_or(usual_bucket(run.model, run.options.precision.reals));
   return options;
 }

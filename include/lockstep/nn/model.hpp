@@ -101,6 +101,11 @@ class Model {
   /// again when they are needed. Without it, all are kept. @pre at least 1
   void keep_plans(std::size_t extents) { most_plans_ = extents; }
 
+  /// Destroys the graphs into which a device has captured training steps; steps that follow are captured again. A group
+  /// of GPUs can be closed only when no graph with its operations is left: either this is called before, or the model
+  /// is destroyed.
+  void drop_captured_steps();
+
   /// The graph as given, before any pass, for the first extents.
   [[nodiscard]] const Graph& graph() const { return graphs_.front().graph; }
   [[nodiscard]] DType dtype() const { return options_.dtype; }

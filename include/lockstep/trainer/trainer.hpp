@@ -117,7 +117,8 @@ class Trainer {
   ///         names the ranks, samples and values of data that an operator cannot take; Error{transport | timeout |
   ///         mismatch}
   const RunState& run();
-  /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective.
+  /// Takes up to `most` steps and returns at the end of the epoch or when the run is stopped. Collective. On GPUs, the
+  /// group can be closed after it only when the trainer is destroyed, or replica().drop_captured_steps() was called.
   /// @return the number of steps taken
   std::int64_t train_steps(std::int64_t most);
   /// Moves shards between ranks, as `TrainerOptions::balance` does, which changes no bit: each rank has those of

@@ -195,7 +195,10 @@ void NcclCommunicator::wait_until_idle(const char* doing) {
   };
   const auto until = progress_->now() + std::chrono::duration_cast<Clock::duration>(options_.deadline);
   if (progress_->wait_until(is_idle, until)) return;
-  throw Error(ErrorCode::timeout, "NCCL did not get ready within the deadline: did every rank come here?",
+  const bool closes = std::string_view(doing) == "close";
+  throw Error(ErrorCode::timeout,
+              std::string("NCCL did not get ready within the deadline: did every rank come here?") +
+                  (closes ? " Was every CUDA graph with operations of this group destroyed before?" : ""),
               {.operation = doing, .rank = rank().value, .host = options_.hostname});
 }
 

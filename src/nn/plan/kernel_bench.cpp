@@ -8,8 +8,8 @@
 namespace lockstep::nn {
 namespace {
 
-/// Fills memory with numbers of a format: those of float32 are not the numbers of a shorter one, but NaN and infinities,
-/// too, by which processors take another time.
+/// Fills memory with numbers of a format: those of float32 are not the numbers of a shorter one, but NaN and
+/// infinities, too, by which processors take another time.
 void draw(Buffer memory, std::uint64_t seed) {
   const auto draw_float32 = [&](Buffer to) { fill_uniform(to, seed, "drawn", 0, 1); };
   const auto draw_halves = [&]<typename Half>(Half* to) {
@@ -39,7 +39,8 @@ KernelBench::KernelBench(const ops::Operator& op, std::span<const ops::KernelPtr
     input_gradients_.push_back(drawn(format.bytes, format.dtype));
   }
   const ops::Signature signature = ops::signature_of(op, shapes);
-  for (const ops::OwnedTensor& tensor : signature.state) state_.push_back(drawn({tensor.count() * size_of(dtype)}, dtype));
+  for (const ops::OwnedTensor& tensor : signature.state)
+    state_.push_back(drawn({tensor.count() * size_of(dtype)}, dtype));
   for (const ops::OwnedTensor& tensor : signature.parameters) {
     const std::size_t i = parameters_.size();
     const bool is_packed = i < traits.packed.size() && traits.packed[i].value > 0;

@@ -180,6 +180,11 @@ int Model::gradient_places() const {
   return gradient_additions_of(graphs_.front().passed, shape_of(options_), lanes_->count()).places;
 }
 
+void Model::drop_captured_steps() {
+  for (GraphPlans& plans : graphs_)
+    for (auto& [samples, prepared] : plans.prepared) prepared->drop_graphs();
+}
+
 void Model::prepare(std::int64_t samples, bool training, std::size_t extents) { prepared(samples, training, extents); }
 
 void Model::use(const ops::KernelChoices& choices) {

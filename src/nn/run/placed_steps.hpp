@@ -65,6 +65,10 @@ class PlacedSteps {
   /// @param submit  submits the items of the slot
   void submit_or_launch(const ops::ComputeDevice& device, double global_samples, int slot,
                         const std::function<void()>& submit);
+  /// Destroys what was captured; steps that follow are captured again.
+  void drop_graphs() {
+    for (List& list : lists_) list.graphs.clear();
+  }
   /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
   [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
   /// Reports the cost of the updates. @pre it is placed

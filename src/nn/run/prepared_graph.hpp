@@ -37,6 +37,9 @@ class PreparedGraph {
   PlacedSteps& training(Bytes arena = {0});
   PlacedSteps& evaluation();
   [[nodiscard]] bool has(bool training) const { return training ? training_.has_value() : evaluation_.has_value(); }
+  void drop_graphs() {
+    if (training_) training_->drop_graphs();
+  }
   /// Returns the memory that the lists made so far need.
   [[nodiscard]] Bytes arena_bytes() const;
   void place(const StepMemory& memory);

@@ -78,6 +78,8 @@ void Trainer::save() {
 }
 
 const RunState& Trainer::run() {
+  // So that the group can be closed while the trainer still tells what it has done.
+  const std::shared_ptr<void> at_the_end(nullptr, [this](void*) { replica().drop_captured_steps(); });
   evaluator_->check_options();
   RunState& state = run_->state;
   while (state.stopped_by == 0 && !(state.is_reported && (run_->all_steps_done() || stops_early()))) {

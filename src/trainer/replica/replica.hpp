@@ -46,7 +46,8 @@ class Replica {
           const std::vector<std::vector<TensorSpec>>& extents, const TrainerOptions& options, Observer* observer);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
-  ~Replica() = default;
+  /// Destroys captured steps before the memory of their gradients, which NCCL has registered for them.
+  ~Replica() { drop_captured_steps(); }
 
   /// Allocates the memory that steps or evaluations with this many samples on this rank need.
   /// @throws Error{out_of_memory} with the largest batch that fits
@@ -125,6 +126,9 @@ class Replica {
 
   /// Selects kernels. @pre no step is in flight. @throws as nn::Model::use; nothing has changed then
   void use(const ops::KernelChoices& choices) { model_.use(choices); }
+
+  /// Does what `ProcessGroup::close` needs on GPUs, as nn::Model::drop_captured_steps.
+  void drop_captured_steps() { model_.drop_captured_steps(); }
 
   /// Seconds in which this rank has waited for others in operations of steps. On a device, where its stream waits, they
   /// are not known.

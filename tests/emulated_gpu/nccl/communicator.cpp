@@ -254,7 +254,7 @@ void Communicator::wait_for_tasks() {
   for (;;) {
     {
       const std::scoped_lock lock(device_lock());
-      if (tasks_ == 0 || is_aborted_ || result_ != ncclSuccess) return;
+      if ((tasks_ == 0 && held_.use_count() == 1) || is_aborted_ || result_ != ncclSuccess) return;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }

@@ -66,8 +66,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void stop_tasks();
   [[nodiscard]] bool is_stopped(std::uint64_t number) const { return is_aborted_ || number < stopped_below_; }
   void wait_for_jobs();
-  /// Waits until all tasks are over, or something has failed.
+  /// Waits until all tasks are over and no graph is left that has an operation, or something has failed.
+  /// @source NCCL 2.28.9, src/init.cc, commDestroySync: it polls until all graphs that refer to the communicator have
+  /// died
   void wait_for_tasks();
+  /// What each copy of an operation in a graph holds. A single rank only copies, outside of NCCL's kernels.
+  [[nodiscard]] std::shared_ptr<void> hold() const { return ranks == 1 ? nullptr : held_; }
   /// Waits until the tasks that the GPU has begun are over, with a limit, because the GPU may be lost.
   void wait_for_stopped_tasks();
 
@@ -112,6 +116,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::vector<std::unique_ptr<Connection>> connections_;
   Random random_;
   bool notices_;
+  std::shared_ptr<void> held_ = std::make_shared<char>();
   std::uint64_t launched_ = 0;
   std::uint64_t done_ = 0;
   std::uint64_t started_ = 0;

@@ -83,9 +83,9 @@ cudaError_t put_on_streams(const Launch& launch) {
   for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
     error = order(launch.streams[i], first);
   if (error == cudaSuccess) {
-    error = enqueue(first, cudaGraphNodeTypeKernel, [communicator = launch.communicator, exchanges = launch.exchanges] {
-      return run_exchanges(communicator, exchanges);
-    });
+    error = enqueue(first, cudaGraphNodeTypeKernel,
+                    [communicator = launch.communicator, exchanges = launch.exchanges,
+                     held = launch.communicator->hold()] { return run_exchanges(communicator, exchanges); });
   }
   for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
     error = order(first, launch.streams[i]);

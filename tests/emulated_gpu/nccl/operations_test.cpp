@@ -271,6 +271,25 @@ TEST(Operations, InAGraphAreDoneAtEachLaunch) {
   });
 }
 
+TEST(Operations, InAGraphKeepTheirCommunicatorUntilItIsDestroyed) {
+  on_ranks(2, false, [](Rank& rank) {
+    DeviceValues<std::int32_t> values(std::vector<std::int32_t>(count, 1));
+    check(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal));
+    check(ncclAllReduce(values.data(), values.data(), count, ncclInt32, ncclSum, rank.comm, rank.stream));
+    check(settle(rank.comm));
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(rank.stream, &graph));
+    cudaGraphExec_t executable = nullptr;
+    check(cudaGraphInstantiate(&executable, graph, 0));
+    check(cudaGraphDestroy(graph));
+    check(ncclCommFinalize(rank.comm));
+    EXPECT_TRUE(stays([&] { return state_of(rank.comm) == ncclInProgress; }));
+    check(cudaGraphExecDestroy(executable));
+    EXPECT_EQ(settle(rank.comm), ncclSuccess);
+    check(ncclCommDestroy(std::exchange(rank.comm, nullptr)));
+  });
+}
+
 /// One thread has the communicators of four GPUs, on null streams.
 TEST(Operations, OfSeveralGpusAreOneThreadsGroup) {
   constexpr int gpus = 4;

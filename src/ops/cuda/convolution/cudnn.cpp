@@ -157,10 +157,10 @@ class PlanMaker {
 
   void consider(const EngineChoice& choice, const Descriptor& graph, const ConvolutionRequest& request,
                 Shortlist& list) const {
-    constexpr std::size_t most = 16;
+    constexpr std::size_t most = 12;
     constexpr int most_of_an_engine = 3;
-    // Each takes up to some seconds to compile. Those that only stand beside others are few, but all with sums compile.
-    const int most_compiled = request.statistics ? 3 : (request.result != request.dtype ? 1 : 2);
+    // Each takes up to some seconds to compile. Those that only stand beside others are few.
+    const int most_compiled = request.statistics || request.result != request.dtype ? 1 : 2;
     const std::string word = word_of(choice);
     int& of_engine = list.of_engine[{choice.is_fused, choice.engine}];
     if (list.words.size() == most || of_engine == most_of_an_engine) return;

@@ -272,8 +272,16 @@ __global__ void __launch_bounds__(most_threads_of_fold) fold_each_channel(Fold f
   const std::int64_t channel = blockIdx.x;
   const int thread = static_cast<int>(threadIdx.x);
   const int threads = static_cast<int>(blockDim.x);
+  // All loads of a thread are under way before it joins the first one.
+  constexpr int batch = 8;
   typename Fold::Total value{};
-  for (std::int64_t part = thread; part < parts; part += threads) value = Fold::join(value, fold.at(part, channel));
+  for (std::int64_t first = thread; first < parts; first += batch * threads) {
+    typename Fold::Total loaded[batch] = {};
+    for (int k = 0; k < batch; ++k)
+      if (first + k * threads < parts) loaded[k] = fold.at(first + k * threads, channel);
+    for (int k = 0; k < batch; ++k)
+      if (first + k * threads < parts) value = Fold::join(value, loaded[k]);
+  }
   values[thread] = value;
   __syncthreads();
   for (int half = threads / 2; half > 0; half /= 2) {
