@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <vector>
+
+#include "service.hpp"
+
+namespace lockstep::python {
+
+/// PyTorch's process group over a group of lockstep, for dense tensors in memory of the host. Tensors that are not
+/// contiguous are copied; all others are read and written where they are.
+///
+/// PyTorch renames its functions from time to time, and forwards each name to the other. The older names are
+/// overridden, which every version has.
+class Backend final : public c10d::Backend {
+ public:
+  Backend(std::unique_ptr<ProcessGroup> group, std::chrono::milliseconds timeout);
+  ~Backend() override;
+
+  const std::string getBackendName() const override { return "lockstep"; }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return options_; }
+
+  c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
+                                           const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor>& tensors,
+                                                     const c10d::AllreduceCoalescedOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> reduce(std::vector<at::Tensor>& tensors, const c10d::ReduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
+                                           std::vector<at::Tensor>& inputs,
+                                           const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> _allgather_base(at::Tensor& output, at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather_coalesced(std::vector<std::vector<at::Tensor>>& outputs,
+                                                     std::vector<at::Tensor>& inputs,
+                                                     const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather_into_tensor_coalesced(std::vector<at::Tensor>& outputs,
+                                                                 std::vector<at::Tensor>& inputs,
+                                                                 const c10d::AllgatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> gather(std::vector<std::vector<at::Tensor>>& outputs, std::vector<at::Tensor>& inputs,
+                                        const c10d::GatherOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> scatter(std::vector<at::Tensor>& outputs, std::vector<std::vector<at::Tensor>>& inputs,
+                                         const c10d::ScatterOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> reduce_scatter(std::vector<at::Tensor>& outputs,
+                                                std::vector<std::vector<at::Tensor>>& inputs,
+                                                const c10d::ReduceScatterOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> reduce_scatter_tensor_coalesced(std::vector<at::Tensor>& outputs,
+                                                                 std::vector<at::Tensor>& inputs,
+                                                                 const c10d::ReduceScatterOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> alltoall_base(at::Tensor& output, at::Tensor& input,
+                                               std::vector<std::int64_t>& output_splits,
+                                               std::vector<std::int64_t>& input_splits,
+                                               const c10d::AllToAllOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> alltoall(std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& inputs,
+                                          const c10d::AllToAllOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override;
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override;
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
+
+  std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  void setSequenceNumberForGroup() override {}
+  bool supportsCoalescing() const override { return true; }
+  void startCoalescing() override;
+  c10::intrusive_ptr<c10d::Work> endCoalescing() override;
+
+  bool supportsTensorAlloc(c10::DeviceIndex /*device*/) override { return true; }
+  /// Allocates zeroed memory that the ranks of a node share where they can, in which operations take the least time.
+  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+
+  void abort() override { abort_with("the process group was aborted"); }
+  /// Makes the operations of all ranks fail with this reason.
+  void abort_with(const std::string& why);
+  /// Waits for what is under way, and closes the group. Collective.
+  void shutdown() override;
+
+ private:
+  /// What an operation submits, and what it does with the results.
+  struct Call {
+    c10d::OpType type;
+    std::vector<at::Tensor> results;
+    Service::Submit submit;
+    std::function<void()> complete;
+  };
+  c10::intrusive_ptr<c10d::Work> start(Call call, bool is_async);
+  c10::intrusive_ptr<c10d::Work> all_gather_of(c10d::OpType type, std::vector<at::Tensor> outputs,
+                                               std::vector<at::Tensor> inputs, bool is_async);
+  c10::intrusive_ptr<c10d::Work> reduce_scatter_of(c10d::OpType type, std::vector<at::Tensor> outputs,
+                                                   std::vector<at::Tensor> inputs, const c10d::ReduceOp& op,
+                                                   bool is_async);
+  c10::intrusive_ptr<c10d::Work> all_reduce_of(c10d::OpType type, std::vector<at::Tensor> tensors,
+                                               const c10d::ReduceOp& op, bool is_async);
+
+  std::shared_ptr<ServedGroup> served_;
+  c10::intrusive_ptr<Options> options_;
+  std::uint64_t sequence_ = 0;
+  std::optional<std::vector<Call>> coalesced_;  // what was called since startCoalescing
+  bool closed_ = false;
+};
+
+}  // namespace lockstep::python

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's distributed package over lockstep: the back end "lockstep" for tensors in memory of the host.
+
+Scripts that mpirun or srun has started need no other line than
+
+    torch.distributed.init_process_group("lockstep")            # or "cpu:lockstep,cuda:nccl"
+
+The ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they are not.
+"""
+import atexit
+import os
+import socket
+import sys
+import zlib
+
+import torch
+import torch.distributed as dist
+
+# What launchers tell their processes: rank, size, rank on the host, and number of ranks on the host.
+LAUNCHERS = [
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE"),
+]
+JOBS = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "SLURM_JOB_ID")  # names of a job, one of which is set
+_backends = []
+_failure = []
+
+
+def _module():
+    """The extension. Its MPI is initialized when it is first asked for the rank."""
+    from lockstep_torch import _lockstep
+    return _lockstep
+
+
+def _launched():
+    """The variables of the launcher that has started this process; None if none has."""
+    return next((names for names in LAUNCHERS if names[0] in os.environ and names[1] in os.environ), None)
+
+
+def _set_environment():
+    """Sets what PyTorch's env:// reads, and what torchrun would have set."""
+    names = _launched()
+    if names is None or "RANK" in os.environ:
+        return
+    rank, size, local, on_host = (os.environ.get(name) for name in names)
+    os.environ |= {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local or "0"}
+    if (on_host or "").isdigit():
+        os.environ["LOCAL_WORLD_SIZE"] = on_host
+    if "MASTER_ADDR" not in os.environ:
+        one_host = on_host == size
+        # Which host has rank 0 is in no variable of most launchers.
+        os.environ["MASTER_ADDR"] = "127.0.0.1" if one_host else _address_of_rank_0()
+    job = next((os.environ[name] for name in JOBS if name in os.environ), str(os.getppid()))
+    os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
+
+
+def _address_of_rank_0():
+    module = _module()
+    rank, _ = module.job_rank()
+    return module.broadcast_text(socket.gethostbyname(socket.gethostname()) if rank == 0 else "")
+
+
+def _create(options, _):
+    module = _module()
+    store, rank, size = options.store, options.group_rank, options.group_size
+    # Which ranks of MPI the group has is only known to them.
+    store.set(f"lockstep/{rank}", str(module.job_rank()[0]))
+    ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
+    tag = zlib.crc32(f"{options.group_id} {ranks}".encode()) % 32767
+    backend = module.make_backend(ranks, tag, options.timeout.total_seconds())
+    _backends.append(backend)
+    return backend
+
+
+def _note_failure(kind, value, traceback, before=sys.excepthook):
+    _failure.append(f"{kind.__name__}: {value}")
+    before(kind, value, traceback)
+
+
+def _end():
+    """Closes what the script has left open, after its normal end; after an exception tells the other ranks why."""
+    if not _backends:
+        return
+    module = _module()
+    for backend in reversed(_backends):
+        if _failure:
+            module.abort(backend, f"rank {backend.rank()} ended: {_failure[0]}")
+        else:
+            backend.shutdown()
+    if not _failure:
+        module.finalize()
+
+
+def _register():
+    if not dist.is_available():
+        return
+    _set_environment()
+    dist.Backend.register_backend("lockstep", _create, extended_api=True, devices=["cpu"])
+    sys.excepthook = _note_failure
+    atexit.register(_end)
+
+
+_register()

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of the extension module that lockstep_torch/__init__.py calls.
+#include <torch/csrc/utils/pybind.h>
+
+#include "backend.hpp"
+#include "ranks.hpp"
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  namespace py = pybind11;
+  using lockstep::python::Backend;
+  py::module_::import("torch._C._distributed_c10d");  // has the type that is returned
+  module.def(
+      "make_backend",
+      [](const std::vector<int>& ranks, int tag, double timeout) -> c10::intrusive_ptr<c10d::Backend> {
+        const std::chrono::duration<double> deadline(timeout);
+        return c10::make_intrusive<Backend>(lockstep::python::make_group(ranks, tag, deadline),
+                                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
+      },
+      py::arg("ranks"), py::arg("tag"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "abort",
+      [](const c10::intrusive_ptr<c10d::Backend>& backend, const std::string& why) {
+        static_cast<Backend&>(*backend).abort_with(why);
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def("job_rank", [] {
+    const lockstep::python::JobRank job = lockstep::python::job_rank();
+    return std::pair(job.rank, job.size);
+  });
+  module.def("broadcast_text", &lockstep::python::broadcast_text, py::call_guard<py::gil_scoped_release>());
+  module.def("finalize", &lockstep::python::finalize, py::call_guard<py::gil_scoped_release>());
+}

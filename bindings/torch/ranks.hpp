@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/ddp/process_group.hpp"
+
+/// The ranks of this process, which come from MPI: those that mpirun or srun has started.
+namespace lockstep::python {
+
+/// This process's rank in the job, and the number of the job's ranks. Initializes MPI, unless the program has.
+/// @throws Error{unsupported} where MPI was initialized for one thread only
+struct JobRank {
+  int rank = 0;
+  int size = 1;
+};
+JobRank job_rank();
+
+/// The value of rank 0. Collective over all ranks of the job.
+std::string broadcast_text(const std::string& text);
+
+/// Makes a group of some ranks of the job. Collective over these ranks only.
+/// @param ranks  ranks of the job, by their rank in the group
+/// @param tag    differs between groups that are made at the same time; the same on all of their ranks
+/// @throws Error{invalid_argument} unless the ranks are different ones of the job; Error{timeout | transport}
+std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
+                                         std::chrono::duration<double> deadline);
+
+/// Finalizes MPI if `job_rank` has initialized it. @pre all groups are closed
+void finalize();
+
+}  // namespace lockstep::python
