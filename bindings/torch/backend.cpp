@@ -7,7 +7,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 
-namespace lockstep::python {
+namespace lockstep::bindings {
 namespace {
 
 /// A tensor as lockstep reads and writes it: itself, or a contiguous copy.
@@ -505,4 +505,4 @@ void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_
   barrier(options)->wait();
 }
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

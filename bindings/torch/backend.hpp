@@ -11,7 +11,7 @@
 
 #include "service.hpp"
 
-namespace lockstep::python {
+namespace lockstep::bindings {
 
 /// PyTorch's process group over a group of lockstep, for dense tensors in memory of the host. Tensors that are not
 /// contiguous are copied; all others are read and written where they are.
@@ -107,4 +107,4 @@ class Backend final : public c10d::Backend {
   bool closed_ = false;
 };
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

@@ -7,13 +7,13 @@
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   namespace py = pybind11;
-  using lockstep::python::Backend;
+  using lockstep::bindings::Backend;
   py::module_::import("torch._C._distributed_c10d");  // has the type that is returned
   module.def(
       "make_backend",
       [](const std::vector<int>& ranks, int tag, double timeout) -> c10::intrusive_ptr<c10d::Backend> {
         const std::chrono::duration<double> deadline(timeout);
-        return c10::make_intrusive<Backend>(lockstep::python::make_group(ranks, tag, deadline),
+        return c10::make_intrusive<Backend>(lockstep::bindings::make_group(ranks, tag, deadline),
                                             std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
       },
       py::arg("ranks"), py::arg("tag"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
@@ -24,9 +24,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       },
       py::call_guard<py::gil_scoped_release>());
   module.def("job_rank", [] {
-    const lockstep::python::JobRank job = lockstep::python::job_rank();
+    const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();
     return std::pair(job.rank, job.size);
   });
-  module.def("broadcast_text", &lockstep::python::broadcast_text, py::call_guard<py::gil_scoped_release>());
-  module.def("finalize", &lockstep::python::finalize, py::call_guard<py::gil_scoped_release>());
+  module.def("broadcast_text", &lockstep::bindings::broadcast_text, py::call_guard<py::gil_scoped_release>());
+  module.def("finalize", &lockstep::bindings::finalize, py::call_guard<py::gil_scoped_release>());
 }

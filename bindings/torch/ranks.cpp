@@ -7,7 +7,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
 
-namespace lockstep::python {
+namespace lockstep::bindings {
 namespace {
 
 bool is_ours = false;
@@ -78,4 +78,4 @@ void finalize() {
   if (finalized == 0) MPI_Finalize();
 }
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

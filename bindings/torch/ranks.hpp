@@ -9,7 +9,7 @@
 #include "lockstep/ddp/process_group.hpp"
 
 /// The ranks of this process, which come from MPI: those that mpirun or srun has started.
-namespace lockstep::python {
+namespace lockstep::bindings {
 
 /// This process's rank in the job, and the number of the job's ranks. Initializes MPI, unless the program has.
 /// @throws Error{unsupported} where MPI was initialized for one thread only
@@ -32,4 +32,4 @@ std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
 /// Finalizes MPI if `job_rank` has initialized it. @pre all groups are closed
 void finalize();
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

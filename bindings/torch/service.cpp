@@ -8,7 +8,7 @@
 #include <future>
 #include <utility>
 
-namespace lockstep::python {
+namespace lockstep::bindings {
 
 std::exception_ptr torch_error(const std::exception& error) {
   return std::make_exception_ptr(c10::DistBackendError({"lockstep", "lockstep_torch", 0}, error.what()));
@@ -142,4 +142,4 @@ bool Service::advance(ServedGroup& group) {
   return moved;
 }
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

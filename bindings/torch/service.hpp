@@ -16,7 +16,7 @@
 
 #include "lockstep/ddp/process_group.hpp"
 
-namespace lockstep::python {
+namespace lockstep::bindings {
 
 /// An operation for PyTorch. The service ends it.
 class TorchWork : public c10d::Work {
@@ -90,4 +90,4 @@ class Service {
 /// The error for PyTorch: a DistBackendError with lockstep's text.
 std::exception_ptr torch_error(const std::exception& error);
 
-}  // namespace lockstep::python
+}  // namespace lockstep::bindings

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the Python package lockstep_torch for an installed PyTorch and tests it under mpirun, and under srun where there is one:
+# every operation of torch.distributed beside Gloo's on 1, 2 and 3 ranks; DistributedDataParallel, ZeroRedundancyOptimizer, FSDP2,
+# lightning and accelerate, whose weights must be Gloo's; a rank that is killed; and torchrun, which is refused. Takes some minutes.
+#   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
+#   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
+#   PRESET  the build of lockstep that is installed for it (release)
+#   PREFIX  a folder where lockstep is installed already, in place of a build
+source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
+
+preset=${PRESET:-release}
+python=$(mpi-scripts/parity/torch-venv.sh torchvision lightning accelerate scikit_build_core)
+python=$(realpath -s "$python") # a link to another folder would lose the virtual environment
+prefix=${PREFIX:-}
+if [ -z "$prefix" ]; then
+  prefix=$PWD/build/torch-prefix
+  [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
+  cmake --build "build/$preset" -j "$jobs"
+  cmake --install "build/$preset" --prefix "$prefix" >/dev/null
+fi
+
+section "Building the package"
+rm -rf build/torch-site build/torch-wheels
+CMAKE_PREFIX_PATH=$prefix "$python" -m pip wheel --quiet --no-build-isolation --no-deps -w build/torch-wheels bindings/torch
+"$python" -m pip install --quiet --no-deps --target build/torch-site build/torch-wheels/*.whl
+export PYTHONPATH=$PWD/build/torch-site OMP_NUM_THREADS=1
+launcher=${MPIEXEC:-mpirun}
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
+if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
+
+for ranks in 1 2 3; do
+  section "Operations on $ranks ranks"
+  "$launcher" -n $ranks "$python" tests/bindings/torch_test.py
+done
+
+# digests LAUNCH... -- CLIENT BACKEND   one digest, if all ranks have the same
+digests() {
+  local launch=()
+  while [ "$1" != -- ]; do launch+=("$1") && shift; done
+  local output
+  output=$("${launch[@]}" "$python" mpi-scripts/parity/torch-clients.py "$2" "$3" 2>&1) || fail "$2 with $3 failed: $output"
+  grep -o 'digest [0-9.]*' <<<"$output" | sort -u
+}
+
+section "Libraries on top of torch.distributed, two ranks: the weights beside Gloo's"
+for client in ddp zero fsdp2 {lightning,accelerate}-{resnet18,language}; do
+  ours=$(digests "$launcher" -n 2 -- "$client" lockstep)
+  gloo=$(digests "$launcher" -n 2 -- "$client" gloo)
+  [ "$ours" = "$gloo" ] || fail "$client: $ours, and with Gloo $gloo"
+  echo "$client: $ours, as with Gloo"
+done
+if command -v srun >/dev/null && sinfo >/dev/null 2>&1; then
+  [ "$(digests srun --mpi=pmix -n 2 -- ddp lockstep)" = "$(digests "$launcher" -n 2 -- ddp lockstep)" ] || fail "srun gives other weights"
+  echo "ddp under srun: the same"
+else
+  echo "srun was not tried: there is none that has a cluster"
+fi
+
+section "A rank that is killed"
+"$launcher" -n 3 --enable-recovery "$python" mpi-scripts/parity/torch-killed.py >build/torch-killed.log 2>/dev/null || true
+grep '^rank' build/torch-killed.log || fail "no rank learned of it"
+[ "$(grep -c '^rank [02] knew after [0-9]\{1,3\} ms: .*rank 1' build/torch-killed.log)" = 2 ] || fail "not both other ranks named rank 1 in a second"
+
+section "torchrun"
+output=$("$python" -m torch.distributed.run --nproc_per_node 2 mpi-scripts/parity/torch-clients.py ddp lockstep 2>&1) && fail "it ran"
+grep -q "lockstep's ranks are those that mpirun or srun has started" <<<"$output" || fail "the refusal does not say why: $output"
+echo "is refused, and told why"
+
+if [ "${1:-}" = --bench ]; then
+  section "Speed beside Gloo"
+  "$launcher" -n 2 "$python" mpi-scripts/bench/c10d.py
+fi

@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rank 1 is killed while all ranks all-reduce through torch.distributed. Every other rank prints how long it took to learn of
+it, and fails unless the error names rank 1 within a second. Start it with mpirun --enable-recovery, which leaves the others alive.
+"""
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("lockstep")
+rank = dist.get_rank()
+values, before = torch.ones(4), time.monotonic()
+try:
+    for step in range(10_000):
+        if step == 50 and rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(values)
+        before = time.monotonic()
+except RuntimeError as error:  # DistBackendError is one
+    seconds = time.monotonic() - before
+    named = "rank 1" in str(error) and seconds < 1
+    print(f"rank {rank} knew after {1000 * seconds:.0f} ms: {error}", flush=True)
+    os._exit(0 if named else 1)
+sys.exit("nobody was killed")
