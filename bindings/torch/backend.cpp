@@ -158,7 +158,11 @@ void Backend::shutdown() {
   if (std::exchange(closed_, true)) return;
   Service::instance().drain(served_);
   const auto turn = served_->group->take_turn();
-  served_->group->close();
+  try {
+    served_->group->close();
+  } catch (const Error&) {
+    if (!served_->has_failed) throw;  // otherwise the program knows it already
+  }
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::start(Call call, bool is_async) {

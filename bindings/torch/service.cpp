@@ -132,6 +132,7 @@ bool Service::advance(ServedGroup& group) {
       if (oldest.complete) oldest.complete();
     } catch (const std::exception& error) {
       failure = torch_error(error);
+      group.has_failed = true;
     }
     const auto work = std::move(oldest.work);
     group.pending.pop_front();

@@ -43,6 +43,7 @@ struct ServedGroup {
   };
   std::unique_ptr<ProcessGroup> group;
   std::deque<Pending> pending;
+  std::atomic<bool> has_failed = false;  ///< whether an operation has ended with an error, which the program has got
 };
 
 /// Submits the operations of all groups of the process, and advances them: PyTorch submits from several threads, and

@@ -81,7 +81,7 @@ void HostCommunicator::watch(Clock::time_point now) {
   } catch (const Error& error) {
     const HostOperation* const first = first_under_way();
     if (first == nullptr || !error.context().operation.empty()) throw;
-    throw explained(error, *first);
+    throw error.of_operation(first->identity());
   }
 }
 

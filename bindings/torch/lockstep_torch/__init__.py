@@ -5,7 +5,8 @@ Scripts that mpirun or srun has started need no other line than
 
     torch.distributed.init_process_group("lockstep")            # or "cpu:lockstep,cuda:nccl"
 
-The ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they are not.
+The ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they are not, unless
+LOCKSTEP_TORCH_ENVIRONMENT=no.
 """
 import atexit
 import os
@@ -41,7 +42,7 @@ def _launched():
 def _set_environment():
     """Sets what PyTorch's env:// reads, and what torchrun would have set."""
     names = _launched()
-    if names is None or "RANK" in os.environ:
+    if names is None or "RANK" in os.environ or os.environ.get("LOCKSTEP_TORCH_ENVIRONMENT") == "no":
         return
     rank, size, local, on_host = (os.environ.get(name) for name in names)
     os.environ |= {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local or "0"}

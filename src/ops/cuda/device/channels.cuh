@@ -162,7 +162,9 @@ inline std::int64_t resident_blocks(int of_multiprocessor) {
 template <typename Body>
 void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
   if (tiles.rows <= 0) return;
-  const std::int64_t enough = (tiles.rows + tiles.depth - 1) / tiles.depth;
+  // With fewer positions than a batch, a thread would load its constants for little.
+  const std::int64_t of_block = static_cast<std::int64_t>(Body::batch) * tiles.depth;
+  const std::int64_t enough = (tiles.rows + of_block - 1) / of_block;
   const std::int64_t fitting = resident_blocks(Body::blocks_of_multiprocessor) / tiles.blocks_of_position();
   dim3 grid = tiles.grid();
   grid.y = static_cast<unsigned>(std::clamp<std::int64_t>(fitting, 1, enough));
