@@ -241,7 +241,7 @@ TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
   EXPECT_EQ(good.exit_code, exit_success) << good.output;
   const std::string text = testing_support::in_one_line(good.output);
   for (const char* part :
-       {"buffer.BOOL BOOL [1, 8] - not used", "buffer.U8 uint8 [1, 8] - not used", "table U64 [1, 8] - not used"})
+       {"buffer.BOOL bool [1, 8] - not used", "buffer.U8 uint8 [1, 8] - not used", "table U64 [1, 8] - not used"})
     EXPECT_EQ(occurrences(text, part), 1) << part << '\n' << good.output;
   fs::remove(path);
   std::vector<NamedFloats> others = tensors_of(model());
@@ -249,7 +249,7 @@ TEST_F(Weights, TensorsThatHoldNoWeightsAreLeftOutAndReported) {
   write_tensors(path, others);
   add_tensor(path, "fc.bias", "BOOL", 10);
   expect_refused(run_train(2, evaluation() + " --weights " + path.string()), exit_error,
-                 {"its 'fc.bias' is BOOL [1, 10], the model's has real numbers: save it as float32"});
+                 {"its 'fc.bias' is bool [1, 10], the model's has real numbers: save it as float32"});
 }
 
 TEST_F(Weights, FromAnotherModelOrNoFileOfTensorsAreRefused) {
