@@ -28,7 +28,7 @@ case $(cat plan) in
   choices) ! grep -qs old build/gpu-short/kernels.txt || { echo "train: the choices are of version 1"; exit 2; } ;;
 esac
 while [ $# -gt 0 ]; do
-  [ "$1" != --metrics ] || for i in 1 2 3; do echo '{"event":"step","images_per_second":'$i'0}'; done >"$2"
+  [ "$1" != --metrics ] || for i in 1 1 2 2 3 3; do echo '{"event":"step","images_per_second":'$i'0}'; done >"$2"
   shift
 done
 echo "weights sha256 abc"
