@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Python package lockstep_torch for an installed PyTorch and tests it under mpirun, and under srun where there is one:
-# every operation of torch.distributed beside Gloo's on 1, 2 and 3 ranks; DistributedDataParallel, ZeroRedundancyOptimizer, FSDP2,
+# Builds the Python package lockstep_torch for an installed PyTorch and tests it: every operation of torch.distributed beside Gloo's
+# on 1, 2 and 3 ranks under mpirun, and on two hosts under mpirun and srun; DistributedDataParallel, ZeroRedundancyOptimizer, FSDP2,
 # lightning and accelerate, whose weights must be Gloo's; a rank that is killed; and torchrun, which is refused. Takes some minutes.
 #   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
 #   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
@@ -50,12 +50,16 @@ for client in ddp zero fsdp2 {lightning,accelerate}-{resnet18,language}; do
   [ "$ours" = "$gloo" ] || fail "$client: $ours, and with Gloo $gloo"
   echo "$client: $ours, as with Gloo"
 done
-if command -v srun >/dev/null && sinfo >/dev/null 2>&1; then
-  [ "$(digests srun --mpi=pmix -n 2 -- ddp lockstep)" = "$(digests "$launcher" -n 2 -- ddp lockstep)" ] || fail "srun gives other weights"
-  echo "ddp under srun: the same"
-else
-  echo "srun was not tried: there is none that has a cluster"
-fi
+
+# on_hosts OPTION... COMMAND...   on two hosts, which are namespaces of this machine
+on_hosts() {
+  local status=0
+  mpi-scripts/local-cluster.sh run "$@" || status=$?
+  [ "$status" = 0 ] || [ "$status" = 77 ] || fail "it ended with $status" # 77: it has said why there are no hosts
+}
+section "Operations on two hosts, under mpirun and srun"
+on_hosts --per-host 1 "$python" tests/bindings/torch_test.py
+on_hosts --slurm srun --mpi=pmix -N2 -n2 "$python" tests/bindings/torch_test.py
 
 section "A rank that is killed"
 "$launcher" -n 3 --enable-recovery "$python" mpi-scripts/parity/torch-killed.py >build/torch-killed.log 2>/dev/null || true

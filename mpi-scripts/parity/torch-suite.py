@@ -51,14 +51,13 @@ def suite():
 def outcome_of(case, skips):
     import unittest
     result = unittest.TestResult()
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            case.run(result)
-    except SystemExit as ended:  # this is how some of PyTorch's decorators skip
-        reason = next((skip.message for skip in skips.values() if skip.exit_code == ended.code), f"exit code {ended.code}")
-        return ("skipped" if "exit code" not in reason else "failed"), reason
+    with contextlib.redirect_stdout(io.StringIO()):
+        case.run(result)
     if result.errors or result.failures:
-        return "failed", (result.errors + result.failures)[0][1].strip().splitlines()[-1]
+        why = (result.errors + result.failures)[0][1].strip().splitlines()[-1]
+        # Some of PyTorch's decorators skip by an exit code.
+        skip = next((skip for skip in skips.values() if why == f"SystemExit: {skip.exit_code}"), None)
+        return ("failed", why) if skip is None else ("skipped", skip.message)
     return ("skipped", result.skipped[0][1]) if result.skipped else ("passed", "")
 
 
@@ -68,9 +67,11 @@ def run_rank(folder, names):
     import torch.distributed as dist
     tests, barrier, skips = suite()
     for name in names:
-        barrier.init()
         dist.init_process_group(os.environ["BACKEND"], init_method=f"file://{folder}/init-{name}", rank=int(os.environ["RANK"]),
                                 world_size=int(os.environ["WORLD_SIZE"]), timeout=datetime.timedelta(seconds=60))
+        if os.environ["RANK"] == "0":
+            barrier.init()  # removes the files of all ranks
+        barrier.barrier_id = 0
         dist.barrier()
         outcome, reason = outcome_of(tests(name), skips)
         (folder / f"{name}.{os.environ['RANK']}").write_text(f"{outcome}\n{one_line(reason)}")
