@@ -54,7 +54,8 @@ def outcome_of(case, skips):
     with contextlib.redirect_stdout(io.StringIO()):
         case.run(result)
     if result.errors or result.failures:
-        why = (result.errors + result.failures)[0][1].strip().splitlines()[-1]
+        lines = (result.errors + result.failures)[0][1].strip().splitlines()
+        why = next((line for line in reversed(lines) if "Error: " in line), lines[-1])
         # Some of PyTorch's decorators skip by an exit code.
         skip = next((skip for skip in skips.values() if why == f"SystemExit: {skip.exit_code}"), None)
         return ("failed", why) if skip is None else ("skipped", skip.message)
