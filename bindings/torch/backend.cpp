@@ -39,6 +39,17 @@ class Dense {
   at::Tensor memory_;
 };
 
+std::vector<Dense> dense_of(const std::vector<at::Tensor>& tensors, bool reads) {
+  std::vector<Dense> all;
+  for (const at::Tensor& tensor : tensors) all.emplace_back(tensor, reads);
+  return all;
+}
+std::function<void()> write_back_of(std::vector<Dense> all) {
+  return [all = std::move(all)] {
+    for (const Dense& dense : all) dense.write_back();
+  };
+}
+
 /// Several tensors that lie one behind the other for an operation.
 class Row {
  public:
@@ -221,12 +232,9 @@ c10::intrusive_ptr<c10d::Work> Backend::broadcast(std::vector<at::Tensor>& tenso
 
 c10::intrusive_ptr<c10d::Work> Backend::all_reduce_of(c10d::OpType type, std::vector<at::Tensor> tensors,
                                                       const c10d::ReduceOp& op, bool is_async) {
-  std::vector<Dense> all;
+  const std::vector<Dense> all = dense_of(tensors, true);
   std::vector<DType> types;
-  for (const at::Tensor& tensor : tensors) {
-    all.emplace_back(tensor, true);
-    types.push_back(dtype_of(tensor.scalar_type()));
-  }
+  for (const at::Tensor& tensor : tensors) types.push_back(dtype_of(tensor.scalar_type()));
   const ReduceOp by = operator_of(op);
   return start({.type = type,
                 .results = std::move(tensors),
@@ -239,10 +247,7 @@ c10::intrusive_ptr<c10d::Work> Backend::all_reduce_of(c10d::OpType type, std::ve
                       }
                       return parts;
                     },
-                .complete =
-                    [=] {
-                      for (const Dense& dense : all) dense.write_back();
-                    }},
+                .complete = write_back_of(all)},
                is_async);
 }
 
@@ -275,10 +280,8 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce(std::vector<at::Tensor>& tensors,
 c10::intrusive_ptr<c10d::Work> Backend::all_gather_of(c10d::OpType type, std::vector<at::Tensor> outputs,
                                                       std::vector<at::Tensor> inputs, bool is_async) {
   TORCH_CHECK(outputs.size() == inputs.size(), "there are ", outputs.size(), " outputs and ", inputs.size(), " inputs");
-  std::vector<Dense> from;
-  std::vector<Dense> to;
-  for (const at::Tensor& input : inputs) from.emplace_back(input, true);
-  for (const at::Tensor& output : outputs) to.emplace_back(output, false);
+  const std::vector<Dense> from = dense_of(inputs, true);
+  const std::vector<Dense> to = dense_of(outputs, false);
   return start({.type = type,
                 .results = std::move(outputs),
                 .submit =
@@ -288,10 +291,7 @@ c10::intrusive_ptr<c10d::Work> Backend::all_gather_of(c10d::OpType type, std::ve
                         parts.push_back(c.all_gather(from[i].bytes(), to[i].bytes()));
                       return parts;
                     },
-                .complete =
-                    [=] {
-                      for (const Dense& dense : to) dense.write_back();
-                    }},
+                .complete = write_back_of(to)},
                is_async);
 }
 
@@ -388,14 +388,10 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_of(c10d::OpType type, std
                                                           std::vector<at::Tensor> inputs, const c10d::ReduceOp& op,
                                                           bool is_async) {
   TORCH_CHECK(outputs.size() == inputs.size(), "there are ", outputs.size(), " outputs and ", inputs.size(), " inputs");
-  std::vector<Dense> from;
-  std::vector<Dense> to;
+  const std::vector<Dense> from = dense_of(inputs, true);
+  const std::vector<Dense> to = dense_of(outputs, false);
   std::vector<DType> types;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    from.emplace_back(inputs[i], true);
-    to.emplace_back(outputs[i], false);
-    types.push_back(dtype_of(inputs[i].scalar_type()));
-  }
+  for (const at::Tensor& input : inputs) types.push_back(dtype_of(input.scalar_type()));
   const ReduceOp by = operator_of(op);
   return start({.type = type,
                 .results = std::move(outputs),
@@ -406,10 +402,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reduce_scatter_of(c10d::OpType type, std
                         parts.push_back(c.reduce_scatter(from[i].values(types[i]), to[i].values(types[i]), by));
                       return parts;
                     },
-                .complete =
-                    [=] {
-                      for (const Dense& dense : to) dense.write_back();
-                    }},
+                .complete = write_back_of(to)},
                is_async);
 }
 

@@ -9,6 +9,7 @@ The ranks, the address of rank 0 and its port, which PyTorch reads from the envi
 LOCKSTEP_TORCH_ENVIRONMENT=no.
 """
 import atexit
+import functools
 import os
 import socket
 import sys
@@ -70,11 +71,14 @@ def _create(options, _):
     ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
     tag = zlib.crc32(f"{options.group_id} {ranks}".encode()) % 32767
     backend = module.make_backend(ranks, tag, options.timeout.total_seconds())
+    if not _backends:  # programs that only import torch keep their own
+        sys.excepthook = functools.partial(_note_failure, sys.excepthook)
+        atexit.register(_end)
     _backends.append(backend)
     return backend
 
 
-def _note_failure(kind, value, traceback, before=sys.excepthook):
+def _note_failure(before, kind, value, traceback):
     _failure.append(f"{kind.__name__}: {value}")
     before(kind, value, traceback)
 
@@ -98,8 +102,6 @@ def _register():
         return
     _set_environment()
     dist.Backend.register_backend("lockstep", _create, extended_api=True, devices=["cpu"])
-    sys.excepthook = _note_failure
-    atexit.register(_end)
 
 
 _register()
