@@ -12,7 +12,7 @@
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  lockstep::ProcessGroup group = lockstep::adopt(MPI_COMM_WORLD);
+  lockstep::ProcessGroup group(lockstep::from_mpi(MPI_COMM_WORLD));
   lockstep::Communicator& communicator = group.communicator();
   std::array<double, 3> centers = {0, 40, 90};
   std::vector<double> sums(3);

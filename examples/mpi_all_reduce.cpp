@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   std::vector<double> values(1000);
   // README: begin
   MPI_Init(&argc, &argv);
-  lockstep::ProcessGroup group = lockstep::adopt(MPI_COMM_WORLD);
+  lockstep::ProcessGroup group(lockstep::from_mpi(MPI_COMM_WORLD));
   for (int i = group.rank().value; i < 1000; i += group.size()) values[i] = i / 8.0;
   group.communicator().all_reduce(values, values, lockstep::ReduceOp::sum).wait();
   // README: end

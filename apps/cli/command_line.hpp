@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 /// A program's options are rows of a table. The command line and the configuration file are checked against it and
 /// stored by it, ranks are compared by it, and --help, the man page, the documentation and shell completion are

@@ -16,7 +16,8 @@
 #include "base/wire_protocol.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/topology.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/blocking_call.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::cli {
 namespace {

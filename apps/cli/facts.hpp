@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep::cli {
 

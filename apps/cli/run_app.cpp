@@ -8,8 +8,8 @@
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::cli {
 

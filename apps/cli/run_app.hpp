@@ -8,7 +8,7 @@
 
 #include "apps/cli/command_line.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep::cli {
 

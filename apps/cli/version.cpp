@@ -2,7 +2,7 @@
 #include "apps/cli/version.hpp"
 
 #include "lockstep/base/version.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/mpi/blocking_call.hpp"
 
 namespace lockstep::cli {
 std::string commit() { return build::commit; }

@@ -47,19 +47,19 @@ class GroupContender : public Contender {
 /// Runs the MPI library's blocking call, which no process group offers. lockstep makes no progress during the call.
 class BlockingContender : public Contender {
  public:
-  BlockingContender(std::string name, MpiGroup group) : Contender(std::move(name)), group_(std::move(group)) {}
+  BlockingContender(std::string name, RankSet group) : Contender(std::move(name)), group_(std::move(group)) {}
 
   void run(const Collective& c) override { backends::mpi_blocking(group_, c); }
   void close() override { group_.close(); }
 
  private:
-  MpiGroup group_;
+  RankSet group_;
 };
 
 /// Prints messages to standard error, because standard output has the table.
 void tell_user(std::string_view text) { print_error("comm-bench", text); }
 
-void all_reduce(const MpiGroup& group, std::span<std::int64_t> numbers, ReduceOp op) {
+void all_reduce(const RankSet& group, std::span<std::int64_t> numbers, ReduceOp op) {
   const Buffer buffer{numbers.data(), {static_cast<std::int64_t>(numbers.size())}, DType::int64};
   backends::mpi_blocking(group, {.kind = CollectiveKind::all_reduce, .in = buffer, .out = buffer, .op = op});
 }

@@ -10,9 +10,9 @@
 #include "apps/comm-bench/options.hpp"
 #include "backends/make_communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/phase.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
+#include "platform/mpi/blocking_call.hpp"
 
 /// The ways to run an operation that comm-bench measures, and the ranks that run it.
 namespace lockstep::comm_bench {
@@ -56,7 +56,7 @@ std::string explanation(const World& world, const Options& options);
 class GroupRanks : public Ranks {
  public:
   /// @pre the group outlives this
-  explicit GroupRanks(const MpiGroup& group) : group_(&group), measurement_(group, "a measured operation") {}
+  explicit GroupRanks(const RankSet& group) : group_(&group), measurement_(group, "a measured operation") {}
 
   [[nodiscard]] int size() const override { return group_->size(); }
   void barrier() override;
@@ -64,7 +64,7 @@ class GroupRanks : public Ranks {
   void sum(std::span<std::int64_t> numbers) override;
 
  private:
-  const MpiGroup* group_;
+  const RankSet* group_;
   BlockingCall measurement_;
 };
 

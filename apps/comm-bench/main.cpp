@@ -11,9 +11,9 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -15,7 +15,7 @@
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/progress.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -10,8 +10,8 @@
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"
 #include "collectives/schedule/blocks.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::comm_bench {
 

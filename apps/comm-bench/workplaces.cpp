@@ -2,7 +2,7 @@
 #include "apps/comm-bench/workplaces.hpp"
 
 #include "platform/machine/available_memory.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -7,7 +7,7 @@
 #include "apps/cli/terminal.hpp"
 #include "ddp/on_gpus.hpp"
 #include "platform/mpi/cluster_view.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::topo {
 namespace {

@@ -92,7 +92,7 @@ int lockstep_group_from_mpi(int64_t communicator, const lockstep_group_options* 
   return guarded(nullptr, [&] {
     require(group, "group");
     GroupOptions wanted = options_of(options);
-    MpiGroup ranks = MpiGroup::adopt(communicator, LOCKSTEP_MPI_FAMILY, wanted.deadline);
+    RankSet ranks = from_mpi_handle(communicator, LOCKSTEP_MPI_FAMILY, wanted.deadline);
     *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }

@@ -18,6 +18,15 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       },
       py::arg("ranks"), py::arg("tag"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
   module.def(
+      "make_backend_from_store",
+      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+         double timeout) -> c10::intrusive_ptr<c10d::Backend> {
+        const std::chrono::duration<double> deadline(timeout);
+        return c10::make_intrusive<Backend>(lockstep::bindings::make_group_from_store(store, rank, size, deadline),
+                                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
+      },
+      py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+  module.def(
       "abort",
       [](const c10::intrusive_ptr<c10d::Backend>& backend, const std::string& why) {
         static_cast<Backend&>(*backend).abort_with(why);

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 
 namespace lockstep::bindings {
 namespace {
@@ -17,6 +19,30 @@ bool is_initialized() {
   MPI_Initialized(&initialized);
   return initialized != 0;
 }
+
+/// PyTorch's store, which throws where a key has no value in time.
+class TorchStore final : public KeyValueStore {
+ public:
+  explicit TorchStore(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
+
+  void set(const std::string& key, const std::string& value) override { store_->set(key, value); }
+
+  std::optional<std::string> get(const std::string& key, std::chrono::duration<double> at_most) override {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::microseconds longest_sleep{10'000};
+    std::chrono::microseconds sleep{100};
+    const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(at_most);
+    while (!store_->check({key})) {
+      if (Clock::now() >= end) return std::nullopt;
+      std::this_thread::sleep_for(sleep);
+      sleep = std::min(2 * sleep, longest_sleep);
+    }
+    return store_->get_to_str(key);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+};
 
 }  // namespace
 
@@ -56,7 +82,7 @@ std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
     throw Error(ErrorCode::invalid_argument,
                 "the job has " + std::to_string(job.size) + " ranks of MPI, and the group has " +
                     std::to_string(ranks.size()) +
-                    ": lockstep's ranks are those that mpirun or srun has started; torchrun starts none of them");
+                    ": set LOCKSTEP_TORCH_RANKS=store where other processes than those of mpirun or srun form groups");
   }
   MPI_Group all = MPI_GROUP_NULL;
   MPI_Group members = MPI_GROUP_NULL;
@@ -66,9 +92,15 @@ std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
   MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &communicator);
   MPI_Group_free(&members);
   MPI_Group_free(&all);
-  auto group = std::make_unique<ProcessGroup>(adopt(communicator, {.deadline = deadline}));
+  auto group = std::make_unique<ProcessGroup>(from_mpi(communicator, deadline), GroupOptions{.deadline = deadline});
   MPI_Comm_free(&communicator);
   return group;
+}
+
+std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                                    std::chrono::duration<double> deadline) {
+  RankSet ranks = from_store(std::make_shared<TorchStore>(std::move(store)), {.rank = {rank}, .size = size}, deadline);
+  return std::make_unique<ProcessGroup>(std::move(ranks), GroupOptions{.deadline = deadline});
 }
 
 void finalize() {

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "lockstep/ddp/process_group.hpp"
 
-/// The ranks of this process, which come from MPI: those that mpirun or srun has started.
+/// The ranks of this process. They come from MPI where mpirun or srun has started them, and otherwise from PyTorch's
+/// store.
 namespace lockstep::bindings {
 
 /// This process's rank in the job, and the number of the job's ranks. Initializes MPI, unless the program has.
@@ -28,6 +30,12 @@ std::string broadcast_text(const std::string& text);
 /// @throws Error{invalid_argument} unless the ranks are different ones of the job; Error{timeout | transport}
 std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
                                          std::chrono::duration<double> deadline);
+
+/// Makes a group of processes that PyTorch's store connects. Collective over its ranks.
+/// @param store  of this group alone
+/// @throws Error{timeout | transport | mismatch}
+std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                                    std::chrono::duration<double> deadline);
 
 /// Finalizes MPI if `job_rank` has initialized it. @pre all groups are closed
 void finalize();

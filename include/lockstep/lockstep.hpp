@@ -14,4 +14,5 @@
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 #endif

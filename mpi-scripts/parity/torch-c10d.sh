@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Python package lockstep_torch for an installed PyTorch and tests it: every operation of torch.distributed beside Gloo's
-# on 1, 2 and 3 ranks under mpirun, and on two hosts under mpirun and srun; DistributedDataParallel, ZeroRedundancyOptimizer, FSDP2,
-# lightning and accelerate, whose weights must be Gloo's; a rank that is killed; and torchrun, which is refused. Takes some minutes.
+# on 1, 2 and 3 ranks under mpirun and torchrun, and on two hosts under mpirun, srun and torchrun; DistributedDataParallel,
+# ZeroRedundancyOptimizer, FSDP2, lightning and accelerate under mpirun and torchrun, whose weights must be Gloo's; and a rank that is
+# killed. Takes some minutes.
 #   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
 #   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
 #   PRESET  the build of lockstep that is installed for it (release)
@@ -29,9 +30,11 @@ launcher=${MPIEXEC:-mpirun}
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_hwloc_base_binding_policy=none
 if [ "$(id -u)" = 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 
+torchrun=("$python" -m torch.distributed.run --nproc-per-node)
 for ranks in 1 2 3; do
   section "Operations on $ranks ranks"
   "$launcher" -n $ranks "$python" tests/bindings/torch_test.py
+  "${torchrun[@]}" $ranks tests/bindings/torch_test.py
 done
 
 # digests LAUNCH... -- CLIENT BACKEND   one digest, if all ranks have the same
@@ -39,16 +42,18 @@ digests() {
   local launch=()
   while [ "$1" != -- ]; do launch+=("$1") && shift; done
   local output
-  output=$("${launch[@]}" "$python" mpi-scripts/parity/torch-clients.py "$2" "$3" 2>&1) || fail "$2 with $3 failed: $output"
+  output=$("${launch[@]}" mpi-scripts/parity/torch-clients.py "$2" "$3" 2>&1) || fail "$2 with $3 failed: $output"
   grep -o 'digest [0-9.]*' <<<"$output" | sort -u
 }
 
 section "Libraries on top of torch.distributed, two ranks: the weights beside Gloo's"
 for client in ddp zero fsdp2 {lightning,accelerate}-{resnet18,language}; do
-  ours=$(digests "$launcher" -n 2 -- "$client" lockstep)
-  gloo=$(digests "$launcher" -n 2 -- "$client" gloo)
+  ours=$(digests "$launcher" -n 2 "$python" -- "$client" lockstep)
+  by_torchrun=$(digests "${torchrun[@]}" 2 -- "$client" lockstep)
+  gloo=$(digests "${torchrun[@]}" 2 -- "$client" gloo)
   [ "$ours" = "$gloo" ] || fail "$client: $ours, and with Gloo $gloo"
-  echo "$client: $ours, as with Gloo"
+  [ "$by_torchrun" = "$gloo" ] || fail "$client under torchrun: $by_torchrun, and with Gloo $gloo"
+  echo "$client: $ours, under torchrun and with Gloo, too"
 done
 
 # on_hosts OPTION... COMMAND...   on two hosts, which are namespaces of this machine
@@ -57,19 +62,20 @@ on_hosts() {
   mpi-scripts/local-cluster.sh run "$@" || status=$?
   [ "$status" = 0 ] || [ "$status" = 77 ] || fail "it ended with $status" # 77: it has said why there are no hosts
 }
-section "Operations on two hosts, under mpirun and srun"
+section "Operations on two hosts, under mpirun, srun and torchrun"
 on_hosts --per-host 1 "$python" tests/bindings/torch_test.py
 on_hosts --slurm srun --mpi=pmix -N2 -n2 "$python" tests/bindings/torch_test.py
+on_hosts mpi-scripts/parity/torchrun-on-hosts.sh "$python" tests/bindings/torch_test.py
 
 section "A rank that is killed"
-"$launcher" -n 3 --enable-recovery "$python" mpi-scripts/parity/torch-killed.py >build/torch-killed.log 2>/dev/null || true
-grep '^rank' build/torch-killed.log || fail "no rank learned of it"
-[ "$(grep -c '^rank [02] knew after [0-9]\{1,3\} ms: .*rank 1' build/torch-killed.log)" = 2 ] || fail "not both other ranks named rank 1 in a second"
-
-section "torchrun"
-output=$("$python" -m torch.distributed.run --nproc_per_node 2 mpi-scripts/parity/torch-clients.py ddp lockstep 2>&1) && fail "it ran"
-grep -q "lockstep's ranks are those that mpirun or srun has started" <<<"$output" || fail "the refusal does not say why: $output"
-echo "is refused, and told why"
+# killed LAUNCH...   launches that leave the other ranks alive
+killed() {
+  "$@" "$python" mpi-scripts/parity/torch-killed.py >build/torch-killed.log 2>/dev/null || true
+  grep '^rank' build/torch-killed.log || fail "no rank learned of it"
+  [ "$(grep -c '^rank [02] knew after [0-9]\{1,3\} ms: .*rank 1' build/torch-killed.log)" = 2 ] || fail "not both other ranks named rank 1 in a second"
+}
+killed "$launcher" -n 3 --enable-recovery
+killed tests/install/without_mpi.sh 3
 
 if [ "${1:-}" = --bench ]; then
   section "Speed beside Gloo"

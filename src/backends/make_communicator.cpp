@@ -8,7 +8,7 @@
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
 #include "platform/mpi/cluster_view.hpp"
-#include "platform/mpi/connector.hpp"
+#include "platform/ranks/connector.hpp"
 
 namespace lockstep::backends {
 
@@ -58,7 +58,7 @@ void check_compression(const CommunicatorOptions& options) {
   }
 }
 
-void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOptions& options) {
+void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options) {
   PlanOptions plan = options.plan;
   const Selection* const wish = selection_of(options.method);
   if (wish != nullptr) plan.selection = *wish;
@@ -71,7 +71,7 @@ void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOp
   agreement.add_fact("RDMA", has_rdma() ? "yes" : "no");
 }
 
-void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptions& options) {
+void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options) {
   check_compression(options);
   const Selection* const wish = selection_of(options.method);
   if (wish == nullptr) return;
@@ -85,7 +85,7 @@ void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptio
   plan.sockets = sockets_on(group.shape(), plan.sockets, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
 }
 
-std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
+std::unique_ptr<Communicator> make_communicator(const RankSet& group, Progress& progress,
                                                 CommunicatorOptions& options) {
   PlanOptions& plan = options.plan;
   auto communicator = options.selection() != nullptr ? make_mpi_plan(group, progress, plan)

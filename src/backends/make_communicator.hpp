@@ -12,8 +12,8 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep::backends {
 
@@ -58,18 +58,17 @@ struct CommunicatorOptions {
 };
 
 /// Adds what must be equal on all ranks of a group, and what its choices depend on, to the group's agreement.
-void add_terms(Agreement& agreement, const MpiGroup& group, const CommunicatorOptions& options);
+void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options);
 /// Completes the options after the exchange, so that they are the same on all ranks: the selection on this cluster,
 /// with rank 0's table if no algorithm is forced, the pull limit of ranks that take turns on cores, and the sockets.
 /// Collective if there is a table. @param agreement  `add_terms` has added to it on all ranks, and the terms are equal
 /// @throws as check_compression, selection_on and agreed_selection_table; Error{transport}
-void settle(const MpiGroup& group, const Agreement& agreement, CommunicatorOptions& options);
+void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options);
 
 /// Makes a communicator over the group. It compares no options. Collective.
 /// @param options  settled; changed where this cluster lacks something, as by `make_mpi_plan`
 /// @throws as make_mpi_plan and make_mpi_native
-std::unique_ptr<Communicator> make_communicator(const MpiGroup& group, Progress& progress,
-                                                CommunicatorOptions& options);
+std::unique_ptr<Communicator> make_communicator(const RankSet& group, Progress& progress, CommunicatorOptions& options);
 
 /// @throws Error{invalid_argument} for compression with an algorithm that guarantees the same bits
 void check_compression(const CommunicatorOptions& options);

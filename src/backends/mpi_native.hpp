@@ -9,7 +9,7 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/collective.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep::backends {
 
@@ -29,7 +29,7 @@ struct MpiNativeOptions {
 /// Collective over `group`, which may be closed afterwards.
 /// @param options  the same on all ranks, except for the observer; they are not compared here
 /// @throws Error{transport}; Error{invalid_argument} if the message limit is below 8 bytes
-std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
+std::unique_ptr<Communicator> make_mpi_native(const RankSet& group, Progress& progress,
                                               const MpiNativeOptions& options = {});
 
 /// Makes one call of the MPI library's blocking collective: a baseline for measurements. It has neither a deadline nor
@@ -38,6 +38,6 @@ std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& p
 /// overwrites the beginning of the input). MPI has no operators for float16 and bfloat16, so each call creates one.
 /// @throws Error{unsupported} for a reduce_scatter in place, or for more elements per rank than an `int` can count;
 ///         Error{transport}
-void mpi_blocking(const MpiGroup& group, const Collective& collective);
+void mpi_blocking(const RankSet& group, const Collective& collective);
 
 }  // namespace lockstep::backends

@@ -4,13 +4,14 @@
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/mpi/mpi.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 namespace lockstep::backends {
 namespace {
 
 /// Shares memory of this rank's node, if the selection may use it. @return null, on every rank, if any node cannot
-std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const MpiGroup& node, PlanOptions& options) {
+std::shared_ptr<NodeMemory> share_memory(const RankSet& group, const RankSet& node, PlanOptions& options) {
   if (!may_share_memory(options.selection)) return nullptr;
   std::string why_not;
   auto memory = make_node_memory(
@@ -30,7 +31,23 @@ std::shared_ptr<NodeMemory> share_memory(const MpiGroup& group, const MpiGroup& 
   return nullptr;
 }
 
-std::unique_ptr<Medium> make_medium(const MpiGroup& group, PlanOptions& options) {
+/// Makes connections to all ranks, for ranks that nothing else connects. @throws Error{transport} on every rank
+std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanOptions& options) {
+  std::vector<int> others;
+  for (int rank = 0; rank < group.size(); ++rank)
+    if (rank != group.rank().value) others.push_back(rank);
+  std::string why_not;
+  auto connections = connect_ranks(group, others, why_not);
+  if (connections)
+    return std::make_unique<SocketMedium>(nullptr, *std::move(connections), group.hosts(), options.socket_limit,
+                                          group.rank());
+  throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
+              {.rank = group.rank().value, .host = group.host()})
+      .on_every_rank();
+}
+
+std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) {
+  if (!is_of_mpi(group)) return make_medium_of_sockets(group, options);
   auto messages = std::make_unique<MessageMedium>(group, PlanCommunicator::channels(options));
   auto connections = connect_hosts(group, options.sockets, options.notice);
   if (!connections) options.sockets = Sockets::no;
@@ -47,7 +64,7 @@ Sockets sockets_on(const ClusterShape& shape, Sockets wish, bool is_rdma_anywher
   return is_useless ? Sockets::no : wish;
 }
 
-std::optional<std::vector<Connection>> connect_hosts(const MpiGroup& group, Sockets sockets,
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Sockets sockets,
                                                      const std::function<void(std::string_view)>& notice) {
   if (sockets == Sockets::no) return std::nullopt;
   std::string why_not;
@@ -65,8 +82,8 @@ std::optional<std::vector<Connection>> connect_hosts(const MpiGroup& group, Sock
   return std::nullopt;
 }
 
-std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, PlanOptions& options) {
-  MpiGroup node = split_by_node(group, group.shape());
+std::unique_ptr<Communicator> make_mpi_plan(const RankSet& group, Progress& progress, PlanOptions& options) {
+  RankSet node = split_by_node(group, group.shape());
   std::shared_ptr<NodeMemory> memory = share_memory(group, node, options);
   auto control = make_control_channel(group, group.shape(), node);
   node.close();

@@ -10,8 +10,8 @@
 #include "backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
-#include "platform/mpi/connector.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
+#include "platform/ranks/connector.hpp"
 
 namespace lockstep::backends {
 
@@ -24,7 +24,7 @@ namespace lockstep::backends {
 ///                 another communicator of the group. `notice` is told so by rank 0
 /// @throws Error{unsupported}, on every rank, if shared memory or sockets are demanded and not available;
 ///         Error{transport}; Error{invalid_argument} if an option is out of range
-std::unique_ptr<Communicator> make_mpi_plan(const MpiGroup& group, Progress& progress, PlanOptions& options);
+std::unique_ptr<Communicator> make_mpi_plan(const RankSet& group, Progress& progress, PlanOptions& options);
 
 /// Returns `no` where small messages go by MPI, because all ranks are on one host, or because MPI has RDMA.
 /// @param is_rdma_anywhere  whether `has_rdma` on any rank
@@ -34,7 +34,7 @@ Sockets sockets_on(const ClusterShape& shape, Sockets wish, bool is_rdma_anywher
 /// @param notice  called by rank 0 if connections that would help cannot be made; may be empty
 /// @return nothing, on every rank, if small messages go by MPI
 /// @throws Error{unsupported}, on every rank, if connections are demanded and cannot be made; Error{transport}
-std::optional<std::vector<Connection>> connect_hosts(const MpiGroup& group, Sockets sockets,
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Sockets sockets,
                                                      const std::function<void(std::string_view)>& notice);
 
 }  // namespace lockstep::backends

@@ -12,13 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/exchange.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "platform/mpi/make_node_memory.hpp"
 #include "platform/node_memory/control_channel.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 namespace lockstep::backends {
 

@@ -6,8 +6,8 @@
 
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -157,7 +157,7 @@ std::string format_selection_table(const SelectionTable& table) {
 
 SelectionTable read_selection_table(const std::string& file) { return parse_selection_table(read_text(file), file); }
 
-SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file) {
+SelectionTable agreed_selection_table(const RankSet& group, const std::string& file) {
   SelectionTable table;
   const Phase phase(group, "reading the selection table '" + file + "'", Phase::Kind::work);
   agree_on_rank_zero(group, [&] { table = read_selection_table(file); });

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "collectives/choice/selection.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 /// Selection tables as JSON files; the format is in docs/selection.md.
 namespace lockstep::backends {
@@ -23,6 +23,6 @@ collectives::SelectionTable read_selection_table(const std::string& file);
 
 /// Returns, on every rank, the table of the file that rank 0 reads; the other ranks do not open the file. Collective.
 /// @throws rank 0's Error, on every rank: as read_selection_table; Error{transport}
-collectives::SelectionTable agreed_selection_table(const MpiGroup& group, const std::string& file);
+collectives::SelectionTable agreed_selection_table(const RankSet& group, const std::string& file);
 
 }  // namespace lockstep::backends

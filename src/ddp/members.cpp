@@ -5,8 +5,8 @@
 #include "base/borders.hpp"
 #include "base/wire_protocol.hpp"
 #include "ddp/on_gpus.hpp"
-#include "platform/mpi/make_node_memory.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep {
 
@@ -53,21 +53,21 @@ namespace {
 
 /// Checks the MPI thread level. Every MPI call for a group is made under its Progress's lock: on two threads, but never
 /// at the same time.
-void check_thread_level(const GroupOptions& options) {
-  if (!options.progress_thread || provided_thread_level() >= ThreadLevel::serialized) return;
+void check_thread_level(const RankSet& ranks, const GroupOptions& options) {
+  if (!options.progress_thread || ranks.link().may_change_threads()) return;
   throw Error(ErrorCode::unsupported,
               "a progress thread needs MPI initialized with MPI_THREAD_SERIALIZED at least, better with "
               "MPI_THREAD_MULTIPLE: ask for that level, or do without the thread");
 }
 
-class MpiMembers : public Members {
+class ProcessMembers : public Members {
  public:
-  MpiMembers(MpiGroup group, backends::CommunicatorOptions options, std::optional<int> gpu)
-      : Members(std::move(options)), group_(std::move(group)), gpu_(gpu) {}
+  ProcessMembers(RankSet group, backends::CommunicatorOptions options, std::optional<int> gpu)
+      : Members(std::move(options)), group_(std::move(group)), has_ended_(group_.link().has_ended()), gpu_(gpu) {}
 
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
   [[nodiscard]] std::optional<int> gpu() const override { return gpu_; }
-  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override { return flight_recorder_of(group_); }
+  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override { return group_.link().recorder(); }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, Use use) override {
     const Phase phase(group_, "making a communicator on GPUs");
@@ -85,7 +85,7 @@ class MpiMembers : public Members {
                                progress,
                                {.algorithm = nccl_algorithm(options().method),
                                 .deadline = options().plan.deadline,
-                                .check = options().check ? make_exchange(group_) : nullptr,
+                                .check = options().check ? group_.link().make_exchange(group_) : nullptr,
                                 .control = make_control_channel(group_, group_.shape()),
                                 .hostname = group_.host(),
                                 .observer = use == Use::first ? options().plan.observer : nullptr});
@@ -93,12 +93,14 @@ class MpiMembers : public Members {
 
   std::unique_ptr<Members> split(std::optional<int> color, int key, Communicator& /*over*/,
                                  const GroupOptions& options) override {
-    std::optional<MpiGroup> part = split_group(color, key);
+    std::optional<RankSet> part = split_group(color, key);
     return part ? members_of(*std::move(part), options, gpu_) : nullptr;
   }
 
+  [[nodiscard]] HasEnded has_ended() const override { return has_ended_; }
+  [[nodiscard]] bool may_change_threads() const override { return group_.link().may_change_threads(); }
   void check_may_close() const override {
-    if (group_.closed() || !mpi_has_ended()) return;
+    if (group_.closed() || !has_ended_()) return;
     throw Error(ErrorCode::invalid_argument, "close() after MPI_Finalize: close the group before MPI_Finalize",
                 {.rank = group_.rank().value, .host = group_.host()});
   }
@@ -110,12 +112,13 @@ class MpiMembers : public Members {
     const Phase phase(group_, "making a communicator");
     return backends::make_communicator(group_, progress, options);
   }
-  [[nodiscard]] std::optional<MpiGroup> split_group(std::optional<int> color, int key) const {
+  [[nodiscard]] std::optional<RankSet> split_group(std::optional<int> color, int key) const {
     const Phase phase(group_, "splitting a group");
     return group_.split(color, key);
   }
 
-  MpiGroup group_;
+  RankSet group_;
+  HasEnded has_ended_;
   std::optional<int> gpu_;  ///< chosen once for all communicators of this group and of groups split from it
 };
 
@@ -133,7 +136,7 @@ void check_equal_options(const GroupOptions& options, const ParsedOptions& parse
 
 }  // namespace
 
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu,
+std::unique_ptr<Members> members_of(RankSet group, const GroupOptions& options, std::optional<int> gpu,
                                     const std::optional<backends::Method>& exact) {
   group.set_deadline(options.deadline);
   const Phase phase(group, "making a ProcessGroup");
@@ -143,7 +146,7 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
   agreement.add({{"protocol", std::to_string(wire_protocol)}, {"device", std::string(name(options.device))}});
   backends::add_terms(agreement, group, parsed.values);
   if (parsed.failure) agreement.add({{"algorithm", options.algorithm}, {"sockets", options.sockets}});
-  agreement.add_check([&] { check_thread_level(options); });
+  agreement.add_check([&] { check_thread_level(group, options); });
   if (must_choose_gpus) add_gpus(agreement, group, options.gpus);
   agreement.exchange(group);
   (void)agreement.require_equal_terms();
@@ -151,7 +154,7 @@ std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options,
   agreement.throw_failed_checks();
   if (must_choose_gpus) gpu = agreed_gpu(agreement, group);
   backends::settle(group, agreement, parsed.values);
-  return std::make_unique<MpiMembers>(std::move(group), std::move(parsed.values), gpu);
+  return std::make_unique<ProcessMembers>(std::move(group), std::move(parsed.values), gpu);
 }
 
 }  // namespace lockstep::ddp

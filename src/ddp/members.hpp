@@ -43,8 +43,15 @@ class Members {
                                          const GroupOptions& options) = 0;
   /// Closes the members. Collective.
   virtual void close() = 0;
+  /// A function that says whether nothing can be sent any more, because the library that carries it has ended.
+  using HasEnded = bool (*)();
+  [[nodiscard]] virtual HasEnded has_ended() const {
+    return [] { return false; };
+  }
   /// Checks that what the ranks communicate by still exists; it does not communicate. @throws Error{invalid_argument}
   virtual void check_may_close() const {}
+  /// Whether another thread than the one that made the group may use it.
+  [[nodiscard]] virtual bool may_change_threads() const { return true; }
 
  protected:
   [[nodiscard]] const backends::CommunicatorOptions& options() const { return options_; }
@@ -67,10 +74,10 @@ ParsedOptions parse(const GroupOptions& options, const std::optional<backends::M
 /// Makes a group of the given members.
 ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 
-/// Makes the members of a group over MPI. Collective. @throws as ProcessGroup
+/// Makes the members of a group of processes. Collective. @throws as ProcessGroup
 /// @param gpu  this rank's GPU, if it has been chosen: on all ranks or on none
 /// @param exact  as for `parse`
-std::unique_ptr<Members> members_of(MpiGroup group, const GroupOptions& options, std::optional<int> gpu = std::nullopt,
+std::unique_ptr<Members> members_of(RankSet group, const GroupOptions& options, std::optional<int> gpu = std::nullopt,
                                     const std::optional<backends::Method>& exact = std::nullopt);
 /// Makes the members of a group whose ranks are threads, by rank.
 std::vector<std::unique_ptr<Members>> members_of_threads(int ranks, const GroupOptions& options);

@@ -127,7 +127,7 @@ namespace {
 
 /// Returns this rank's GPU in the list of its host.
 /// @throws Error{invalid_argument} naming the list, an index that is absent or repeated, or the number of ranks
-int listed_gpu(const MpiGroup& group, const std::vector<int>& listed) {
+int listed_gpu(const RankSet& group, const std::vector<int>& listed) {
   std::string list;
   for (const int gpu : listed) list += (list.empty() ? "" : ",") + std::to_string(gpu);
   const auto refuse = [&](const std::string& why) {
@@ -152,7 +152,7 @@ int listed_gpu(const MpiGroup& group, const std::vector<int>& listed) {
 
 }  // namespace
 
-std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool listed) {
+std::string why_no_gpus(const RankSet& group, const std::string& own, bool listed) {
   const std::string mine = own.empty() ? why_no_gpu() : own;
   Agreement agreement;
   agreement.add_fact("reason", mine);
@@ -171,7 +171,7 @@ std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool list
   return {};
 }
 
-void add_gpus(Agreement& agreement, const MpiGroup& group, const std::vector<int>& listed) {
+void add_gpus(Agreement& agreement, const RankSet& group, const std::vector<int>& listed) {
   agreement.add({{"GPUs", listed.empty() ? "chosen near processors" : "from a list"}});
   agreement.add_check([&] {
     if (gpu_count() == 0) throw Error(ErrorCode::unsupported, "no group on GPUs: " + why_no_gpu());
@@ -181,7 +181,7 @@ void add_gpus(Agreement& agreement, const MpiGroup& group, const std::vector<int
   });
 }
 
-int agreed_gpu(const Agreement& agreement, const MpiGroup& group) {
+int agreed_gpu(const Agreement& agreement, const RankSet& group) {
   const auto throw_first = [&](const auto& error_of_rank) {
     std::vector<std::optional<Error>> errors;
     for (int rank = 0; rank < group.size(); ++rank) errors.push_back(error_of_rank(Rank{rank}));

@@ -11,8 +11,8 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "platform/mpi/agreement.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/ranks/agreement.hpp"
 
 /// Functions that select NCCL's algorithm and each rank's GPU, before a group on GPUs exists.
 namespace lockstep::ddp {
@@ -44,14 +44,14 @@ std::optional<Error> shared_gpu(Rank rank, const std::vector<Gpu>& gpus, const s
 
 /// Adds to the agreement of a group what the choice of each rank's GPU depends on, and the version of NCCL.
 /// @param listed  `GroupOptions::gpus`
-void add_gpus(Agreement& agreement, const MpiGroup& group, const std::vector<int>& listed);
+void add_gpus(Agreement& agreement, const RankSet& group, const std::vector<int>& listed);
 /// Returns this rank's GPU, as a CUDA device index, after the exchange. @pre no check of the agreement has failed
 /// @throws Error, on all ranks, unless each rank has a GPU of its own and all have the same version of NCCL
-int agreed_gpu(const Agreement& agreement, const MpiGroup& group);
+int agreed_gpu(const Agreement& agreement, const RankSet& group);
 
 /// Returns why the ranks cannot each have a GPU of their own; empty if they can. The same on all ranks. Collective.
 /// @param own     why this rank cannot use GPUs anyway; empty: it can
 /// @param listed  whether `GroupOptions::gpus` says which, so that their number does not matter here
-std::string why_no_gpus(const MpiGroup& group, const std::string& own, bool listed);
+std::string why_no_gpus(const RankSet& group, const std::string& own, bool listed);
 
 }  // namespace lockstep::ddp

@@ -11,7 +11,6 @@
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/members.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/open_groups.hpp"
 
 namespace lockstep {
@@ -96,7 +95,7 @@ struct ProcessGroup::State final : OpenGroup {
   /// of the communicators make the operations of the other ranks fail.
   ~State() override {
     if (open_groups) open_groups->remove(*this);
-    if (std::uncaught_exceptions() > 0 || mpi_has_ended()) return;
+    if (std::uncaught_exceptions() > 0 || members->has_ended()()) return;
     try {
       close();
     } catch (const Error& error) {
@@ -156,7 +155,7 @@ ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions option
 ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
     : state_(std::make_unique<State>(world, with_notice_of(world, std::move(options)))) {}
 
-ProcessGroup::ProcessGroup(MpiGroup group, GroupOptions options)
+ProcessGroup::ProcessGroup(RankSet group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
 
 std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions& options) {
@@ -223,7 +222,7 @@ void ProcessGroup::broadcast(Buffer elements, Rank root) {
 std::unique_ptr<Communicator> ProcessGroup::new_communicator() {
   state_->check_process();
   auto communicator = state_->make(ddp::Members::Use::further);
-  back_end_of(*communicator).close_when_destroyed([] { return !mpi_has_ended(); });
+  back_end_of(*communicator).close_when_destroyed([ended = state_->members->has_ended()] { return !ended(); });
   state_->reach->add(*communicator);
   return communicator;
 }
@@ -249,7 +248,7 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
 ProcessGroup::Turn ProcessGroup::take_turn() const {
   state_->check_process();
   Progress& owned = progress();
-  if (!owned.is_known_to_be_of_this_thread() && provided_thread_level() < ThreadLevel::serialized)
+  if (!owned.is_known_to_be_of_this_thread() && !state_->members->may_change_threads())
     throw Error(ErrorCode::unsupported,
                 "a group is used on another thread than the one that made it, for which MPI has to be initialized with "
                 "MPI_THREAD_SERIALIZED at least: ask for that level, or use it on that thread",

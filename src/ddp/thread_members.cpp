@@ -7,7 +7,7 @@
 #include "backends/local.hpp"
 #include "backends/selection_file.hpp"
 #include "ddp/members.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::ddp {
 namespace {

@@ -20,7 +20,7 @@
 #include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
 #include "lockstep/lockstep.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace {
 

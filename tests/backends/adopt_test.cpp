@@ -31,7 +31,7 @@ int world_size() {
 }
 
 /// Sums 1 + rank over the group with the algorithm of this name.
-double sum_over(const MpiGroup& group, const std::string& algorithm) {
+double sum_over(const RankSet& group, const std::string& algorithm) {
   Progress progress;
   const auto communicator = make_agreed(group, progress, {.method = parse_method(algorithm)});
   double value = 1 + group.rank().value;
@@ -43,7 +43,7 @@ double sum_over(const MpiGroup& group, const std::string& algorithm) {
 
 TEST(AdoptedGroup, AllReduces) {
   for (const char* algorithm : {"auto", "ring", "mpi"}) {
-    MpiGroup group = adopt_group(MPI_COMM_WORLD);
+    RankSet group = from_mpi(MPI_COMM_WORLD);
     EXPECT_EQ(sum_over(group, algorithm), world_size() * (world_size() + 1) / 2.0) << algorithm;
     group.close();
   }
@@ -52,7 +52,7 @@ TEST(AdoptedGroup, AllReduces) {
 TEST(AdoptedGroup, HasTheRanksOfTheCommunicatorInItsOrder) {
   MPI_Comm reversed = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -world_rank(), &reversed);
-  MpiGroup group = adopt_group(reversed);
+  RankSet group = from_mpi(reversed);
   MPI_Comm_free(&reversed);
   EXPECT_EQ(group.rank().value, world_size() - 1 - world_rank());
   EXPECT_EQ(group.size(), world_size());
@@ -88,7 +88,7 @@ TEST(AdoptedGroup, LeavesThreadLevelErrorHandlersAndAttributesAlone) {
   MPI_Comm_create_errhandler(never_called, &own);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, own);
   World world;
-  MpiGroup group = adopt_group(MPI_COMM_WORLD);
+  RankSet group = from_mpi(MPI_COMM_WORLD);
   EXPECT_EQ(sum_over(group, "auto"), world_size() * (world_size() + 1) / 2.0);
   EXPECT_THROW((void)group.split(-1, 0), Error);
   EXPECT_EQ(handler_of(MPI_COMM_WORLD), own);
@@ -104,7 +104,7 @@ TEST(AdoptedGroup, LeavesThreadLevelErrorHandlersAndAttributesAlone) {
 
 ErrorCode code_of_adopting(MPI_Comm communicator, std::string_view family, std::string& message) {
   try {
-    MpiGroup::adopt(MPI_Comm_c2f(communicator), family).close();
+    from_mpi_handle(MPI_Comm_c2f(communicator), family).close();
   } catch (const Error& error) {
     message = error.message();
     return error.code();
@@ -149,7 +149,7 @@ std::string complaint_where_one_is_late(int late, int& peer) {
   MPI_Comm_dup(MPI_COMM_WORLD, &communicator);
   if (world_rank() == late) std::this_thread::sleep_for(3s);
   try {
-    adopt_group(communicator, 300ms).close();
+    from_mpi(communicator, 300ms).close();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::timeout);
     if (!error.context().peers.empty()) peer = error.context().peers.front();
@@ -179,7 +179,7 @@ TEST(AdoptedGroup, NamesRankZeroIfItIsTheOne) {
 
 TEST(AdoptedGroup, WaitsForThoseThatComeInTime) {
   if (world_rank() == world_size() - 1) std::this_thread::sleep_for(500ms);
-  MpiGroup group = adopt_group(MPI_COMM_WORLD, 60s);
+  RankSet group = from_mpi(MPI_COMM_WORLD, 60s);
   group.close();
 }
 

@@ -16,11 +16,11 @@ namespace {
 struct OptionDifference {
   std::string name;
   std::string text;  ///< the last rank's value
-  std::function<std::unique_ptr<Communicator>(const MpiGroup&, Progress&, bool is_odd)> make;
+  std::function<std::unique_ptr<Communicator>(const RankSet&, Progress&, bool is_odd)> make;
 };
 
 OptionDifference of_plans(const std::string& name, const std::string& text, void (*change)(PlanOptions&)) {
-  return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
+  return {name, text, [change](const RankSet& group, Progress& progress, bool is_odd) {
             PlanOptions options{.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory})};
             if (is_odd) change(options);
             return make_agreed(group, progress, {.method = options.selection, .plan = options});
@@ -28,7 +28,7 @@ OptionDifference of_plans(const std::string& name, const std::string& text, void
 }
 
 OptionDifference of_choice(const std::string& name, const std::string& text, void (*change)(CommunicatorOptions&)) {
-  return {name, text, [change](const MpiGroup& group, Progress& progress, bool is_odd) {
+  return {name, text, [change](const RankSet& group, Progress& progress, bool is_odd) {
             CommunicatorOptions options;
             if (is_odd) change(options);
             return make_agreed(group, progress, options);

@@ -19,7 +19,7 @@
 #include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

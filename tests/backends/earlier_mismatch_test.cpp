@@ -16,7 +16,7 @@
 #include "backends/mpi_native.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

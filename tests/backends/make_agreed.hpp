@@ -9,14 +9,14 @@
 namespace lockstep::backends {
 
 /// Makes a communicator of plans with options that are the same on all ranks, so that there is nothing to compare.
-inline std::unique_ptr<Communicator> mpi_plan_on(const MpiGroup& group, Progress& progress, PlanOptions options = {}) {
+inline std::unique_ptr<Communicator> mpi_plan_on(const RankSet& group, Progress& progress, PlanOptions options = {}) {
   options.selection = selection_on(group.shape(), options.selection);
   options.sockets = sockets_on(group.shape(), options.sockets, has_rdma());
   return make_mpi_plan(group, progress, options);
 }
 
 /// Lets the ranks agree on the options of a group, as a ProcessGroup does.
-inline void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
+inline void agree_on(const RankSet& group, CommunicatorOptions& options) {
   Agreement agreement;
   add_terms(agreement, group, options);
   agreement.exchange(group);
@@ -25,7 +25,7 @@ inline void agree_on(const MpiGroup& group, CommunicatorOptions& options) {
 }
 
 /// Lets the ranks agree on the options, and makes a communicator.
-inline std::unique_ptr<Communicator> make_agreed(const MpiGroup& group, Progress& progress,
+inline std::unique_ptr<Communicator> make_agreed(const RankSet& group, Progress& progress,
                                                  CommunicatorOptions options = {}) {
   agree_on(group, options);
   return make_communicator(group, progress, options);

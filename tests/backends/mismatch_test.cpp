@@ -20,7 +20,7 @@
 #include "backends/mpi_native.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {

@@ -25,7 +25,7 @@
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -47,7 +47,7 @@ std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, 
 }
 
 std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
-  MpiGroup group = on_nodes(world, ranks_per_node);
+  RankSet group = on_nodes(world, ranks_per_node);
   auto c = mpi_plan_on(group, progress, {.deadline = failure_deadline});
   group.close();
   return c;

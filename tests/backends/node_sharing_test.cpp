@@ -16,7 +16,7 @@
 #include "backends/plan/options.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "platform/machine/topology.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "support/on_processor.hpp"
 
 namespace lockstep::backends {

@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Waits, OwnMessage, testing::Values("spin", "yield", "sl
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_P(OwnMessage, TakesAtMostTwiceItsTimeBesideAWait) {
-  MpiGroup group = adopt_group(MPI_COMM_WORLD);
+  RankSet group = from_mpi(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
   const auto communicator = make_agreed(group, progress, {});
   communicator->barrier().wait();
@@ -93,7 +93,7 @@ TEST_P(OwnMessage, TakesAtMostTwiceItsTimeBesideAWait) {
 }
 
 TEST_P(OwnMessage, IsLookedAfterEveryMillisecondOrSo) {
-  MpiGroup group = adopt_group(MPI_COMM_WORLD);
+  RankSet group = from_mpi(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
   const auto communicator = make_agreed(group, progress, {});
   communicator->barrier().wait();

@@ -14,7 +14,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/selection_file.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

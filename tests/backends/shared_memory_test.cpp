@@ -14,7 +14,7 @@
 #include "backends/pmpi_counters.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
 namespace {

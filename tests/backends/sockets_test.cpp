@@ -24,8 +24,8 @@
 #include "backends/on_nodes.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/connector.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/connector.hpp"
 #include "support/verdict.hpp"
 
 namespace {
@@ -163,7 +163,7 @@ std::int64_t wrong_sums_of(Communicator& c, std::int64_t count) {
 
 TEST(Sockets, CarrySmallMessagesBetweenHostsWithoutMpi) {
   World world;
-  MpiGroup group = on_nodes(world, 1);
+  RankSet group = on_nodes(world, 1);
   Progress progress({.spins_before_yield = 0});
   std::vector<std::string> said;
   const auto notice = [&said](std::string_view text) { said.emplace_back(text); };
@@ -185,7 +185,7 @@ TEST(Sockets, CarrySmallMessagesBetweenHostsWithoutMpi) {
 
 TEST(Sockets, AreNotUsedOnOneHostOrIfTheyAreRefused) {
   World world;
-  MpiGroup group = on_nodes(world, 1);
+  RankSet group = on_nodes(world, 1);
   EXPECT_EQ(sockets_on(world.shape(), Sockets::automatic, false), Sockets::no);
   EXPECT_EQ(sockets_on(world.shape(), Sockets::yes, false), Sockets::no);
   EXPECT_EQ(sockets_on(group.shape(), Sockets::automatic, true), Sockets::no);
@@ -252,7 +252,7 @@ TEST(Sockets, WhereTheyCannotBeMadeThatIsSaidOnceAndMessagesGoByMpi) {
   LOCKSTEP_SKIP(descriptors) << "clang's check of an object's type reads the object through a pipe";
 #endif
   World world;
-  MpiGroup group = on_nodes(world, 1);
+  RankSet group = on_nodes(world, 1);
   if (has_rdma()) GTEST_SKIP() << "there is RDMA, so that sockets are not tried";
   barrier(world.group());
   std::vector<std::string> said;

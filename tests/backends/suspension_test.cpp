@@ -37,7 +37,7 @@ pid_t suspend(const std::array<pid_t, 2>& ranks) {
 class Suspension : public testing::TestWithParam<const char*> {};
 
 TEST_P(Suspension, IsNotWaitedFor) {
-  MpiGroup group = adopt_group(MPI_COMM_WORLD);
+  RankSet group = from_mpi(MPI_COMM_WORLD);
   Progress progress(make_wait_policy(GetParam(), 0));
   const auto communicator = make_agreed(group, progress, {.plan = {.deadline = longest_silence}});
   std::array<pid_t, 2> ranks{};

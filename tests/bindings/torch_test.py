@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares every operation of lockstep_torch with Gloo's, on the same tensors, under mpirun with any number of ranks.
+"""Compares every operation of lockstep_torch with Gloo's, on the same tensors, with any number of ranks.
 
   mpirun -n 3 python3 tests/bindings/torch_test.py
+  torchrun --nproc-per-node 3 tests/bindings/torch_test.py
 """
 import sys
 

@@ -62,12 +62,12 @@ TEST(MpiErrors, AreTransportErrorsOfTheCallsThatMeetThem) {
   expect_failure("MPI_Comm_dup", [&] { (void)world->group().dup(); });
   expect_failure("MPI_Comm_rank", [&] { (void)world->group().dup(); });  // in the constructor of the group
   expect_failure("MPI_Comm_split", [&] { (void)world->group().split(0, 0); });
-  expect_failure("MPI_Comm_test_inter", [] { (void)adopt_group(MPI_COMM_WORLD); });
-  MpiGroup copy = world->group().dup();
+  expect_failure("MPI_Comm_test_inter", [] { (void)from_mpi(MPI_COMM_WORLD); });
+  RankSet copy = world->group().dup();
   expect_failure("MPI_Comm_free", [&] { copy.close(); });
 
   expect_failure("MPI_Comm_dup", [&] { const ProcessGroup failed(*world); });
-  expect_failure("MPI_Comm_test_inter", [] { (void)adopt(MPI_COMM_WORLD); });
+  expect_failure("MPI_Comm_test_inter", [] { (void)ProcessGroup(from_mpi(MPI_COMM_WORLD)); });
   ProcessGroup group(*world);
   expect_failure("MPI_Comm_free", [&] { group.close(); });
   expect_failure("MPI_Comm_free", [&] { world->close(); });

@@ -23,12 +23,12 @@ std::string refusal_of(const std::function<void()>& call) {
 }
 
 TEST(AdoptedGroup, IsRefusedBeforeMpiBeginsAndAfterItEnds) {
-  const auto adopt_world = [] { adopt(MPI_COMM_WORLD).close(); };
+  const auto adopt_world = [] { ProcessGroup(from_mpi(MPI_COMM_WORLD)).close(); };
   EXPECT_NE(refusal_of(adopt_world).find("call MPI_Init first"), std::string::npos);
   MPI_Init(nullptr, nullptr);
-  ProcessGroup closed = adopt(MPI_COMM_WORLD);
+  ProcessGroup closed(from_mpi(MPI_COMM_WORLD));
   closed.close();
-  ProcessGroup late = adopt(MPI_COMM_WORLD);
+  ProcessGroup late(from_mpi(MPI_COMM_WORLD));
   EXPECT_EQ(late.sum(2), 2);
   MPI_Finalize();
   EXPECT_NE(refusal_of(adopt_world).find("MPI is finalized already"), std::string::npos);

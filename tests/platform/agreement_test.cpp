@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ namespace {
 class BootstrapTest : public testing::Test {
  protected:
   void TearDown() override { world_.close(); }
-  [[nodiscard]] const MpiGroup& group() const { return world_.group(); }
+  [[nodiscard]] const RankSet& group() const { return world_.group(); }
   [[nodiscard]] int rank() const { return world_.rank().value; }
   World world_;
 };

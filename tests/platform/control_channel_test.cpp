@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 namespace lockstep {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/cluster_view.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "support/on_processor.hpp"
 
 namespace lockstep {
@@ -30,7 +30,7 @@ TEST_F(GatherTest, MoreThreadsThanProcessorsYieldAtOnce) {
   EXPECT_EQ(gather_node(world_, topology_, topology_.pus.size() + 1).spins_before_yield, 0);
 }
 
-bool take_turns(const MpiGroup& group) {
+bool take_turns(const RankSet& group) {
   Agreement agreement;
   add_binding(agreement);
   agreement.exchange(group);

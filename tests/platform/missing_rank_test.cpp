@@ -11,9 +11,9 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/phase.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep {
@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using Step = std::function<void(const MpiGroup&)>;
+using Step = std::function<void(const RankSet&)>;
 
 class MissingRank : public testing::Test {
  protected:
@@ -70,15 +70,15 @@ class MissingRank : public testing::Test {
   }
 
   World world_;
-  MpiGroup group_;
+  RankSet group_;
 };
 
 TEST_F(MissingRank, IsNamedByABarrier) {
-  expect_each_named([](const MpiGroup& group) { barrier(group); }, "joined in exchanging data within 0.3 s");
+  expect_each_named([](const RankSet& group) { barrier(group); }, "joined in exchanging data within 0.3 s");
 }
 
 TEST_F(MissingRank, IsNamedWithThePhase) {
-  const auto load = [](const MpiGroup& group) {
+  const auto load = [](const RankSet& group) {
     const Phase phase(group, "loading the data set 'x'", Phase::Kind::work);
     agree(group, [] {});
   };
@@ -87,22 +87,22 @@ TEST_F(MissingRank, IsNamedWithThePhase) {
 
 TEST_F(MissingRank, IsNamedByGathersAndBroadcasts) {
   const std::string what = "joined in exchanging data";
-  expect_last_named([](const MpiGroup& group) { (void)all_gather_strings(group, "text"); }, what);
-  expect_last_named([](const MpiGroup& group) { (void)gather_strings(group, "text", Rank{0}); }, what);
+  expect_last_named([](const RankSet& group) { (void)all_gather_strings(group, "text"); }, what);
+  expect_last_named([](const RankSet& group) { (void)gather_strings(group, "text", Rank{0}); }, what);
   renew();
   expect_named(
-      Rank{0}, [](const MpiGroup& group) { (void)broadcast_string(group, "text", Rank{0}); }, what);
+      Rank{0}, [](const RankSet& group) { (void)broadcast_string(group, "text", Rank{0}); }, what);
 }
 
 TEST_F(MissingRank, IsNamedWhereCommunicatorsAreMade) {
   const std::string what = "joined in exchanging data";
-  expect_last_named([](const MpiGroup& group) { group.dup().close(); }, what);
-  expect_last_named([](const MpiGroup& group) { group.split(0, 0)->close(); }, what);
-  expect_last_named([](const MpiGroup& group) { (void)make_control_channel(group, group.shape()); }, what);
+  expect_last_named([](const RankSet& group) { group.dup().close(); }, what);
+  expect_last_named([](const RankSet& group) { group.split(0, 0)->close(); }, what);
+  expect_last_named([](const RankSet& group) { (void)make_control_channel(group, group.shape()); }, what);
 }
 
 TEST_F(MissingRank, IsNamedWhereMemoryIsShared) {
-  const auto share = [](const MpiGroup& group) {
+  const auto share = [](const RankSet& group) {
     std::string why_not;
     (void)make_node_memory(group, {}, why_not);
   };
@@ -134,7 +134,7 @@ TEST_F(MissingRank, LeavesAGroupThatCanOnlyBeClosed) {
 }
 
 TEST_F(MissingRank, IsToldApartFromOneThatWaitsElsewhere) {
-  MpiGroup other = group_.dup();
+  RankSet other = group_.dup();
   const std::string told = message_of([&] {
     const Phase phase(group_, world_.rank() == Rank{0} ? "making tea" : "making coffee");
     barrier(world_.rank() == Rank{0} ? group_ : other);
@@ -159,7 +159,7 @@ TEST_F(MissingRank, MayComeLateWithinTheDeadline) {
 /// Ranks come at about the deadline of the others. Either all continue, or all get the error.
 TEST_F(MissingRank, ComesWhenTheOthersAskAndAllDoTheSame) {
   for (int round = 0; round < 6; ++round) {
-    MpiGroup group = world_.group().dup();
+    RankSet group = world_.group().dup();
     group.set_deadline(50ms);
     if (world_.rank().value == round % world_.size()) std::this_thread::sleep_for(50ms + 90ms * round);
     const std::string told = message_of([&] { barrier(group); });

@@ -15,8 +15,8 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 #include "platform/wake_ups.hpp"
 #include "support/errors.hpp"
 #include "support/verdict.hpp"
@@ -46,7 +46,7 @@ class NodeMemoryTest : public testing::Test {
     if (memory_ != nullptr) memory_->close();
     world_.close();
   }
-  [[nodiscard]] const MpiGroup& node() const { return world_.node_group(); }
+  [[nodiscard]] const RankSet& node() const { return world_.node_group(); }
   [[nodiscard]] int rank() const { return node().rank().value; }
   [[nodiscard]] int size() const { return node().size(); }
 

@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
 #include "platform/node_memory/node_memory.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 namespace {
 

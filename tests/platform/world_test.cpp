@@ -10,8 +10,8 @@
 #include <cmath>
 
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "support/errors.hpp"
 
 namespace lockstep {
@@ -96,7 +96,7 @@ TEST_F(WorldTest, SplitRefusesANegativeColor) {
 }
 
 TEST_F(WorldTest, AMessageInADuplicateDoesNotMeetTheOriginal) {
-  MpiGroup copy = world_.group().dup();
+  RankSet copy = world_.group().dup();
   int relation = MPI_UNEQUAL;
   MPI_Comm_compare(communicator(world_.group()), communicator(copy), &relation);
   EXPECT_EQ(relation, MPI_CONGRUENT);
@@ -104,13 +104,13 @@ TEST_F(WorldTest, AMessageInADuplicateDoesNotMeetTheOriginal) {
 }
 
 TEST_F(WorldTest, AClosedGroupIsRefused) {
-  MpiGroup copy = world_.group().dup();
+  RankSet copy = world_.group().dup();
   copy.close();
   EXPECT_EQ(code_of([&] { (void)copy.dup(); }), ErrorCode::invalid_argument);
 }
 
 TEST_F(WorldTest, RefusesADeadlineThatCannotBe) {
-  MpiGroup copy = world_.group().dup();
+  RankSet copy = world_.group().dup();
   for (const double seconds : {0.0, -1.0, std::nan(""), 1e10})
     EXPECT_EQ(code_of([&] { copy.set_deadline(std::chrono::duration<double>(seconds)); }), ErrorCode::invalid_argument);
   copy.close();

@@ -14,7 +14,7 @@
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
 #include "trainer/whole_state.hpp"

@@ -12,7 +12,7 @@
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::trainer {

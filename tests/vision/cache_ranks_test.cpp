@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "vision/cache/make_picture_cache.hpp"
 #include "vision/pattern_source.hpp"
 
@@ -24,7 +24,7 @@ constexpr std::int64_t copy_bytes = samples * side * side * 3;  // 26 MB
 class CacheOfRanks : public testing::Test {
  protected:
   void TearDown() override { world_.close(); }
-  [[nodiscard]] const MpiGroup& node() const { return world_.node_group(); }
+  [[nodiscard]] const RankSet& node() const { return world_.node_group(); }
   [[nodiscard]] int rank() const { return node().rank().value; }
   [[nodiscard]] NodeRanks ranks() const {
     return {.rank = rank(), .size = node().size(), .gather = [this](const std::string& own) {

@@ -16,8 +16,8 @@
 #include "ops/onednn/library.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::train {
 namespace {

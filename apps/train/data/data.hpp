@@ -8,8 +8,8 @@
 #include "lockstep/data/datasets.hpp"
 #include "lockstep/nn/learning_rate.hpp"
 #include "observe/progress_display.hpp"
-#include "platform/mpi/agreement.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/agreement.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep::train {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"
 

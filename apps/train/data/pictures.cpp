@@ -9,8 +9,8 @@
 #include "apps/cli/command_line.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/data/sampler.hpp"
-#include "platform/mpi/bootstrap.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "vision/picture_tiles.hpp"
 #include "vision/show_batch.hpp"
 #include "vision/source/file_source.hpp"
@@ -208,7 +208,7 @@ Pictures open_predicted(const Options& options, const workloads::PictureTask& ta
 
 void group_evaluated(Pictures* pictures, const Options& options, const workloads::PictureTask& task,
                      const World& world) {
-  const MpiGroup& ranks = world.group();
+  const RankSet& ranks = world.group();
   if (task.groups == nullptr) return;
   const bool is_open = pictures != nullptr && pictures->val;
   const std::string mine = is_open ? sizes_text(*pictures->val->source, ranks.rank().value, ranks.size()) : "";
@@ -267,7 +267,7 @@ std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const
                                                  const Cluster& cluster, const std::string& fingerprint) {
   const UserData& data = options.user_data;
   if (!options.predict.empty() || vision::is_in_memory(*pictures.main_part().source)) return nullptr;
-  const MpiGroup& node = cluster.world.node_group();
+  const RankSet& node = cluster.world.node_group();
   const std::filesystem::path path = std::filesystem::absolute(data.path);
   std::string why_not;
   const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training, pictures.steps) +

@@ -9,7 +9,7 @@
 #include "base/hash.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "nn/description/description.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 #include "vision/formats/sources.hpp"
 #include "vision/picture_dataset.hpp"
 #include "vision/picture_defaults.hpp"

@@ -16,7 +16,7 @@
 #include "nn/graph/same_model.hpp"
 #include "nn/plan/choose.hpp"
 #include "platform/machine/topology.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "workloads/bundled.hpp"
 
 namespace lockstep::train {
@@ -319,7 +319,7 @@ trainer::MetricFactory metrics_of(const trainer::Workload& workload, const Data&
 }
 
 DataAndModel load_data_and_model(const Cluster& cluster, const Options& options, const Registry& registry) {
-  const MpiGroup& group = cluster.world.group();
+  const RankSet& group = cluster.world.group();
   const Phase phase(group, loading(cluster, options), Phase::Kind::work);
   const trainer::Workload& workload = workload_of(options.model, registry);
   const std::optional<nn::ModelDescription> known = read_model_of_run(cluster.world, options);

@@ -16,7 +16,7 @@
 #include "lockstep/nn/graph.hpp"
 #include "lockstep/train.hpp"
 #include "lockstep/trainer/options.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 #include "workloads/finding.hpp"
 
 namespace lockstep::train {

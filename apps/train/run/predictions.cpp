@@ -14,7 +14,7 @@
 #include <set>
 #include <utility>
 
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "vision/codec/codec.hpp"
 #include "vision/image/draw.hpp"
 #include "vision/show_batch.hpp"
@@ -203,7 +203,7 @@ void show_predictions(const RunContext& run, trainer::Trainer& trainer) {
 }
 
 std::string write_predictions(const RunContext& run, const Predictions& predictions) {
-  const MpiGroup& ranks = run.cluster.world.group();
+  const RankSet& ranks = run.cluster.world.group();
   const Phase phase(ranks, "writing the predictions", Phase::Kind::work);
   const PicturePart& part = *run.data.pictures->val;
   const vision::Source& source = *part.source;

@@ -11,7 +11,7 @@
 
 #include "apps/train/run/training.hpp"
 #include "base/nearest.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "state/verify.hpp"
 
 namespace lockstep::train {
@@ -207,7 +207,7 @@ std::string resume(const RunContext& context, trainer::Trainer& trainer, const s
 
 std::string load_weights(const RunContext& run, trainer::Trainer& trainer) {
   const Options& options = run.options;
-  const MpiGroup& ranks = run.cluster.world.group();
+  const RankSet& ranks = run.cluster.world.group();
   const bool is_resumed = !options.resume.empty() && (options.resume != "auto" || trainer.state().global_step > 0);
   if (is_resumed && !options.eval_only) return {};  // the checkpoint has its own
   std::filesystem::path path = options.weights;

@@ -12,7 +12,7 @@
 #include "base/wrapped.hpp"
 #include "lockstep/nn/explain.hpp"
 #include "lockstep/ops/operators.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"
 
 namespace lockstep::train {

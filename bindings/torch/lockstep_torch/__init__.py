@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's distributed package over lockstep: the back end "lockstep" for tensors in memory of the host.
 
-Scripts that mpirun or srun has started need no other line than
+Scripts that torchrun, mpirun or srun has started need no other line than
 
     torch.distributed.init_process_group("lockstep")            # or "cpu:lockstep,cuda:nccl"
 
-The ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they are not, unless
-LOCKSTEP_TORCH_ENVIRONMENT=no.
+Under mpirun and srun, the ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they
+are not, unless LOCKSTEP_TORCH_ENVIRONMENT=no, and messages between hosts go by MPI. Otherwise PyTorch's store connects the ranks, and
+messages go over TCP. LOCKSTEP_TORCH_RANKS=mpi or store chooses.
 """
 import atexit
 import functools
@@ -36,7 +37,9 @@ def _module():
 
 
 def _launched():
-    """The variables of the launcher that has started this process; None if none has."""
+    """The variables of the launcher of MPI's ranks that has started this process; None if none has."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has, whatever has started that
+        return None
     return next((names for names in LAUNCHERS if names[0] in os.environ and names[1] in os.environ), None)
 
 
@@ -63,14 +66,26 @@ def _address_of_rank_0():
     return module.broadcast_text(socket.gethostbyname(socket.gethostname()) if rank == 0 else "")
 
 
+def _come_from_mpi():
+    """Whether MPI connects the ranks, which is the same on all of them."""
+    choice = os.environ.get("LOCKSTEP_TORCH_RANKS", "mpi" if _launched() else "store")
+    if choice not in ("mpi", "store"):
+        raise ValueError(f"LOCKSTEP_TORCH_RANKS={choice}: choose mpi or store")
+    return choice == "mpi"
+
+
 def _create(options, _):
     module = _module()
     store, rank, size = options.store, options.group_rank, options.group_size
-    # Which ranks of MPI the group has is only known to them.
-    store.set(f"lockstep/{rank}", str(module.job_rank()[0]))
-    ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
-    tag = zlib.crc32(f"{options.group_id} {ranks}".encode()) % 32767
-    backend = module.make_backend(ranks, tag, options.timeout.total_seconds())
+    timeout = options.timeout.total_seconds()
+    if _come_from_mpi():
+        # Which ranks of MPI the group has is only known to them.
+        store.set(f"lockstep/{rank}", str(module.job_rank()[0]))
+        ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
+        tag = zlib.crc32(f"{options.group_id} {ranks}".encode()) % 32767
+        backend = module.make_backend(ranks, tag, timeout)
+    else:
+        backend = module.make_backend_from_store(store, rank, size, timeout)
     if not _backends:  # programs that only import torch keep their own
         sys.excepthook = functools.partial(_note_failure, sys.excepthook)
         atexit.register(_end)

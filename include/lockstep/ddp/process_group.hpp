@@ -21,8 +21,8 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep {
 
@@ -109,9 +109,9 @@ class ProcessGroup {
   ///         there, and for a progress thread where MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io
   ///         | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
-  /// Makes a group of the ranks of an MpiGroup, which it takes over. `lockstep/mpi.hpp` makes one of an `MPI_Comm`.
-  /// Collective. @throws as above
-  explicit ProcessGroup(MpiGroup group, GroupOptions options = {});
+  /// Makes a group of the ranks of a set, which it takes over: one that `from_mpi` (`lockstep/mpi.hpp`) has made of a
+  /// program's own communicator, or `from_store` of processes that MPI has not started. Collective. @throws as above
+  explicit ProcessGroup(RankSet ranks, GroupOptions options = {});
   /// Makes groups whose ranks are threads of this process: each thread takes one of them, by rank. It is for tests and
   /// for trying things out.
   /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the algorithm "mpi"

@@ -70,12 +70,12 @@ class Selector : public Contender {
 
 /// Makes a group of all ranks. `World` is not used, because its gathering of host names would dominate at a thousand
 /// ranks.
-MpiGroup all_ranks(int ranks_per_node) {
-  auto handle = std::make_unique<MpiGroup::Handle>();
+RankSet all_ranks(int ranks_per_node) {
+  auto handle = std::make_unique<RankSet::Handle>();
   LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handle->communicator));
   int size = 0;
   LOCKSTEP_MPI(MPI_Comm_size(handle->communicator, &size));
-  auto members = std::make_shared<MpiGroup::Members>();
+  auto members = std::make_shared<RankSet::Members>();
   members->hosts.assign(static_cast<std::size_t>(size), "simulated");
   for (int rank = 0; rank < size; ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
   return {std::move(handle), std::move(members)};
@@ -101,7 +101,7 @@ class SoleMedium : public backends::MessageMedium {
 class Lockstep : public Contender {
  public:
   Lockstep(const std::string& name, int ranks_per_node) {
-    MpiGroup group = all_ranks(ranks_per_node);
+    RankSet group = all_ranks(ranks_per_node);
     selection_ = selection_on(group.shape(), parse_selection(name));
     const backends::PlanOptions options{
         .selection = selection_, .node = {.staging = unlimited}, .deadline = std::chrono::hours(24)};

@@ -53,7 +53,7 @@ void all_to_all_v(MPI_Comm comm, const Collective& c) {
 
 }  // namespace
 
-void mpi_blocking(const MpiGroup& group, const Collective& c) {
+void mpi_blocking(const RankSet& group, const Collective& c) {
   const int count = int_count(c, group.size());
   const Rank me = group.rank();
   MpiOperators operators;

@@ -5,16 +5,15 @@
 #include "backends/plan/message_medium.hpp"
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
-#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 namespace lockstep::backends {
 namespace {
 
 class MpiNative : public HostCommunicator {
  public:
-  MpiNative(MpiGroup group, std::shared_ptr<ControlChannel> control, Progress& progress,
-            const MpiNativeOptions& options)
+  MpiNative(RankSet group, std::shared_ptr<ControlChannel> control, Progress& progress, const MpiNativeOptions& options)
       : HostCommunicator(group.rank(), group.size(), progress,
                          {.capabilities = {.backend = "mpi_native",
                                            .no_leaves = "the order in which the MPI library adds is its own"},
@@ -29,7 +28,7 @@ class MpiNative : public HostCommunicator {
         limit_(options.message_limit),
         medium_(std::make_shared<MessageMedium>(group_, 0)),
         messages_(*medium_, group_.size(), options.message_limit),
-        check_(options.check ? make_exchange(group_) : nullptr) {}
+        check_(options.check ? group_.link().make_exchange(group_) : nullptr) {}
 
   ~MpiNative() override {
     if (depart()) return;
@@ -54,7 +53,7 @@ class MpiNative : public HostCommunicator {
   }
 
  private:
-  MpiGroup group_;
+  RankSet group_;
   Bytes limit_;
   std::shared_ptr<MessageMedium> medium_;  // for sends and recvs
   Messages messages_;
@@ -64,7 +63,7 @@ class MpiNative : public HostCommunicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_mpi_native(const MpiGroup& group, Progress& progress,
+std::unique_ptr<Communicator> make_mpi_native(const RankSet& group, Progress& progress,
                                               const MpiNativeOptions& options) {
   if (options.message_limit < Bytes{8}) {
     throw Error(ErrorCode::invalid_argument, "the message limit must be at least one element, 8 bytes; it is " +

@@ -33,7 +33,7 @@ bool is_truncation(int result) {
 
 }  // namespace
 
-MessageMedium::MessageMedium(const MpiGroup& group, int channels)
+MessageMedium::MessageMedium(const RankSet& group, int channels)
     : group_(group.dup()), communicator_(communicator(group_)), bits_(bits_of_a_tag(communicator_), channels) {
   // The number of messages in flight depends on the peers' pace; growing these vectors during training would allocate.
   constexpr std::size_t plenty = 256;

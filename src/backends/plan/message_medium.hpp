@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/plan/medium.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep::backends {
 
@@ -16,7 +16,7 @@ namespace lockstep::backends {
 class MessageMedium : public Medium {
  public:
   /// Duplicates the group's communicator. Collective. @param channels  number of channels. @throws Error{transport}
-  MessageMedium(const MpiGroup& group, int channels);
+  MessageMedium(const RankSet& group, int channels);
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
@@ -39,7 +39,7 @@ class MessageMedium : public Medium {
   bool is_there(Ticket ticket);
   [[nodiscard]] Message& at(Ticket ticket) { return messages_[static_cast<std::size_t>(ticket.index)]; }
 
-  MpiGroup group_;
+  RankSet group_;
   MPI_Comm communicator_;
   TagBits bits_;
   std::vector<Message> messages_;

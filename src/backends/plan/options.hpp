@@ -12,7 +12,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
 #include "lockstep/base/types.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep::backends {
 

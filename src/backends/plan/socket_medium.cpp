@@ -2,10 +2,13 @@
 #include "backends/plan/socket_medium.hpp"
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 namespace lockstep::backends {
@@ -30,18 +33,21 @@ Medium::Ticket doubled(Medium::Ticket ticket) { return {2 * ticket.index}; }
 }  // namespace
 
 SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections,
-                           std::vector<std::string> hosts, Bytes limit)
+                           std::vector<std::string> hosts, Bytes limit, Rank me)
     : messages_(std::move(messages)), hosts_(std::move(hosts)), limit_(limit), link_of_rank_(hosts_.size(), -1) {
   constexpr std::size_t plenty = 64;
   constexpr std::size_t frames_at_a_time = 4;
-  frame_.resize(sizeof(Header) + static_cast<std::size_t>(limit.value));
   for (Connection& connection : connections) {
     link_of_rank_[static_cast<std::size_t>(connection.rank)] = static_cast<int>(links_.size());
     Link& link = links_.emplace_back(Link{.rank = connection.rank, .socket = std::move(connection.socket)});
-    link.arrived.resize(frames_at_a_time * frame_.size());
+    link.arrived.resize(frames_at_a_time * (sizeof(Header) + static_cast<std::size_t>(limit.value)));
     link.unsent.reserve(plenty);
     link.awaited.reserve(plenty);
     link.early.reserve(plenty);
+  }
+  if (me.value >= 0) {
+    link_of_rank_[static_cast<std::size_t>(me.value)] = static_cast<int>(links_.size());
+    links_.push_back({.rank = me.value, .socket = {}});
   }
   flights_.reserve(plenty);
   flights_.emplace_back();  // its ticket is `complete`
@@ -50,8 +56,13 @@ SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connect
 }
 
 int SocketMedium::link_for(Rank peer, const MessageTag& tag, Bytes bytes) const {
-  if (bytes > limit_ || kind_of(tag.signature) == CollectiveKind::all_to_all_v) return -1;
+  if (messages_ && (bytes > limit_ || kind_of(tag.signature) == CollectiveKind::all_to_all_v)) return -1;
   return link_of_rank_[static_cast<std::size_t>(peer.value)];
+}
+
+bool SocketMedium::is_under_way() const {
+  return std::any_of(links_.begin(), links_.end(),
+                     [](const Link& link) { return !link.unsent.empty() || !link.awaited.empty() || link.incoming; });
 }
 
 Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
@@ -59,15 +70,17 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
   if (to < 0) return doubled(messages_->send(peer, tag, data, bytes));
   Link& link = links_[static_cast<std::size_t>(to)];
   const Header header{tag, static_cast<std::uint64_t>(bytes.value)};
-  std::size_t sent = 0;
+  const auto* const from = static_cast<const std::byte*>(data);
+  if (!link.socket.open()) {
+    deliver(link, header, from);
+    return complete;
+  }
   if (link.unsent.empty()) {
-    const std::size_t size = put_frame(header, data);
-    sent = send_some(link, size, 0);
-    if (sent == size) return complete;
-    link.sent_of_first = sent;
+    link.sent_of_first = send_some(link, header, from, 0);
+    if (link.sent_of_first == sizeof header + header.bytes) return complete;
   }
   const int index = idle_flight();
-  at(index) = {.header = header, .link = to, .from = static_cast<const std::byte*>(data)};
+  at(index) = {.header = header, .link = to, .from = from};
   link.unsent.push_back(index);
   return ticket_of(index);
 }
@@ -81,7 +94,8 @@ Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* dat
   const auto early =
       std::find_if(link.early.begin(), link.early.end(), [&](const Early& e) { return e.header.tag == tag; });
   if (early != link.early.end()) {
-    fill(flight, early->header, early->data.data(), link.rank);
+    check_size(flight, early->header, link.rank);
+    std::copy_n(early->data.begin(), flight.header.bytes, flight.into);
     spare_.push_back(std::move(*early));
     link.early.erase(early);
     return complete;
@@ -113,20 +127,21 @@ bool SocketMedium::test(Ticket ticket) {
 void SocketMedium::close() {
   links_.clear();
   std::fill(link_of_rank_.begin(), link_of_rank_.end(), -1);
-  messages_->close();
+  if (messages_) messages_->close();
 }
 
-/// Puts a frame into `frame_`. @return its size
-std::size_t SocketMedium::put_frame(const Header& header, const void* data) {
-  std::memcpy(frame_.data(), &header, sizeof header);
-  if (header.bytes > 0) std::memcpy(frame_.data() + sizeof header, data, header.bytes);
-  return sizeof header + header.bytes;
-}
-
-/// Sends what the socket takes of `frame_`. @return the number of bytes of the frame that have been sent since its
-/// beginning
-std::size_t SocketMedium::send_some(Link& link, std::size_t frame, std::size_t from) {
-  const ssize_t count = ::send(link.socket.get(), frame_.data() + from, frame - from, MSG_NOSIGNAL | MSG_DONTWAIT);
+/// Sends what the socket takes of a frame. @param from  bytes of the frame that have been sent before
+/// @return the number of bytes of the frame that have been sent since its beginning
+std::size_t SocketMedium::send_some(Link& link, const Header& header, const std::byte* data, std::size_t from) {
+  const std::size_t of_header = std::min(from, sizeof header);
+  const std::size_t of_data = from - of_header;
+  std::array<iovec, 2> parts = {
+      {{const_cast<char*>(reinterpret_cast<const char*>(&header)) + of_header, sizeof header - of_header},
+       {const_cast<std::byte*>(data) + of_data, header.bytes - of_data}}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = header.bytes > of_data ? 2 : 1;
+  const ssize_t count = sendmsg(link.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count >= 0) return from + static_cast<std::size_t>(count);
   if (errno != EAGAIN && errno != EINTR && errno != ENOBUFS && !link.end) link.end = Clock::now();
   return from;
@@ -136,11 +151,11 @@ std::size_t SocketMedium::send_some(Link& link, std::size_t frame, std::size_t f
 void SocketMedium::flush(Link& link) {
   std::size_t sent_messages = 0;
   for (const int index : link.unsent) {
-    const std::size_t size = put_frame(at(index).header, at(index).from);
-    link.sent_of_first = send_some(link, size, link.sent_of_first);
-    if (link.sent_of_first < size) break;
+    Flight& flight = at(index);
+    link.sent_of_first = send_some(link, flight.header, flight.from, link.sent_of_first);
+    if (link.sent_of_first < sizeof(Header) + flight.header.bytes) break;
     link.sent_of_first = 0;
-    at(index).is_done = true;
+    flight.is_done = true;
     ++sent_messages;
   }
   link.unsent.erase(link.unsent.begin(), link.unsent.begin() + static_cast<std::ptrdiff_t>(sent_messages));
@@ -148,63 +163,118 @@ void SocketMedium::flush(Link& link) {
 
 /// Receives what has arrived, and delivers whole frames.
 void SocketMedium::read(Link& link) {
-  const ssize_t count =
-      recv(link.socket.get(), link.arrived.data() + link.size, link.arrived.size() - link.size, MSG_DONTWAIT);
-  if (count <= 0) {
-    const bool is_over = count == 0 || (errno != EAGAIN && errno != EINTR);
-    if (is_over && !link.end) link.end = Clock::now();
-    return;
+  if (!link.socket.open()) return;
+  if (link.incoming) return read_incoming(link);
+  std::size_t count = 0;
+  if (!read_into(link, link.arrived.data() + link.size, link.arrived.size() - link.size, count)) return;
+  link.size += count;
+  read_frames(link);
+  if (link.incoming) read_incoming(link);
+}
+
+/// @return whether something has arrived
+bool SocketMedium::read_into(Link& link, std::byte* into, std::size_t most, std::size_t& count) {
+  const ssize_t received = recv(link.socket.get(), into, most, MSG_DONTWAIT);
+  const bool is_over = received == 0 || (received < 0 && errno != EAGAIN && errno != EINTR);
+  if (is_over && !link.end) link.end = Clock::now();
+  count = received > 0 ? static_cast<std::size_t>(received) : 0;
+  return received > 0;
+}
+
+/// Receives more of a message where it belongs.
+void SocketMedium::read_incoming(Link& link) {
+  Incoming& incoming = *link.incoming;
+  std::byte* const into = incoming.flight >= 0 ? at(incoming.flight).into : incoming.early.data.data();
+  while (incoming.received < incoming.header.bytes) {
+    std::size_t count = 0;
+    if (!read_into(link, into + incoming.received, incoming.header.bytes - incoming.received, count)) return;
+    incoming.received += count;
   }
-  link.size += static_cast<std::size_t>(count);
+  if (incoming.flight >= 0) {
+    at(incoming.flight).is_done = true;
+  } else if (const int awaited = take_awaited(link, incoming.header); awaited >= 0) {  // since it began to arrive
+    check_size(at(awaited), incoming.header, link.rank);
+    std::copy_n(incoming.early.data.begin(), incoming.header.bytes, at(awaited).into);
+    at(awaited).is_done = true;
+    spare_.push_back(std::move(incoming.early));
+  } else {
+    link.early.push_back(std::move(incoming.early));
+  }
+  link.incoming.reset();
+}
+
+/// Delivers the frames that have arrived. The rest of one that is not there as a whole is received where it belongs.
+void SocketMedium::read_frames(Link& link) {
+  const auto most = static_cast<std::uint64_t>(limit_.value);
   std::size_t done = 0;
   Header header;
-  while (link.size - done >= sizeof header) {
+  while (!link.incoming && link.size - done >= sizeof header) {
     std::memcpy(&header, link.arrived.data() + done, sizeof header);
-    if (header.bytes > static_cast<std::uint64_t>(limit_.value)) {
+    if (messages_ && header.bytes > most) {
       throw Error(ErrorCode::transport,
                   "rank " + std::to_string(link.rank) + " sent something else than a message over its connection",
                   {.peers = {link.rank}});
     }
-    const std::size_t size = sizeof header + header.bytes;
-    if (link.size - done < size) break;
-    deliver(link, header, link.arrived.data() + done + sizeof header);
-    done += size;
+    const std::size_t there = std::min<std::uint64_t>(link.size - done - sizeof header, header.bytes);
+    if (there < header.bytes && header.bytes <= most) break;  // the buffer has room for it
+    const std::byte* const data = link.arrived.data() + done + sizeof header;
+    there == header.bytes ? deliver(link, header, data) : begin_incoming(link, header, data, there);
+    done += sizeof header + there;
   }
   link.size -= done;
   if (done > 0 && link.size > 0) std::memmove(link.arrived.data(), link.arrived.data() + done, link.size);
 }
 
-/// Gives a message to the first receive that awaits it, or puts it aside.
-void SocketMedium::deliver(Link& link, const Header& header, const std::byte* data) {
+/// Finds the first receive that awaits a message. @return −1 if there is none
+int SocketMedium::take_awaited(Link& link, const Header& header) {
   const auto receive = std::find_if(link.awaited.begin(), link.awaited.end(),
                                     [&](int index) { return at(index).header.tag == header.tag; });
-  if (receive != link.awaited.end()) {
-    const int index = *receive;
-    link.awaited.erase(receive);
-    return fill(at(index), header, data, link.rank);
+  if (receive == link.awaited.end()) return -1;
+  const int index = *receive;
+  link.awaited.erase(receive);
+  return index;
+}
+
+/// Begins to receive a message of which these bytes have arrived.
+void SocketMedium::begin_incoming(Link& link, const Header& header, const std::byte* data, std::size_t bytes) {
+  Incoming incoming{.header = header, .received = bytes, .flight = take_awaited(link, header), .early = {}};
+  if (incoming.flight >= 0) {
+    check_size(at(incoming.flight), header, link.rank);
+    std::copy_n(data, bytes, at(incoming.flight).into);
+  } else {
+    incoming.early = spare_for(header);
+    std::copy_n(data, bytes, incoming.early.data.begin());
   }
+  link.incoming = std::move(incoming);
+}
+
+/// Gives a whole message to the first receive that awaits it, or puts it aside.
+void SocketMedium::deliver(Link& link, const Header& header, const std::byte* data) {
+  begin_incoming(link, header, data, header.bytes);
+  read_incoming(link);
+}
+
+SocketMedium::Early SocketMedium::spare_for(const Header& header) {
   Early early;
   if (!spare_.empty()) {
     early = std::move(spare_.back());
     spare_.pop_back();
   }
   early.header = header;
-  early.data.assign(data, data + header.bytes);
-  link.early.push_back(std::move(early));
+  early.data.resize(header.bytes);
+  return early;
 }
 
 /// @throws Error{mismatch} if the sizes differ, as when the signatures of different calls have the same hash
-void SocketMedium::fill(Flight& flight, const Header& header, const std::byte* data, int rank) {
+void SocketMedium::check_size(const Flight& flight, const Header& header, int rank) const {
   if (header.bytes != flight.header.bytes)
     throw other_size(rank, std::to_string(header.bytes) + " where ", {static_cast<std::int64_t>(flight.header.bytes)});
-  if (header.bytes > 0) std::memcpy(flight.into, data, header.bytes);
-  flight.is_done = true;
 }
 
 /// Yields, and helps the other medium, after some time. @throws Error{transport} if the connection has ended a moment
 /// ago
 void SocketMedium::note_wait(const Link& link) {
-  if (++vain_tests_ > next_help_) next_help_ = vain_tests_ + (messages_->help_others() ? 0 : tests_between_helps);
+  if (++vain_tests_ > next_help_) next_help_ = vain_tests_ + (help_others() ? 0 : tests_between_helps);
   if (vain_tests_ > tests_before_yield) std::this_thread::yield();
   constexpr std::chrono::milliseconds moment{30};
   if (!link.end || Clock::now() - *link.end < moment) return;

@@ -12,33 +12,36 @@
 #include "backends/plan/medium.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/types.hpp"
-#include "platform/mpi/connector.hpp"
+#include "platform/ranks/connector.hpp"
 
 namespace lockstep::backends {
 
-/// Messages between ranks that have a TCP connection, up to a size; all others go by another medium. Both ranks know
-/// the size, so both choose the same way; an all_to_all_v, in which they may expect different sizes, never goes by a
-/// connection.
+/// Messages between ranks that have a TCP connection. Beside another medium, that one carries what is larger than a
+/// limit: both ranks know the size, so both choose the same way; an all_to_all_v, in which they may expect different
+/// sizes, then never goes by a connection. Without another medium, all ranks have connections, and everything goes by
+/// them.
 ///
 /// A message is one frame: its tag, its size and its bytes. A frame that is not awaited yet is put aside. Frames are
-/// read only from ranks from which a message is awaited; a rank that is too far ahead is held back by TCP.
+/// read only from ranks from which a message is awaited; a rank that is too far ahead is held back by TCP. Only what
+/// arrives together with the beginning of a frame is copied; the rest is received where it belongs.
 ///
 /// A connection that ends says that nothing more comes from that rank, but not why. A receive from it fails a moment
 /// later, so that a rank that has given a reason, over the control channel, is reported with that reason.
 class SocketMedium : public Medium {
  public:
-  /// @param messages     the medium of all other messages
-  /// @param connections  to some of the ranks, which have one to this rank, too
+  /// @param messages     the medium of all other messages; null: there is none
+  /// @param connections  to some of the ranks, which have one to this rank, too; without another medium, to all
   /// @param hosts        the hosts of all ranks
-  /// @param limit        largest message by a connection; the same on all ranks
+  /// @param limit        largest message by a connection where there is another medium; the same on all ranks
+  /// @param me           this rank, where there is no other medium: what it sends to itself is copied
   SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections, std::vector<std::string> hosts,
-               Bytes limit);
+               Bytes limit, Rank me = {-1});
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
-  [[nodiscard]] bool is_shared() const override { return messages_->is_shared(); }
-  bool help_others() override { return messages_->help_others(); }
+  [[nodiscard]] bool is_shared() const override { return messages_ ? messages_->is_shared() : is_under_way(); }
+  bool help_others() override { return messages_ && messages_->help_others(); }
   void close() override;
 
  private:
@@ -59,25 +62,39 @@ class SocketMedium : public Medium {
     Header header;
     std::vector<std::byte> data;
   };
+  /// A message of which a part has arrived.
+  struct Incoming {
+    Header header;
+    std::uint64_t received = 0;
+    int flight = -1;  // −1: it is not awaited yet, and goes to `early`
+    Early early;
+  };
   struct Link {
     int rank;
-    Descriptor socket;
-    std::vector<int> unsent;         // flights in their order
-    std::size_t sent_of_first = 0;   // bytes of the frame of the first of them
-    std::vector<int> awaited;        // flights in their order
-    std::vector<Early> early;        // in the order of their arrival
-    std::vector<std::byte> arrived;  // bytes that have been received and do not form a whole frame yet
-    std::size_t size = 0;            // number of these
+    Descriptor socket;                 // none to this rank itself
+    std::vector<int> unsent;           // flights in their order
+    std::size_t sent_of_first = 0;     // bytes of the frame of the first of them
+    std::vector<int> awaited;          // flights in their order
+    std::vector<Early> early;          // in the order of their arrival
+    std::vector<std::byte> arrived;    // bytes that have been received and do not form a whole frame yet
+    std::size_t size = 0;              // number of these
+    std::optional<Incoming> incoming;  // then nothing is in `arrived`
     std::optional<std::chrono::steady_clock::time_point> end;  // when the connection was found to have ended
   };
 
   [[nodiscard]] int link_for(Rank peer, const MessageTag& tag, Bytes bytes) const;
-  [[nodiscard]] std::size_t put_frame(const Header& header, const void* data);
-  [[nodiscard]] std::size_t send_some(Link& link, std::size_t frame, std::size_t from);
+  [[nodiscard]] bool is_under_way() const;
+  [[nodiscard]] std::size_t send_some(Link& link, const Header& header, const std::byte* data, std::size_t from);
   void flush(Link& link);
   void read(Link& link);
+  [[nodiscard]] bool read_into(Link& link, std::byte* into, std::size_t most, std::size_t& count);
+  void read_incoming(Link& link);
+  void read_frames(Link& link);
+  [[nodiscard]] int take_awaited(Link& link, const Header& header);
+  void begin_incoming(Link& link, const Header& header, const std::byte* data, std::size_t bytes);
   void deliver(Link& link, const Header& header, const std::byte* data);
-  void fill(Flight& flight, const Header& header, const std::byte* data, int rank);
+  [[nodiscard]] Early spare_for(const Header& header);
+  void check_size(const Flight& flight, const Header& header, int rank) const;
   void note_wait(const Link& link);
   int idle_flight();
   [[nodiscard]] Flight& at(int index) { return flights_[static_cast<std::size_t>(index)]; }
@@ -87,7 +104,6 @@ class SocketMedium : public Medium {
   Bytes limit_;
   std::vector<int> link_of_rank_;  // −1 where there is none
   std::vector<Link> links_;
-  std::vector<std::byte> frame_;  // the frame that is being sent
   std::vector<Flight> flights_;
   std::vector<int> free_;
   std::vector<Early> spare_;     // to be used again

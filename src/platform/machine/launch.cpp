@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <initializer_list>
@@ -90,6 +91,17 @@ std::string explain_torchrun(const Environment& environment, int value, int mpi_
 }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? echo(name.data(), name.size()) : "this host";
+}
+
+std::string machine_identity(const std::string& otherwise) {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) ? id : otherwise;
+}
 
 Environment read_environment() {
   Environment environment;

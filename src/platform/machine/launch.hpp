@@ -11,6 +11,13 @@ namespace lockstep {
 
 using Environment = std::map<std::string, std::string>;
 
+/// The name of this process's host: "this host" if the system does not tell.
+std::string host_name();
+
+/// The kernel's boot id, which is the same for two hosts that are containers or network namespaces of one machine, and
+/// differs between machines. @return `otherwise` if the system does not tell
+std::string machine_identity(const std::string& otherwise);
+
 /// The environment of this process.
 Environment read_environment();
 

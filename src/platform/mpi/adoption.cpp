@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <numeric>
 
-#include "lockstep/platform/mpi/mpi_family.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "lockstep/platform/mpi/from_mpi.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/phase.hpp"
 #include "platform/mpi/wait_monitor.hpp"
 #include "platform/node_memory/node_file.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep {
 namespace {
@@ -28,18 +29,18 @@ constexpr int largest_tag = 32767;  // every MPI allows it, and a program hardly
 /// communicator, because there is no other yet.
 void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   WaitMonitor monitor(theirs, largest_tag, nullptr);
-  monitor.begin("starting together", Phase::Kind::exchange);
+  monitor.begin("starting together", Tasks::Kind::exchange);
   MPI_Request barrier = MPI_REQUEST_NULL;
   LOCKSTEP_MPI(MPI_Ibarrier(theirs, &barrier));
   monitor.wait(barrier, {0, all_ranks(theirs), deadline});
 }
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& why) {
-  throw Error(code, "cannot adopt the program's communicator: " + why, {.operation = "adopt"});
+  throw Error(code, "cannot use the program's communicator: " + why, {.operation = "from_mpi"});
 }
 
 /// Returns the number of the node of each rank of a communicator. Collective.
-ClusterShape discover_shape(const MpiGroup& all) {
+ClusterShape discover_shape(const RankSet& all) {
   MPI_Comm node = MPI_COMM_NULL;
   barrier(all);
   {
@@ -64,7 +65,7 @@ void check_running() {
 
 }  // namespace
 
-MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
   require_deadline(deadline);
   await_start(theirs, deadline);
   MPI_Comm own = MPI_COMM_NULL;
@@ -76,22 +77,21 @@ MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, s
   return group_of(own, deadline, std::move(watchdog));
 }
 
-MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
-  auto handle = std::make_unique<MpiGroup::Handle>();
-  handle->communicator = own;
-  handle->node_files = std::make_shared<NodeFiles>();
-  handle->deadline = deadline;
-  LOCKSTEP_MPI(MPI_Comm_set_errhandler(handle->communicator, MPI_ERRORS_RETURN));
+RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+  LOCKSTEP_MPI(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN));
+  auto members = std::make_shared<RankSet::Members>();
+  auto link = std::make_unique<MpiLink>(own, members, nullptr);
+  link->node_files = std::make_shared<NodeFiles>();
+  link->deadline = deadline;
+  link->original_ranks = all_ranks(own);
+  MPI_Comm questions = MPI_COMM_NULL;
   {
     const BlockingCall call(watchdog, "MPI_Comm_dup");
-    MPI_Comm questions = MPI_COMM_NULL;
-    LOCKSTEP_MPI(MPI_Comm_dup(handle->communicator, &questions));
-    handle->monitor = std::make_shared<WaitMonitor>(questions, 0, std::move(watchdog));
+    LOCKSTEP_MPI(MPI_Comm_dup(own, &questions));
   }
-  handle->original_ranks = all_ranks(handle->communicator);
-  const std::shared_ptr<WaitMonitor> monitor = handle->monitor;
-  auto members = std::make_shared<MpiGroup::Members>();
-  MpiGroup group(std::move(handle), members);
+  const auto monitor = std::make_shared<WaitMonitor>(questions, 0, std::move(watchdog));
+  link->watch(monitor);
+  RankSet group(std::move(link));
   // An error of the exchange below names this host.
   members->hosts.resize(static_cast<std::size_t>(group.size()));
   members->hosts[static_cast<std::size_t>(group.rank().value)] = processor_name();
@@ -102,7 +102,7 @@ MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::sha
   return group;
 }
 
-MpiGroup MpiGroup::adopt(std::int64_t fortran_handle, std::string_view family, std::chrono::duration<double> deadline) {
+RankSet from_mpi_handle(std::int64_t fortran_handle, std::string_view family, std::chrono::duration<double> deadline) {
   if (family != LOCKSTEP_MPI_FAMILY) {
     refuse(ErrorCode::unsupported, "the program was compiled with the headers of " + std::string(family) +
                                        ", lockstep with those of " LOCKSTEP_MPI_FAMILY

@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+
+#include "platform/machine/launch.hpp"
 
 namespace lockstep {
 
@@ -87,14 +88,6 @@ ProcessView process_from_json(const json& text) {
 
 /// A poll of an idle communicator takes well under a microsecond, which is about as long as waking a sleeping thread.
 constexpr int spins_with_a_processor_each = 2000;
-
-/// Returns the kernel's boot id, which is the same for two hosts that are containers or network namespaces of one
-/// machine, and differs between machines.
-std::string machine_identity(const std::string& host) {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  return std::getline(file, id) ? id : host;
-}
 
 /// OpenMP's threads spin for a while by default.
 bool openmp_spins() {

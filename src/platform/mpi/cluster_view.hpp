@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/platform/mpi/mpi_group.hpp"
 #include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/machine/placement.hpp"
 #include "platform/machine/topology.hpp"
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 namespace lockstep {
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "lockstep/platform/mpi/world.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/ulfm.hpp"
@@ -17,7 +18,7 @@ std::string World::why_not_elastic() const { return why_no_ulfm(); }
 class World::Survivors {
  public:
   explicit Survivors(World& world)
-      : world_(world), ranks_(communicator(world.group_)), deadline_(world.group_.handle().deadline) {
+      : world_(world), ranks_(communicator(world.group_)), deadline_(world.group_.link().deadline) {
     const std::vector<int> numbers = numbers_of(ranks_);
     for (std::size_t i = 0; i < numbers.size(); ++i) hosts_[numbers[i]] = world.hosts()[i];
   }
@@ -57,7 +58,7 @@ class World::Survivors {
   /// Ranks that wait for this one hear of the failure through their groups, or in any call of MPI.
   void make_others_give_up(const std::string& why) {
     world_.open_groups_->abandon_all(why);
-    world_.group_.handle().monitor->revoke_all();
+    mpi_link(world_.group_).monitor->revoke_all();
     revoke(ranks_);
   }
 

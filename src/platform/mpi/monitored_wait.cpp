@@ -224,9 +224,8 @@ class Wait {
     }
     if (missing.empty())
       return "all ranks took part in " + monitor_.what() + ", but some later than " + limit + " after others";
-    std::string text = names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") +
-                       (monitor_.kind() == Phase::Kind::work ? "finished " : "joined in ") + monitor_.what() +
-                       " within " + limit;
+    std::string text =
+        names_of(missing) + (missing.size() == 1 ? " has not " : " have not ") + monitor_.undone() + " within " + limit;
     if (monitor_.hosts().empty()) text += "; " + names_of(present()) + " came";
     const std::string stopped = stopped_neighbors();
     return stopped.empty() ? text : text + "; " + stopped;

@@ -14,55 +14,77 @@
 #include <string_view>
 #include <vector>
 
-#include "base/origin_process.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace lockstep {
 
-class NodeFiles;
 class WaitMonitor;
 class Watchdog;
 
-struct MpiGroup::Handle {
-  MPI_Comm communicator = MPI_COMM_NULL;
-  std::shared_ptr<NodeFiles> node_files = nullptr;      // files that this process shares with others of its node
-  std::shared_ptr<WaitMonitor> monitor = nullptr;       // null: the group waits without a deadline
-  std::vector<int> original_ranks = {};                 // for each rank: its rank in the group that all others are made
-                                                        // from
-  std::uint64_t number = 0;                             // number of the group, the same on all its ranks
-  std::chrono::duration<double> deadline{};             // how long each collective step waits for its ranks
-  mutable std::int64_t descendants = 0;                 // groups that have been made from this one
-  mutable std::optional<Error> failure = std::nullopt;  // a step has failed: the ranks are no longer in step
-  OriginProcess origin = {};                            // the process that made the group
+/// Whether MPI is finalized, so that nothing can be sent or freed any more. Not collective; it does not throw.
+bool mpi_has_ended();
+
+/// Ranks of an MPI communicator that lockstep owns, so that its messages cannot meet those of anybody else.
+class MpiLink final : public RankSet::Link {
+ public:
+  /// Takes over the communicator. @param hosts_and_shape  what is known of its ranks
+  /// @param of_ancestor  the link from which its group is made; its deadline, files and monitor serve this one, too.
+  /// May
+  ///                     be null
+  MpiLink(MPI_Comm own, std::shared_ptr<const RankSet::Members> hosts_and_shape, const MpiLink* of_ancestor);
+
+  using RankSet::Link::all_gather;
+  [[nodiscard]] std::vector<std::int64_t> all_gather(std::int64_t mine) override;
+  [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) override;
+  [[nodiscard]] std::vector<std::string> gather(std::string_view mine, Rank root) override;
+  [[nodiscard]] std::string broadcast(std::string_view value, Rank root) override;
+  void barrier() override;
+  [[nodiscard]] std::unique_ptr<RankSet::Link> dup() override;
+  [[nodiscard]] std::unique_ptr<RankSet::Link> split(std::optional<int> color, int key) override;
+  /// Frees the communicator, unless its ranks are no longer in step, because calls may still be under way in it then.
+  void close() override;
+  [[nodiscard]] std::unique_ptr<ControlChannel::Post> make_post(const RankSet& set,
+                                                                const std::vector<int>& elsewhere) override;
+  [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& set) override;
+  [[nodiscard]] HasEnded has_ended() const override { return mpi_has_ended; }
+  [[nodiscard]] bool may_change_threads() const override;
+  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override;
+
+  /// Lets ranks wait with a deadline from now on, for this link and all that are made from it.
+  void watch(std::shared_ptr<WaitMonitor> by);
+
+  MPI_Comm communicator;
+  std::shared_ptr<WaitMonitor> monitor;  // null: the ranks wait without a deadline
+  std::vector<int> original_ranks;       // for each rank: its rank in the set that all others are made from
+  std::uint64_t number = 0;              // number of the set, the same on all its ranks
+  std::int64_t descendants = 0;          // sets that have been made from this one
+
+ private:
+  [[nodiscard]] MPI_Comm usable() const;
+  void await(MPI_Request request, std::shared_ptr<void> buffers = nullptr);
 };
 
-struct MpiGroup::Members {
-  std::vector<std::string> hosts;  // host of each rank
-  ClusterShape shape;
-};
+/// Whether a set was made by MPI. @throws Error{invalid_argument} if the set is closed
+bool is_of_mpi(const RankSet& set);
+/// The link of a set that was made by MPI. @throws Error{unsupported} for another set; Error{invalid_argument} if the
+/// set is closed
+MpiLink& mpi_link(const RankSet& set);
 
 /// The group's communicator, which returns its errors. Valid until the group is closed.
 /// @throws Error{invalid_argument} if the group is closed
-inline MPI_Comm communicator(const MpiGroup& group) { return group.handle().communicator; }
-
-/// Waits until a nonblocking collective call on the group's communicator completes, for at most the group's deadline.
-/// @param buffers  the buffers that the call reads and writes; if it does not complete, they are kept until the program
-///         ends
-/// @throws Error{timeout} that names the ranks that have not taken part and the phase (`phase.hpp`); Error{transport};
-///         the error of an earlier failed step of the group
-void await(const MpiGroup& group, MPI_Request request, std::shared_ptr<void> buffers = nullptr);
+inline MPI_Comm communicator(const RankSet& group) { return mpi_link(group).communicator; }
 
 /// Makes a group of the ranks of a foreign communicator, which does not change. Collective over that communicator.
 /// @param watchdog  watches MPI's blocking calls; may be null
 /// @throws Error{timeout} unless all its ranks call this within `deadline`, naming those that have not;
 ///         Error{transport}
-MpiGroup group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
-                      std::shared_ptr<Watchdog> watchdog = nullptr);
+RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
+                     std::shared_ptr<Watchdog> watchdog = nullptr);
 
 /// Makes a group of the ranks of a communicator that it takes over. Collective over that communicator.
 /// @throws as above
-MpiGroup group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog);
+RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog);
 
 /// Returns the rank in `whole` of each rank of `part`. Does not communicate. @throws Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);

@@ -2,8 +2,9 @@
 #include "platform/mpi/wait_monitor.hpp"
 
 #include <deque>
-#include <numeric>
+#include <sstream>
 
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"
 
@@ -12,8 +13,7 @@ namespace {
 
 constexpr char message_separator = '\0';
 
-std::shared_ptr<Watchdog> watchdog_of(const MpiGroup& group) {
-  const auto& monitor = group.handle().monitor;
+std::shared_ptr<Watchdog> watchdog_of(const std::shared_ptr<WaitMonitor>& monitor) {
   return monitor == nullptr ? nullptr : monitor->watchdog();
 }
 
@@ -42,35 +42,14 @@ WaitMonitor::WaitMonitor(MPI_Comm communicator, int tag, std::shared_ptr<Watchdo
   LOCKSTEP_MPI(MPI_Comm_rank(communicator_, &rank_));
 }
 
-void WaitMonitor::begin(std::string what, Phase::Kind kind, Seconds extra) {
-  phases_.push_back({std::move(what), kind, extra});
-  record_task();
-}
-
-void WaitMonitor::end() {
-  phases_.pop_back();
-  record_task();
-}
-
-void WaitMonitor::record_task() const {
+void WaitMonitor::note_change() const {
   const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
-  if (record != nullptr) record->set_task(phases_.empty() ? "" : what());
+  if (record != nullptr) record->set_task(is_idle() ? "" : what());
 }
 
 void WaitMonitor::note_poll() const {
   const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
   if (record != nullptr) record->note_poll();
-}
-
-std::string WaitMonitor::what() const {
-  if (phases_.empty()) return "exchanging data";
-  if (phases_.size() == 1 || phases_.back().kind == Phase::Kind::work) return phases_.back().what;
-  return phases_.front().what + " (" + phases_.back().what + ")";
-}
-
-WaitMonitor::Seconds WaitMonitor::extra() const {
-  return std::accumulate(phases_.begin(), phases_.end(), Seconds(0),
-                         [](Seconds sum, const Doing& doing) { return sum + doing.extra; });
 }
 
 void WaitMonitor::add(MPI_Comm group) {
@@ -103,20 +82,15 @@ void WaitMonitor::tell(int rank, const std::string& text) {
   LOCKSTEP_MPI(MPI_Request_free(&request));
 }
 
-Phase::Phase(const MpiGroup& group, std::string what, Kind kind, Seconds extra) : monitor_(group.handle().monitor) {
-  if (monitor_ != nullptr) monitor_->begin(std::move(what), kind, extra);
-}
-
-Phase::~Phase() {
-  if (monitor_ != nullptr) monitor_->end();
-}
-
 BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call) : watchdog_(std::move(watchdog)) {
   if (watchdog_ != nullptr) watchdog_->enter(std::move(call));
 }
 
-BlockingCall::BlockingCall(const MpiGroup& group, std::string call)
-    : BlockingCall(watchdog_of(group), std::move(call)) {}
+BlockingCall::BlockingCall(const std::shared_ptr<WaitMonitor>& monitor, std::string call)
+    : BlockingCall(watchdog_of(monitor), std::move(call)) {}
+
+BlockingCall::BlockingCall(const RankSet& group, std::string call)
+    : BlockingCall(mpi_link(group).monitor, std::move(call)) {}
 
 BlockingCall::~BlockingCall() {
   if (watchdog_ != nullptr) watchdog_->leave_call();
@@ -124,11 +98,6 @@ BlockingCall::~BlockingCall() {
 
 void BlockingCall::touch() {
   if (watchdog_ != nullptr) watchdog_->touch();
-}
-
-std::shared_ptr<FlightRecorder> flight_recorder_of(const MpiGroup& group) {
-  const std::shared_ptr<Watchdog> watchdog = watchdog_of(group);
-  return watchdog == nullptr ? nullptr : watchdog->record();
 }
 
 }  // namespace lockstep

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/mpi/phase.hpp"
+#include "platform/ranks/tasks.hpp"
 #include "platform/watchdog/watchdog.hpp"
 
 namespace lockstep {
@@ -44,10 +44,8 @@ std::optional<WaitMessage> wait_message_from(const std::string& text);
 /// At most eight ranks of a group, its listeners, ask all of it, so that a large job sends few messages; the other
 /// ranks ask the listeners. The first listener that waits gives the verdict, which the others repeat as a consequence.
 /// A rank whose call completes meanwhile continues and takes its question back.
-class WaitMonitor {
+class WaitMonitor final : public Tasks {
  public:
-  using Seconds = std::chrono::duration<double>;
-
   /// The ranks that wait, and their deadline.
   struct Group {
     std::uint64_t number;             ///< the same on all its ranks
@@ -66,15 +64,6 @@ class WaitMonitor {
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
   [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
   [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
-
-  void begin(std::string what, Phase::Kind kind, Seconds extra = Seconds(0));
-  void end();
-  /// The current task of this rank: "making a communicator (sharing memory of the node)".
-  [[nodiscard]] std::string what() const;
-  [[nodiscard]] Phase::Kind kind() const { return phases_.empty() ? Phase::Kind::exchange : phases_.back().kind; }
-
-  /// The time that the current task may take in addition to a deadline.
-  [[nodiscard]] Seconds extra() const;
 
   /// Keeps account of the communicators of all groups that it serves. Any thread may call these.
   void add(MPI_Comm group);
@@ -96,13 +85,7 @@ class WaitMonitor {
   void note_poll() const;
 
  private:
-  void record_task() const;
-
-  struct Doing {
-    std::string what;
-    Phase::Kind kind;
-    Seconds extra;
-  };
+  void note_change() const override;
 
   MPI_Comm communicator_;
   int tag_;
@@ -111,7 +94,6 @@ class WaitMonitor {
   bool has_told_ = false;
   std::shared_ptr<Watchdog> watchdog_;
   std::vector<std::string> hosts_;
-  std::vector<Doing> phases_;
   std::mutex mutex_;  // guards the groups
   std::vector<MPI_Comm> groups_;
 };

@@ -13,12 +13,13 @@
 
 #include "base/origin_process.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/open_groups.hpp"
-#include "platform/mpi/phase.hpp"
 #include "platform/mpi/print.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/phase.hpp"
 #include "platform/watchdog/watchdog.hpp"
 
 namespace lockstep {
@@ -98,7 +99,7 @@ std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
 
 /// Makes the records of the node's ranks, and tells the watchdog about the job. Collective, also over ranks without a
 /// watchdog. @return null if no rank has one
-std::shared_ptr<NodeMemory> watch_job(const MpiGroup& all, const MpiGroup& node, Watchdog* watchdog) {
+std::shared_ptr<NodeMemory> watch_job(const RankSet& all, const RankSet& node, Watchdog* watchdog) {
   const Phase phase(all, "starting up");
   constexpr const char* none = "-";
   std::vector<std::string> addresses = all_gather_strings(all, watchdog == nullptr ? none : watchdog->address());
@@ -125,7 +126,7 @@ std::shared_ptr<NodeMemory> watch_job(const MpiGroup& all, const MpiGroup& node,
   return memory;
 }
 
-MpiGroup node_group_of(const MpiGroup& all) {
+RankSet node_group_of(const RankSet& all) {
   const Phase phase(all, "starting up");
   return split_by_node(all, all.shape());
 }
@@ -152,7 +153,7 @@ World::World(const WorldOptions& options)
       place_(place_of(shape(), rank())),
       records_(watch_job(group_, node_group_, watchdog_.get())) {}
 
-void World::become(MpiGroup group) {
+void World::become(RankSet group) {
   group_ = std::move(group);
   node_group_ = node_group_of(group_);
   place_ = place_of(shape(), rank());

@@ -104,7 +104,7 @@ class NodeFile final : public std::enable_shared_from_this<NodeFile> {
   std::vector<Parting> partings_;  // partings whose areas are not taken back yet
 };
 
-/// The files that a process holds, for the groups that are made from one World or one adopted communicator.
+/// The files that a process holds, for the groups that are made from one World or one set of ranks.
 class NodeFiles {
  public:
   /// The files in use, and the one that is kept for further use, which is the one with the most members.

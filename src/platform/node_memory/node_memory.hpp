@@ -174,7 +174,7 @@ class NodeMemory {
   void give_up(std::string_view reason) noexcept;
 
   /// Leaves the group in order: peers do not count this rank as lost from now on. The control area is reused when all
-  /// ranks have closed; the node's memory is unmapped when no group, allocation or MpiGroup of this process needs it.
+  /// ranks have closed; the node's memory is unmapped when no group, allocation or RankSet of this process needs it.
   /// Not collective. Afterwards only rank(), size(), control_bytes(), locate() and close() may be called.
   void close();
 

@@ -28,11 +28,6 @@ std::chrono::duration<double> turn_of_this_rank() {
   return number == 0 ? Watchdog::Seconds(0) : Watchdog::Seconds(0.4 + 0.1 * std::min(number, 6));
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? echo(name.data(), name.size()) : "this host";
-}
-
 std::string this_process() {
   const auto number = process_number(read_environment());
   return (number ? "rank " + std::to_string(*number) + " on " : "a process on ") + host_name();

@@ -7,8 +7,9 @@
 
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "platform/gpu/gpu.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace lockstep::on_emulated_gpus {
 
@@ -20,7 +21,7 @@ std::unique_ptr<Communicator> Processes::make(const std::vector<int>& members, P
                                               backends::NcclOptions options, Checked checked) {
   const auto place = std::find(members.begin(), members.end(), rank());
   const auto color = place == members.end() ? std::nullopt : std::optional(0);
-  std::optional<MpiGroup> group = world_.group().split(color, static_cast<int>(place - members.begin()));
+  std::optional<RankSet> group = world_.group().split(color, static_cast<int>(place - members.begin()));
   if (!group) return nullptr;
   const auto from_zero = [&](const std::vector<std::byte>& mine) {
     const std::string_view bytes(reinterpret_cast<const char*>(mine.data()), mine.size());
@@ -30,7 +31,7 @@ std::unique_ptr<Communicator> Processes::make(const std::vector<int>& members, P
   };
   options.hostname = group->host();
   options.control = make_control_channel(*group, group->shape());
-  if (checked == Checked::yes) options.check = make_exchange(*group);
+  if (checked == Checked::yes) options.check = group->link().make_exchange(*group);
   auto communicator = backends::make_nccl({.rank = group->rank(),
                                            .size = group->size(),
                                            .gpu = gpu(),

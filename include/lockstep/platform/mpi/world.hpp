@@ -15,7 +15,7 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep {
 
@@ -92,9 +92,9 @@ class World {
   [[nodiscard]] const std::string& host() const { return group_.host(); }
 
   /// All ranks, for exchanges at start-up, and for making communicators with `dup` and `split`.
-  [[nodiscard]] const MpiGroup& group() const { return group_; }
+  [[nodiscard]] const RankSet& group() const { return group_; }
   /// The ranks of this node, in the order of their local ranks.
-  [[nodiscard]] const MpiGroup& node_group() const { return node_group_; }
+  [[nodiscard]] const RankSet& node_group() const { return node_group_; }
 
   /// Closes the groups that were made of this world and are still open, the last one first, waits for all ranks, and
   /// finalizes MPI, unless the program initialized it itself or ranks have died, for which MPI_Finalize may wait.
@@ -143,14 +143,14 @@ class World {
  private:
   class Survivors;
   /// Becomes the world of these ranks. Collective over them.
-  void become(MpiGroup group);
+  void become(RankSet group);
 
   std::shared_ptr<OpenGroups> open_groups_;
   std::shared_ptr<Watchdog> watchdog_;  // null if nobody would receive its reports
   bool finalizes_ = false;              // whether this process must call MPI_Finalize
   std::function<void(std::string_view)> notice_;
-  MpiGroup group_;
-  MpiGroup node_group_;
+  RankSet group_;
+  RankSet node_group_;
   Place place_;
   std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
   bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more

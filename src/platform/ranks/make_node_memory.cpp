@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/make_node_memory.hpp"
+#include "platform/ranks/make_node_memory.hpp"
 
 #include <sys/resource.h>
 
@@ -10,11 +10,10 @@
 #include <random>
 
 #include "platform/machine/available_memory.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/mpi.hpp"
-#include "platform/mpi/phase.hpp"
 #include "platform/node_memory/descriptor_passing.hpp"
 #include "platform/node_memory/node_file.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
 
 namespace lockstep {
 namespace {
@@ -86,7 +85,7 @@ struct Handshake {
 /// none waits for one that gave up.
 class Join {
  public:
-  Join(const MpiGroup& node, const NodeMemoryOptions& options)
+  Join(const RankSet& node, const NodeMemoryOptions& options)
       : node_(node), rank_(node.rank().value), ranks_(node.size()), options_(options) {}
 
   /// @return null, on every rank, if any of them failed
@@ -236,14 +235,14 @@ class Join {
   /// Returns a deadline shorter than the group's, so that a rank that waits here for a stopped rank gives up before the
   /// others ask which ranks are missing.
   [[nodiscard]] std::chrono::milliseconds passing_deadline() const {
-    if (node_.handle().monitor == nullptr) return options_.deadline;
-    const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(node_.handle().deadline / 2);
+    if (node_.link().tasks == nullptr) return options_.deadline;
+    const auto half = std::chrono::duration_cast<std::chrono::milliseconds>(node_.link().deadline / 2);
     return std::min(options_.deadline, half);
   }
 
-  [[nodiscard]] NodeFiles& files() const { return *node_.handle().node_files; }
+  [[nodiscard]] NodeFiles& files() const { return *node_.link().node_files; }
 
-  const MpiGroup& node_;
+  const RankSet& node_;
   int rank_;
   int ranks_;
   const NodeMemoryOptions& options_;
@@ -258,17 +257,44 @@ class Join {
 
 }  // namespace
 
-MpiGroup split_by_node(const MpiGroup& group, const ClusterShape& shape) {
+RankSet split_by_node(const RankSet& group, const ClusterShape& shape) {
   const int rank = group.rank().value;
   return *group.split(shape.node_of_rank[static_cast<std::size_t>(rank)], rank);
 }
 
-std::shared_ptr<NodeMemory> make_node_memory(const MpiGroup& node, const NodeMemoryOptions& options,
+std::shared_ptr<NodeMemory> make_node_memory(const RankSet& node, const NodeMemoryOptions& options,
                                              std::string& why_not) {
   const Phase phase(node, "sharing memory of the node");
   const std::shared_ptr<ProcessMemory> memory = Join(node, options).join(why_not);
   if (memory == nullptr) return nullptr;
   return std::make_shared<NodeMemory>(memory->view(), memory);
+}
+
+std::shared_ptr<ControlChannel> make_control_channel(const RankSet& group, const ClusterShape& shape,
+                                                     const RankSet& node) {
+  ControlChannel::Member member{group.rank(), group.size(), group.host(),
+                                shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(group.rank().value)]),
+                                group.hosts()};
+  std::string why_not;
+  const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};
+  std::shared_ptr<NodeMemory> word = make_node_memory(node, options, why_not);
+  if (word == nullptr) {
+    member.node = {member.rank.value};
+    word = make_node_memory_of_threads(1, options).front();
+  }
+  std::vector<int> elsewhere;
+  for (int rank = 0; rank < member.ranks; ++rank)
+    if (std::find(member.node.begin(), member.node.end(), rank) == member.node.end()) elsewhere.push_back(rank);
+  // The same on every rank: those of one node get the same memory or none, and those of several never share all of it.
+  auto post = elsewhere.empty() ? nullptr : group.link().make_post(group, elsewhere);
+  return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
+}
+
+std::shared_ptr<ControlChannel> make_control_channel(const RankSet& group, const ClusterShape& shape) {
+  RankSet node = split_by_node(group, shape);
+  auto channel = make_control_channel(group, shape, node);
+  node.close();
+  return channel;
 }
 
 }  // namespace lockstep

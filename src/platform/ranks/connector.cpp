@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/connector.hpp"
+#include "platform/ranks/connector.hpp"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <system_error>
 
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/mpi.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/rank_link.hpp"
 #include "platform/tcp/greeting.hpp"
 #include "platform/tcp/tcp.hpp"
 
@@ -131,11 +131,11 @@ class Round {
 };
 
 /// Ranks that are connected wait in the next exchange for those that are not, so it is well below the group's deadline.
-std::chrono::milliseconds time_to_connect(const MpiGroup& group) {
+std::chrono::milliseconds time_to_connect(const RankSet& group) {
   constexpr std::chrono::milliseconds usual{3000};
-  const MpiGroup::Handle& handle = group.handle();
-  if (handle.monitor == nullptr) return usual;  // it has no deadline
-  return std::min(usual, std::chrono::duration_cast<std::chrono::milliseconds>(handle.deadline / 4));
+  const RankSet::Link& link = group.link();
+  if (link.tasks == nullptr) return usual;  // it has no deadline
+  return std::min(usual, std::chrono::duration_cast<std::chrono::milliseconds>(link.deadline / 4));
 }
 
 bool has_entries(const char* folder) {
@@ -166,7 +166,7 @@ std::vector<Connection> Connector::connect(int me, const std::vector<int>& partn
   return std::move(round.made());
 }
 
-std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, const std::vector<int>& partners,
+std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, const std::vector<int>& partners,
                                                      std::string& why_not) {
   Connector connector;
   const std::vector<std::string> addresses = all_gather_strings(group, connector.address());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/agreement.hpp"
+#include "platform/ranks/agreement.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -68,7 +68,7 @@ std::vector<EqualRanks> grouped_by_value(const std::vector<std::vector<Term>>& a
 /// Compares what all ranks have for one name.
 class Comparison {
  public:
-  Comparison(const MpiGroup& group, const std::vector<std::vector<Term>>& all) : group_(group), all_(all) {}
+  Comparison(const RankSet& group, const std::vector<std::vector<Term>>& all) : group_(group), all_(all) {}
 
   /// @return empty if the values are equal; otherwise "rank 3 on host2 has --lr 0.2, the other 15 have 0.1"
   std::string difference(const std::string& name) {
@@ -98,7 +98,7 @@ class Comparison {
   }
 
  private:
-  const MpiGroup& group_;
+  const RankSet& group_;
   const std::vector<std::vector<Term>>& all_;
   std::set<int> odd_;  // ranks that differ from the majority, in any name
 };
@@ -109,7 +109,7 @@ void Agreement::add(std::vector<Term> terms) {
   terms_.insert(terms_.end(), std::make_move_iterator(terms.begin()), std::make_move_iterator(terms.end()));
 }
 
-void Agreement::exchange(const MpiGroup& group) {
+void Agreement::exchange(const RankSet& group) {
   std::string mine;
   for (const Term& term : terms_) append(mine, term);
   mine += after_terms;
@@ -173,7 +173,7 @@ std::vector<std::string> Agreement::fact(const std::string& name) const {
   return values;
 }
 
-std::string require_equal(const MpiGroup& group, std::vector<Term> mine) {
+std::string require_equal(const RankSet& group, std::vector<Term> mine) {
   Agreement agreement;
   agreement.add(std::move(mine));
   agreement.exchange(group);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/text_file.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep {
 
@@ -48,7 +48,7 @@ class Connector {
 /// @return nothing, on every rank, unless all ranks are connected to all their partners within 3 s, or a
 ///         quarter of the group's deadline if that is less
 /// @throws Error{timeout}, Error{transport}
-std::optional<std::vector<Connection>> connect_ranks(const MpiGroup& group, const std::vector<int>& partners,
+std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, const std::vector<int>& partners,
                                                      std::string& why_not);
 
 /// Whether this host has a network adapter with RDMA, which MPI libraries use without the kernel.

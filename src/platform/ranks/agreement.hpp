@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/mpi_group.hpp"
-#include "platform/mpi/bootstrap.hpp"
+#include "lockstep/platform/ranks/rank_set.hpp"
+#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep {
 
@@ -37,7 +37,7 @@ class Agreement {
 
   /// Exchanges what has been added. Collective. @throws Error{transport | timeout}
   /// @cost two all-gathers, of a number and of the texts
-  void exchange(const MpiGroup& group);
+  void exchange(const RankSet& group);
 
   /// Compares the terms. @return the harmless differences; empty if there are none
   /// @throws Error{mismatch} on every rank (`Error::is_on_every_rank`), if a term differs that is not harmless: "rank 3
@@ -56,12 +56,12 @@ class Agreement {
   std::vector<Term> terms_;
   std::vector<std::pair<std::string, std::string>> facts_;
   std::optional<Error> failure_;
-  const MpiGroup* group_ = nullptr;           // set by `exchange`
+  const RankSet* group_ = nullptr;            // set by `exchange`
   std::vector<std::vector<Term>> all_terms_;  // by rank
   std::vector<std::vector<Term>> all_facts_;
 };
 
 /// Compares terms in an exchange of their own. Collective. @return and @throws as Agreement::require_equal_terms
-std::string require_equal(const MpiGroup& group, std::vector<Term> mine);
+std::string require_equal(const RankSet& group, std::vector<Term> mine);
 
 }  // namespace lockstep

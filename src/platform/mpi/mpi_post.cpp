@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// This file implements what beside the messages of operations goes by MPI: texts of control channels, and exchanges.
 #include <mpi.h>
 
 #include <algorithm>
@@ -6,8 +7,6 @@
 #include <thread>
 
 #include "base/nearest.hpp"
-#include "platform/mpi/bootstrap.hpp"
-#include "platform/mpi/make_node_memory.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"
 
@@ -17,7 +16,7 @@ namespace {
 /// Sends and receives texts as MPI messages on its own communicator.
 class MpiPost final : public ControlChannel::Post {
  public:
-  explicit MpiPost(MpiGroup group) : group_(std::move(group)) {}
+  explicit MpiPost(RankSet group) : group_(std::move(group)) {}
   ~MpiPost() override {
     if (!sent_->empty()) static_cast<void>(sent_.release());  // MPI may still read it
   }
@@ -105,13 +104,13 @@ class MpiPost final : public ControlChannel::Post {
     return sent_->empty();
   }
 
-  MpiGroup group_;
+  RankSet group_;
   std::unique_ptr<std::list<Sent>> sent_ = std::make_unique<std::list<Sent>>();
 };
 
 class MpiExchange : public Exchange {
  public:
-  explicit MpiExchange(MpiGroup group) : group_(std::move(group)) {}
+  explicit MpiExchange(RankSet group) : group_(std::move(group)) {}
 
   void begin(std::span<const std::byte> own) override {
     own_.assign(own.begin(), own.end());
@@ -130,7 +129,7 @@ class MpiExchange : public Exchange {
   void close() override { group_.close(); }
 
  private:
-  MpiGroup group_;
+  RankSet group_;
   MPI_Request request_ = MPI_REQUEST_NULL;
   std::vector<std::byte> own_;
   std::vector<std::byte> all_;
@@ -138,31 +137,12 @@ class MpiExchange : public Exchange {
 
 }  // namespace
 
-std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape,
-                                                     const MpiGroup& node) {
-  ControlChannel::Member member{group.rank(), group.size(), group.host(),
-                                shape.ranks_on(shape.node_of_rank[static_cast<std::size_t>(group.rank().value)]),
-                                group.hosts()};
-  std::string why_not;
-  const NodeMemoryOptions options{.control_bytes = ControlChannel::control_bytes};
-  std::shared_ptr<NodeMemory> word = make_node_memory(node, options, why_not);
-  if (word == nullptr) {
-    member.node = {member.rank.value};
-    word = make_node_memory_of_threads(1, options).front();
-  }
-  // The same on every rank: those of one node get the same memory or none, and those of several never share all of it.
-  const bool is_cut_off = member.node.size() < static_cast<std::size_t>(member.ranks);
-  std::unique_ptr<ControlChannel::Post> post = is_cut_off ? std::make_unique<MpiPost>(group.dup()) : nullptr;
-  return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
+std::unique_ptr<ControlChannel::Post> MpiLink::make_post(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
+  return std::make_unique<MpiPost>(set.dup());
 }
 
-std::shared_ptr<ControlChannel> make_control_channel(const MpiGroup& group, const ClusterShape& shape) {
-  MpiGroup node = split_by_node(group, shape);
-  auto channel = make_control_channel(group, shape, node);
-  node.close();
-  return channel;
+std::unique_ptr<Exchange> MpiLink::make_exchange(const RankSet& set) {
+  return std::make_unique<MpiExchange>(set.dup());
 }
-
-std::unique_ptr<Exchange> make_exchange(const MpiGroup& group) { return std::make_unique<MpiExchange>(group.dup()); }
 
 }  // namespace lockstep

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+// This file implements the exchanges of ranks over a key-value store.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/nearest.hpp"
+#include "base/wrapped.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/machine/launch.hpp"
+#include "platform/node_memory/node_file.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
+#include "platform/ranks/rank_link.hpp"
+#include "platform/ranks/tcp_post.hpp"
+#include "platform/tcp/tcp.hpp"
+
+namespace lockstep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+using Seconds = std::chrono::duration<double>;
+
+/// A rank that has come waits so much longer than the others for what rank 0 says, which came later than it.
+constexpr Seconds grace{1};
+
+Seconds left_until(Clock::time_point end) { return std::max(Seconds(end - Clock::now()), Seconds(0)); }
+Clock::time_point after(Seconds time) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(time); }
+
+// What rank 0 says to all, in its first byte.
+constexpr char all_have_come = '+';
+constexpr char some_are_missing = '-';
+
+/// Ranks that exchange texts over a store: each writes its own, rank 0 reads them all, and writes them in one value.
+class StoreLink final : public RankSet::Link {
+ public:
+  StoreLink(std::shared_ptr<KeyValueStore> store, std::string name)
+      : store_(std::move(store)), name_(std::move(name)) {}
+
+  [[nodiscard]] std::vector<std::int64_t> all_gather(std::int64_t mine) override {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& text : all_gather(std::to_string(mine))) numbers.push_back(std::stoll(text));
+    return numbers;
+  }
+
+  [[nodiscard]] std::vector<std::string> all_gather(std::string_view mine) override {
+    const std::string key = next_key();
+    store_->set(of_rank(key, rank.value), std::string(mine));
+    return rank.value == 0 ? collect(key) : await_collected(key);
+  }
+
+  [[nodiscard]] std::vector<std::string> gather(std::string_view mine, Rank root) override {
+    std::vector<std::string> all = all_gather(mine);
+    return rank == root ? all : std::vector<std::string>{};
+  }
+
+  [[nodiscard]] std::string broadcast(std::string_view value, Rank root) override {
+    const std::string key = next_key();
+    if (rank == root) {
+      store_->set(key, std::string(value));
+      return std::string(value);
+    }
+    std::optional<std::string> text = store_->get(key, wait_time());
+    if (!text) fail({root.value});
+    return *std::move(text);
+  }
+
+  void barrier() override { (void)all_gather(std::string_view()); }
+
+  [[nodiscard]] std::unique_ptr<Link> dup() override {
+    check();
+    auto copy = std::make_unique<StoreLink>(store_, name_ + "/d" + std::to_string(++descendants_));
+    copy->inherit(*this, rank, size, members);
+    return copy;
+  }
+
+  [[nodiscard]] std::unique_ptr<Link> split(std::optional<int> color, int key) override {
+    const std::string number = std::to_string(++descendants_);
+    std::vector<std::pair<int, int>> part;  // key, rank
+    const auto all = all_gather(json{color.value_or(-1), key}.dump());
+    for (int other = 0; other < size; ++other) {
+      const json its = json::parse(all[static_cast<std::size_t>(other)]);
+      if (its.at(0) == color) part.emplace_back(its.at(1).get<int>(), other);
+    }
+    if (!color) return nullptr;
+    std::sort(part.begin(), part.end());
+    std::vector<int> ranks;
+    for (const auto& [its_key, other] : part) ranks.push_back(other);
+    const auto mine = std::find(ranks.begin(), ranks.end(), rank.value) - ranks.begin();
+    auto link = std::make_unique<StoreLink>(store_, name_ + "/s" + number + "." + std::to_string(*color));
+    link->inherit(*this, Rank{static_cast<int>(mine)}, static_cast<int>(ranks.size()), chosen(*members, ranks));
+    return link;
+  }
+
+  void close() override {}
+
+  [[nodiscard]] std::unique_ptr<ControlChannel::Post> make_post(const RankSet& set,
+                                                                const std::vector<int>& elsewhere) override {
+    return make_tcp_post(set, elsewhere);
+  }
+
+  [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& /*set*/) override {
+    throw Error(ErrorCode::unsupported,
+                "calls are compared before each operation (GroupOptions::check) only between ranks that MPI knows: "
+                "leave it out, or make the set by from_mpi",
+                {.rank = rank.value, .host = host()})
+        .on_every_rank();
+  }
+
+  /// Takes over what sets of one job have in common.
+  void inherit(const Link& from, Rank its_rank, int its_size, std::shared_ptr<const RankSet::Members> its_members) {
+    rank = its_rank;
+    size = its_size;
+    members = std::move(its_members);
+    node_files = from.node_files;
+    tasks = from.tasks;
+    deadline = from.deadline;
+  }
+
+ private:
+  [[nodiscard]] const std::string& host() const { return members->hosts[static_cast<std::size_t>(rank.value)]; }
+  static std::string of_rank(const std::string& key, int number) { return key + '/' + std::to_string(number); }
+  [[nodiscard]] Seconds wait_time() const { return deadline + tasks->extra(); }
+
+  /// @throws the error of an earlier failed step
+  void check() const {
+    if (failure) throw Error(*failure);
+  }
+  std::string next_key() {
+    check();
+    return name_ + '/' + std::to_string(++exchanges_);
+  }
+
+  /// Rank 0 reads the texts of all, and passes them on.
+  std::vector<std::string> collect(const std::string& key) {
+    const Clock::time_point end = after(wait_time());
+    std::vector<std::string> all;
+    std::vector<int> missing;
+    for (int other = 0; other < size; ++other) {
+      std::optional<std::string> text = store_->get(of_rank(key, other), left_until(end));
+      if (!text) missing.push_back(other);
+      all.push_back(std::move(text).value_or(""));
+    }
+    if (!missing.empty()) {
+      store_->set(key, some_are_missing + json(missing).dump());
+      fail(std::move(missing));
+    }
+    std::string text{all_have_come};
+    for (const std::string& one : all) text += std::to_string(one.size()) + ' ' + one;
+    store_->set(key, text);
+    return all;
+  }
+
+  std::vector<std::string> await_collected(const std::string& key) {
+    std::optional<std::string> text = store_->get(key, wait_time());
+    if (!text) {
+      std::vector<int> missing;
+      for (int other = 0; other < size; ++other)
+        if (!store_->get(of_rank(key, other), Seconds(0))) missing.push_back(other);
+      const bool waits_for_rank_zero = !missing.empty() && missing.front() == 0;
+      if (!waits_for_rank_zero) text = store_->get(key, wait_time() + grace);  // it came later, and says who is missing
+      if (!text) fail(missing.empty() ? std::vector<int>{0} : missing);
+    }
+    if (text->front() == some_are_missing) fail(json::parse(text->substr(1)).get<std::vector<int>>(), true);
+    std::vector<std::string> all;
+    for (std::size_t at = 1; at < text->size();) {
+      const std::size_t space = text->find(' ', at);
+      const std::size_t length = std::stoul(text->substr(at, space - at));
+      all.push_back(text->substr(space + 1, length));
+      at = space + 1 + length;
+    }
+    return all;
+  }
+
+  /// @param is_told  whether another rank has found it out, and reports it
+  [[noreturn]] void fail(std::vector<int> missing, bool is_told = false) {
+    const auto host_of = [this](int other) { return members->hosts[static_cast<std::size_t>(other)]; };
+    const std::string text = rank_names(missing, host_of) + (missing.size() == 1 ? " has not " : " have not ") +
+                             tasks->undone() + " within " + format_text("%.3g s", wait_time().count());
+    Error error(ErrorCode::timeout, text, {.rank = rank.value, .host = host(), .peers = std::move(missing)});
+    failure = is_told ? error.as_consequence() : error;
+    throw Error(*failure);
+  }
+
+  std::shared_ptr<KeyValueStore> store_;
+  std::string name_;  // of the set; the same on all its ranks, and on no others
+  std::int64_t exchanges_ = 0;
+  std::int64_t descendants_ = 0;
+};
+
+/// Finds out that all ranks of this start of the job are there, though the store may hold what another start has left:
+/// rank 0 answers each by the random word that only this start knows. @return a word that all ranks of this start have
+class Meeting {
+ public:
+  Meeting(KeyValueStore& store, const StoreRank& place, Seconds deadline)
+      : store_(store), place_(place), deadline_(deadline), end_(after(deadline)) {}
+
+  std::string meet() { return place_.rank.value == 0 ? receive_all() : join(); }
+
+ private:
+  [[nodiscard]] std::string key(std::string_view what, const std::string& of) const {
+    return place_.job + '/' + std::string(what) + '/' + of;
+  }
+
+  std::string receive_all() {
+    std::vector<int> missing;
+    for (int other = 1; other < place_.size; ++other) missing.push_back(other);
+    std::map<int, std::string> sizes;
+    while (!missing.empty()) {
+      std::erase_if(missing, [&](int other) { return has_joined(other, sizes); });
+      if (missing.empty()) break;
+      if (Clock::now() > end_) {
+        const std::string text = rank_names(missing, [](int) { return std::string(); }) +
+                                 (missing.size() == 1 ? " has not" : " have not") + " joined in starting up within " +
+                                 format_text("%.3g s", deadline_.count());
+        give_up(Error(ErrorCode::timeout, text, {.rank = 0, .host = host_name(), .peers = missing}));
+      }
+    }
+    store_.set(key("go", own_), std::string{all_have_come});
+    return own_;
+  }
+
+  /// @throws Error{mismatch} if that rank believes in another size
+  bool has_joined(int other, std::map<int, std::string>& answered) {
+    constexpr Seconds moment{0.02};
+    const auto hello = store_.get(key("hello", std::to_string(other)), moment);
+    if (!hello) return false;
+    const json its = json::parse(*hello);
+    const auto word = its.at(0).get<std::string>();
+    if (answered[other] != word) store_.set(key("accepted", word), own_);
+    answered[other] = word;
+    if (!store_.get(key("joined", own_ + word), moment)) return false;
+    if (its.at(1) == place_.size) return true;
+    const std::string text = "rank " + std::to_string(other) + " on " + its.at(2).get<std::string>() +
+                             " belongs to a job of " + std::to_string(its.at(1).get<int>()) +
+                             " ranks, rank 0 to one of " + std::to_string(place_.size) +
+                             ": start all ranks with the same size";
+    give_up(Error(ErrorCode::mismatch, text, {.rank = 0, .host = host_name(), .peers = {other}}));
+  }
+
+  [[noreturn]] void give_up(const Error& error) {
+    store_.set(key("go", own_), some_are_missing + to_text(error));
+    throw Error(error);
+  }
+
+  std::string join() {
+    const std::string number = std::to_string(place_.rank.value);
+    store_.set(key("hello", number), json{own_, place_.size, host_name()}.dump());
+    const auto of_zero = store_.get(key("accepted", own_), deadline_);
+    const ErrorContext here{.rank = place_.rank.value, .host = host_name(), .peers = {0}};
+    if (!of_zero)
+      throw Error(ErrorCode::timeout,
+                  "rank 0 has not joined in starting up within " + format_text("%.3g s", deadline_.count()), here);
+    store_.set(key("joined", *of_zero + own_), "");
+    const auto verdict = store_.get(key("go", *of_zero), deadline_ + grace);
+    if (!verdict) throw Error(ErrorCode::timeout, "rank 0 has ended, or takes too long, in starting up", here);
+    if (verdict->front() == all_have_come) return *of_zero;
+    const Error of_rank_zero = error_from_text(verdict->substr(1));
+    throw Error(of_rank_zero.code(), of_rank_zero.message(), here).as_consequence();
+  }
+
+  KeyValueStore& store_;
+  const StoreRank& place_;
+  Seconds deadline_;
+  Clock::time_point end_;
+  std::string own_ = random_word();
+};
+
+const char* required(const char* name) {
+  const char* const value = std::getenv(name);
+  if (value != nullptr && *value != '\0') return value;
+  throw Error(ErrorCode::invalid_argument,
+              std::string(name) +
+                  " is not set: torchrun sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT; other "
+                  "launchers, or the program's user, have to");
+}
+
+int number_in(const char* name, int least, int most) {
+  const char* const text = required(name);
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (*end == '\0' && value >= least && value <= most) return static_cast<int>(value);
+  throw Error(ErrorCode::invalid_argument, std::string(name) + "=" + echo(text) + " is no number from " +
+                                               std::to_string(least) + " to " + std::to_string(most));
+}
+
+}  // namespace
+
+RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place, Seconds deadline) {
+  require_deadline(deadline);
+  if (place.size < 1 || place.rank.value < 0 || place.rank.value >= place.size) {
+    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(place.rank.value) + " of " +
+                                                 std::to_string(place.size) +
+                                                 ": ranks are counted from 0 and are less than their number");
+  }
+  const std::string start = Meeting(*store, place, deadline).meet();
+  auto link = std::make_unique<StoreLink>(std::move(store), place.job + '/' + start);
+  auto members = std::make_shared<RankSet::Members>();
+  members->hosts.resize(static_cast<std::size_t>(place.size));
+  members->hosts[static_cast<std::size_t>(place.rank.value)] = host_name();
+  link->rank = place.rank;
+  link->size = place.size;
+  link->members = members;
+  link->node_files = std::make_shared<NodeFiles>();
+  link->tasks = std::make_shared<Tasks>();
+  link->deadline = deadline;
+  RankSet set(std::move(link));
+  const Phase phase(set, "starting up");
+  std::vector<std::string> nodes;
+  std::vector<int> node_of_rank;
+  members->hosts.clear();
+  for (const std::string& text :
+       set.link().all_gather(json{host_name(), machine_identity("") + ' ' + host_name()}.dump())) {
+    const json its = json::parse(text);
+    members->hosts.push_back(its.at(0));
+    const auto known = std::find(nodes.begin(), nodes.end(), its.at(1).get<std::string>());
+    node_of_rank.push_back(static_cast<int>(known - nodes.begin()));
+    if (known == nodes.end()) nodes.push_back(its.at(1));
+  }
+  members->shape = number_nodes(node_of_rank);
+  return set;
+}
+
+RankSet from_environment(Seconds deadline) {
+  constexpr int most_ranks = 1 << 20;
+  const StoreRank place{
+      .rank = {number_in("RANK", 0, most_ranks)},
+      .size = number_in("WORLD_SIZE", 1, most_ranks),
+      // torchrun serves one store to all starts of a job.
+      .job = std::string("lockstep/") +
+             (std::getenv("TORCHELASTIC_RESTART_COUNT") == nullptr ? "0" : std::getenv("TORCHELASTIC_RESTART_COUNT"))};
+  const char* const agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const bool is_served = agent != nullptr && std::string_view(agent) == "True";
+  const int port = number_in("MASTER_PORT", 1, 65535);
+  return from_store(make_tcp_store(required("MASTER_ADDR"), static_cast<std::uint16_t>(port),
+                                   !is_served && place.rank.value == 0, deadline),
+                    place, deadline);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests key-value stores, and sets of ranks that find each other by one. The ranks are threads.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/text_file.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/phase.hpp"
+#include "platform/tcp/tcp.hpp"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+std::uint16_t free_port() {
+  std::uint16_t port = 0;
+  (void)open_sockets(SOCK_STREAM, {}, port);
+  return port;
+}
+
+/// A folder that is removed at the end.
+class Folder {
+ public:
+  Folder() { path_ = mkdtemp(path_.data()); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "lockstep-store-XXXXXX").string();
+};
+
+std::string message_of(const std::function<void()>& work, ErrorCode code) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+void check_store(KeyValueStore& one, KeyValueStore& other) {
+  EXPECT_EQ(one.get("job/1", 0s), std::nullopt);
+  const auto begin = Clock::now();
+  EXPECT_EQ(one.get("job/1", 100ms), std::nullopt);
+  EXPECT_GE(Clock::now() - begin, 100ms);
+  one.set("job/1", "first");
+  one.set("job.1", "another key");
+  EXPECT_EQ(other.get("job/1", 5s), "first");
+  other.set("job/1", "second");
+  EXPECT_EQ(one.get("job/1", 0s), "second");
+  const std::string odd("\0\n% and\xff", 8);
+  one.set(odd, odd);
+  EXPECT_EQ(other.get(odd, 5s), odd);
+  one.set("empty", "");
+  EXPECT_EQ(other.get("empty", 5s), "");
+  const std::string large(std::size_t{5} << 20, 'x');
+  one.set("large", large);
+  EXPECT_EQ(other.get("large", 5s), large);
+  std::thread late([&] {
+    std::this_thread::sleep_for(50ms);
+    other.set("late", "came");
+  });
+  EXPECT_EQ(one.get("late", 5s), "came");
+  late.join();
+}
+
+TEST(Stores, KeepValuesInFiles) {
+  const Folder folder;
+  const auto one = make_file_store(folder.path());
+  const auto other = make_file_store(folder.path());
+  check_store(*one, *other);
+  const std::string file = folder.path() + "/file";
+  std::ofstream(file) << "text";
+  EXPECT_NE(message_of([&] { (void)make_file_store(file); }, ErrorCode::io).find(file), std::string::npos);
+}
+
+TEST(Stores, ServeValuesOverTcp) {
+  const std::uint16_t port = free_port();
+  const auto server = make_tcp_store("127.0.0.1", port, true);
+  const auto client = make_tcp_store("localhost", port, false);
+  check_store(*server, *client);
+  EXPECT_EQ(make_tcp_store("127.0.0.1", port, false)->get("late", 0s), "came");
+  const std::string taken = message_of([&] { (void)make_tcp_store("127.0.0.1", port, true); }, ErrorCode::transport);
+  EXPECT_NE(taken.find("port " + std::to_string(port)), std::string::npos) << taken;
+}
+
+TEST(Stores, NameAServerThatIsNotThere) {
+  const std::string port = std::to_string(free_port());
+  const std::string told =
+      message_of([&] { (void)make_tcp_store("127.0.0.1", static_cast<std::uint16_t>(std::stoi(port)), false, 200ms); },
+                 ErrorCode::transport);
+  EXPECT_NE(told.find("127.0.0.1 port " + port), std::string::npos) << told;
+  EXPECT_NE(told.find("refused"), std::string::npos) << told;
+}
+
+TEST(Stores, SayThatTheyAreGone) {
+  const std::uint16_t port = free_port();
+  auto server = make_tcp_store("127.0.0.1", port, true);
+  const auto client = make_tcp_store("127.0.0.1", port, false);
+  std::thread end([&] { server.reset(); });  // it waits for its clients, 3 s at most
+  end.join();
+  const std::string told = message_of([&] { (void)client->get("key", 1s); }, ErrorCode::transport);
+  EXPECT_EQ(told.find("the store at 127.0.0.1 port " + std::to_string(port)), 0U) << told;
+  std::string removed;
+  {
+    const Folder folder;
+    removed = folder.path();
+  }
+  const auto files = make_file_store(removed);
+  std::filesystem::remove_all(removed);
+  EXPECT_NE(message_of([&] { files->set("key", "value"); }, ErrorCode::io).find("cannot write " + removed),
+            std::string::npos);
+}
+
+TEST(Stores, AreNotStoppedByStrangers) {
+  const std::uint16_t port = free_port();
+  const auto server = make_tcp_store("127.0.0.1", port, true);
+  std::vector<Descriptor> strangers;
+  const std::string header = std::string("\0\xce\xf7\x85\x3c\1", 6) + std::string(7, '\xff');
+  for (const std::string& text :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\0half", 3), header, std::string()}) {
+    Descriptor stranger = begin_connection("127.0.0.1", port);
+    std::this_thread::sleep_for(20ms);
+    (void)!::send(stranger.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    strangers.push_back(std::move(stranger));
+  }
+  const auto client = make_tcp_store("127.0.0.1", port, false);
+  check_store(*client, *server);
+}
+
+/// Runs the ranks as threads, each with a set from the same store. @return what each has thrown
+std::vector<std::string> run_ranks(const std::vector<int>& ranks, int size, const std::string& folder,
+                                   const std::function<void(RankSet&)>& body, Clock::duration deadline = 20s) {
+  std::vector<std::string> failures(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (const int rank : ranks) {
+    threads.emplace_back([&, rank] {
+      try {
+        RankSet set = from_store(make_file_store(folder), {.rank = {rank}, .size = size}, deadline);
+        body(set);
+        set.close();
+      } catch (const std::exception& error) {
+        failures[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return failures;
+}
+
+std::vector<int> first(int ranks) {
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  return all;
+}
+
+TEST(RanksOfAStore, ExchangeTexts) {
+  const Folder folder;
+  const auto body = [](RankSet& set) {
+    EXPECT_EQ(set.size(), 4);
+    EXPECT_EQ(set.shape().nodes(), 1);
+    const std::string mine = "rank " + std::to_string(set.rank().value);
+    EXPECT_EQ(all_gather_strings(set, mine), (std::vector<std::string>{"rank 0", "rank 1", "rank 2", "rank 3"}));
+    EXPECT_EQ(all_gather_strings(set, ""), std::vector<std::string>(4));
+    EXPECT_EQ(all_gather_numbers(set, -set.rank().value), (std::vector<std::int64_t>{0, -1, -2, -3}));
+    EXPECT_EQ(broadcast_string(set, set.rank() == Rank{2} ? "of 2" : "", Rank{2}), "of 2");
+    EXPECT_EQ(gather_strings(set, mine, Rank{1}).size(), set.rank() == Rank{1} ? 4U : 0U);
+    RankSet copy = set.dup();
+    EXPECT_EQ(all_gather_numbers(copy, 1).size(), 4U);
+    EXPECT_EQ(all_gather_numbers(set, 2), std::vector<std::int64_t>(4, 2));
+    // Ranks 3, 1 and 2, in this order.
+    auto part = set.split(set.rank() == Rank{0} ? std::nullopt : std::optional<int>(7), set.rank() == Rank{3} ? 0 : 1);
+    EXPECT_EQ(part.has_value(), set.rank() != Rank{0});
+    if (part) {
+      EXPECT_EQ(all_gather_strings(*part, mine), (std::vector<std::string>{"rank 3", "rank 1", "rank 2"}));
+      EXPECT_EQ(part->host(), set.host());
+    }
+    barrier(set);
+  };
+  EXPECT_EQ(run_ranks(first(4), 4, folder.path(), body), std::vector<std::string>(4));
+}
+
+TEST(RanksOfAStore, AreNotConfusedByWhatAnEarlierJobHasLeft) {
+  const Folder folder;
+  const auto body = [](RankSet& set) {
+    EXPECT_EQ(all_gather_numbers(set, 5), std::vector<std::int64_t>(set.size(), 5));
+  };
+  for (const int size : {3, 2, 3, 1}) {
+    const std::vector<std::string> none(static_cast<std::size_t>(size));
+    EXPECT_EQ(run_ranks(first(size), size, folder.path(), body), none);
+  }
+}
+
+TEST(RanksOfAStore, NameARankThatDoesNotStart) {
+  const Folder folder;
+  const auto body = [](RankSet& /*set*/) {};
+  const auto without_one = run_ranks({0, 2}, 3, folder.path(), body, 300ms);
+  for (const std::size_t rank : {0, 2})
+    EXPECT_NE(without_one[rank].find("rank 1 has not joined in starting up within 0.3 s"), std::string::npos)
+        << without_one[rank];
+  const auto without_zero = run_ranks({1, 2}, 3, folder.path(), body, 300ms);
+  for (const std::size_t rank : {1, 2})
+    EXPECT_NE(without_zero[rank].find("rank 0 has not joined in starting up"), std::string::npos) << without_zero[rank];
+}
+
+TEST(RanksOfAStore, NameARankThatDoesNotComeAndTheTask) {
+  for (const int missing : {0, 1, 2}) {
+    const Folder folder;
+    int causes = 0;
+    std::mutex mutex;
+    const auto body = [&](RankSet& set) {
+      set.set_deadline(400ms);
+      const Phase phase(set, "loading the data", Phase::Kind::work);
+      if (set.rank() == Rank{missing}) return std::this_thread::sleep_for(1500ms);
+      const auto fails = [&] { barrier(set); };
+      try {
+        fails();
+        ADD_FAILURE() << "the barrier ended without a rank";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.message().find("rank " + std::to_string(missing) + " on " + set.host() +
+                                       " has not finished loading the data within 0.4 s"),
+                  0U)
+            << error.message();
+        EXPECT_EQ(error.context().peers, std::vector<int>{missing});
+        const std::scoped_lock lock(mutex);
+        causes += error.is_consequence() ? 0 : 1;
+      }
+      EXPECT_EQ(message_of(fails, ErrorCode::timeout).find("rank " + std::to_string(missing)), 0U);  // from now on
+    };
+    EXPECT_EQ(run_ranks(first(3), 3, folder.path(), body), std::vector<std::string>(3));
+    EXPECT_EQ(causes, missing == 0 ? 2 : 1);  // rank 0 finds out for all
+  }
+}
+
+TEST(RanksOfAStore, NameWhoBelievesInAnotherSize) {
+  const Folder folder;
+  std::string of_zero;
+  std::thread other([&] {
+    const std::string told = message_of(
+        [&] { (void)from_store(make_file_store(folder.path()), {.rank = {1}, .size = 3}, 20s); }, ErrorCode::mismatch);
+    EXPECT_NE(told.find("a job of 3 ranks, rank 0 to one of 2"), std::string::npos) << told;
+  });
+  of_zero = message_of([&] { (void)from_store(make_file_store(folder.path()), {.rank = {0}, .size = 2}, 20s); },
+                       ErrorCode::mismatch);
+  other.join();
+  EXPECT_NE(of_zero.find("rank 1 on "), std::string::npos) << of_zero;
+  EXPECT_NE(message_of([&] { (void)from_store(make_file_store(folder.path()), {.rank = {2}, .size = 2}); },
+                       ErrorCode::invalid_argument)
+                .find("rank 2 of 2"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { (void)from_store(make_file_store(folder.path()), {.rank = {0}, .size = 1}, 0s); },
+                       ErrorCode::invalid_argument)
+                .find("deadline"),
+            std::string::npos);
+}
+
+TEST(RanksOfAStore, ComeFromTheEnvironment) {
+  const std::string port = std::to_string(free_port());
+  for (const auto& [name, value] : {std::pair<const char*, std::string>{"RANK", "0"},
+                                    {"WORLD_SIZE", "1"},
+                                    {"MASTER_PORT", port},
+                                    {"MASTER_ADDR", "127.0.0.1"}}) {
+    unsetenv(name);
+    const std::string told = message_of([] { (void)from_environment(1s); }, ErrorCode::invalid_argument);
+    EXPECT_EQ(told.find(std::string(name) + " is not set"), 0U) << told;
+    setenv(name, value.c_str(), 1);
+  }
+  EXPECT_EQ(from_environment(5s).size(), 1);
+  setenv("WORLD_SIZE", "two", 1);
+  EXPECT_NE(message_of([] { (void)from_environment(1s); }, ErrorCode::invalid_argument).find("WORLD_SIZE=two"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
