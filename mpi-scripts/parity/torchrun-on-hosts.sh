@@ -6,6 +6,7 @@ set -euo pipefail
 read -ra hosts <<<"${LOCKSTEP_HOSTS//,/ }"
 started=()
 for number in "${!hosts[@]}"; do
+  # shellcheck disable=SC2029  # they are meant to be expanded here
   ssh "${hosts[number]}" "cd '$PWD' && PYTHONPATH='${PYTHONPATH:-}' OMP_NUM_THREADS=1 '$1' -m torch.distributed.run --nnodes ${#hosts[@]} \
     --nproc-per-node 2 --node-rank $number --master-addr '${hosts[0]}' --master-port 29400 ${*:2}" &
   started+=($!)
