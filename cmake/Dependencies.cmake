@@ -19,8 +19,10 @@ if(LOCKSTEP_PROGRAMS)
     endif()
   endforeach()
 endif()
-set(MPI_CXX_SKIP_MPICXX TRUE)  # the C interface, without the C++ bindings of MPI-2
-find_package(MPI REQUIRED COMPONENTS CXX)
+if(LOCKSTEP_MPI)
+  set(MPI_CXX_SKIP_MPICXX TRUE)  # the C interface, without the C++ bindings of MPI-2
+  find_package(MPI REQUIRED COMPONENTS CXX)
+endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc>=2.5)
 find_package(DNNL 2.6...<4 REQUIRED)
 include(Cuda)

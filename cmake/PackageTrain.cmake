@@ -6,7 +6,7 @@ if(LOCKSTEP_SHARED)
   set(lockstep_train_target lockstep_train_shared)
   add_library(lockstep_train_shared SHARED $<TARGET_OBJECTS:lockstep_train> $<TARGET_OBJECTS:lockstep_cli>
     $<TARGET_OBJECTS:lockstep_vision> $<TARGET_OBJECTS:lockstep_workloads>)
-  target_link_libraries(lockstep_train_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>
+  target_link_libraries(lockstep_train_shared PUBLIC lockstep lockstep_mpi_shared PRIVATE $<BUILD_INTERFACE:Boost::program_options> $<BUILD_INTERFACE:OpenSSL::Crypto>
     $<BUILD_INTERFACE:${LOCKSTEP_PICTURE_LIBRARIES}>)
   target_link_options(lockstep_train_shared PRIVATE -Wl,--version-script=${lockstep_symbols})
   # $ORIGIN: a program that calls nothing else may name this library only, and whoever loads it must find the other one.

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# What users link, lockstep::lockstep, which is all rooms: as static libraries, a target each, or as one shared library. And
+# What users link: lockstep::lockstep, which is all rooms, as static libraries, a target each, or as one shared library; and
+# lockstep::mpi, likewise the rooms that need MPI. And
 # cmake --install, with which find_package(lockstep) and pkg-config find it. docs/versions.md says what its soname promises.
 include(CMakePackageConfigHelpers)
 get_property(lockstep_rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
+get_property(lockstep_mpi_rooms GLOBAL PROPERTY LOCKSTEP_MPI_ROOMS)
 
 if(LOCKSTEP_SHARED)
   get_property(lockstep_links GLOBAL PROPERTY LOCKSTEP_LINKS)
@@ -29,6 +31,16 @@ if(LOCKSTEP_SHARED)
   set(lockstep_symbols ${CMAKE_CURRENT_LIST_DIR}/lockstep.map)
   target_link_options(lockstep PRIVATE -Wl,--version-script=${lockstep_symbols})
   set_target_properties(lockstep PROPERTIES LINK_DEPENDS ${lockstep_symbols} LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${lockstep_soversion})
+  if(LOCKSTEP_MPI)
+    set(lockstep_mpi_objects ${lockstep_mpi_rooms})
+    list(TRANSFORM lockstep_mpi_objects REPLACE ".+" "$<TARGET_OBJECTS:\\0>")
+    add_library(lockstep_mpi_shared SHARED ${lockstep_mpi_objects})
+    target_link_libraries(lockstep_mpi_shared PUBLIC lockstep PRIVATE $<BUILD_INTERFACE:MPI::MPI_CXX> $<BUILD_INTERFACE:Threads::Threads> ${CMAKE_DL_LIBS})
+    target_link_options(lockstep_mpi_shared PRIVATE -Wl,--version-script=${lockstep_symbols})
+    # $ORIGIN, as in PackageTrain.cmake.
+    set_target_properties(lockstep_mpi_shared PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${lockstep_soversion}
+      OUTPUT_NAME lockstep_mpi EXPORT_NAME mpi_library INSTALL_RPATH "$ORIGIN")
+  endif()
 else()
   add_library(lockstep INTERFACE)
   target_link_libraries(lockstep INTERFACE ${lockstep_rooms})
@@ -42,7 +54,9 @@ endif()
 set(lockstep_config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 install(TARGETS lockstep EXPORT lockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(NOT LOCKSTEP_SHARED)
-  install(TARGETS lockstep_mpi ${lockstep_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ${lockstep_rooms} ${lockstep_mpi_rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+elseif(LOCKSTEP_MPI)
+  install(TARGETS lockstep_mpi_shared EXPORT lockstepTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${lockstep_config_dir})
 # Turns /where/libx.so into -L/where -lx: who asks pkg-config for libraries may get those only that are written so, and CMake
@@ -68,21 +82,36 @@ if(TARGET lockstep_train)
 else()
   set(lockstep_header_without_library REGEX "/lockstep/train\\.hpp$" EXCLUDE)
 endif()
+if(NOT LOCKSTEP_MPI)
+  list(APPEND lockstep_header_without_library REGEX "/lockstep/mpi(\\.hpp)?$" EXCLUDE)
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   ${lockstep_header_without_library})
 
 # Names for pkg-config, which resolves nothing later.
 if(LOCKSTEP_SHARED)
   set(lockstep_pc_libraries -llockstep)
+  set(lockstep_mpi_pc_libraries -llockstep_mpi)
 else()
   # Users first, as linkers want it; CMake's own use of pkg-config keeps no --start-group in its place.
   set(lockstep_pc_rooms ${lockstep_rooms})
   list(REVERSE lockstep_pc_rooms)
   list(TRANSFORM lockstep_pc_rooms PREPEND -l)
   set(lockstep_pc_libraries ${lockstep_pc_rooms}
-    ${MPI_CXX_LIBRARIES} ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread -ldl -lrt)
+    ${DNNL_LIBRARY} ${ZLIB_LIBRARIES} ${HWLOC_LINK_LIBRARIES} -lgomp -lpthread -ldl -lrt)
 endif()
 lockstep_pc_flags(lockstep_pc_libraries ${lockstep_pc_libraries})
+if(LOCKSTEP_MPI)
+  if(NOT LOCKSTEP_SHARED)
+    set(lockstep_mpi_pc_libraries ${lockstep_mpi_rooms})
+    list(REVERSE lockstep_mpi_pc_libraries)
+    list(TRANSFORM lockstep_mpi_pc_libraries PREPEND -l)
+  endif()
+  # MPI's libraries stand in the file itself where they are needed: those of lockstep_mpi come before lockstep's.
+  lockstep_pc_flags(lockstep_mpi_pc_libraries ${lockstep_mpi_pc_libraries} ${MPI_CXX_LIBRARIES})
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/lockstep-mpi.pc.in ${PROJECT_BINARY_DIR}/lockstep-mpi.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/lockstep-mpi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 # What a C++ compiler links by itself, for who links with another one: pkg-config --static.
 set(lockstep_pc_private ${CMAKE_CXX_IMPLICIT_LINK_LIBRARIES})
 list(FILTER lockstep_pc_private INCLUDE REGEX "^(stdc\\+\\+|c\\+\\+|c\\+\\+abi|m)$")

@@ -3,6 +3,7 @@
 #   DEPENDS  rooms of lower floors, visible to whoever uses this one
 #   LINKS    vendor libraries; private, no public header includes theirs
 #   INTERNAL  no part of lockstep::lockstep, nor installed with it
+#   OF_MPI    a part of lockstep::mpi
 include(GNUInstallDirs)
 
 add_library(lockstep_flags INTERFACE)
@@ -86,7 +87,7 @@ function(lockstep_precompile_standard_headers target)
 endfunction()
 
 function(lockstep_room name)
-  cmake_parse_arguments(ARG "INTERNAL" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "INTERNAL;OF_MPI" "" "SOURCES;DEPENDS;LINKS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ARG_SOURCES})
   add_library(lockstep::${name} ALIAS lockstep_${name})
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
@@ -102,6 +103,10 @@ function(lockstep_room name)
   target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_flags> ${ARG_LINKS})
   lockstep_precompile_standard_headers(lockstep_${name})
   if(ARG_INTERNAL)
+    return()
+  endif()
+  if(ARG_OF_MPI)
+    set_property(GLOBAL APPEND PROPERTY LOCKSTEP_MPI_ROOMS lockstep_${name})
     return()
   endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})

@@ -11,8 +11,8 @@
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "lockstep/base/error.hpp"
-#include "platform/mpi/print.hpp"
-#include "platform/mpi/time_limit.hpp"
+#include "mpi/print.hpp"
+#include "platform/ranks/time_limit.hpp"
 
 namespace lockstep::cli {
 namespace {

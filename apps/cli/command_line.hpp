@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/agreement.hpp"
 
 /// A program's options are rows of a table. The command line and the configuration file are checked against it and

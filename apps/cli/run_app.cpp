@@ -7,8 +7,8 @@
 #include "apps/cli/help.hpp"
 #include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
+#include "mpi/print.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/print.hpp"
 #include "platform/ranks/phase.hpp"
 
 namespace lockstep::cli {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/cli/command_line.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/agreement.hpp"
 
 namespace lockstep::cli {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "apps/cli/terminal.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "ddp/members.hpp"
-#include "platform/mpi/print.hpp"
+#include "mpi/print.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/comm-bench/options.hpp"
 #include "backends/make_communicator.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/mpi/blocking_call.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm-bench times collectives and checks their results. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
+// comm-bench times collectives and checks their results. Exit codes: ExitCode in lockstep/mpi/world.hpp.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +11,7 @@
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/tune.hpp"
 #include "apps/comm-bench/workplaces.hpp"
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/phase.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

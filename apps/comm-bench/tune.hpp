@@ -8,7 +8,7 @@
 
 #include "apps/comm-bench/options.hpp"
 #include "collectives/choice/selection.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -8,7 +8,7 @@
 
 #include "apps/comm-bench/options.hpp"
 #include "lockstep/base/types.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace lockstep::comm_bench {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm-check runs random operations on communicators that come and go, and checks every element of every result.
-// Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
+// Exit codes: ExitCode in lockstep/mpi/world.hpp.
 #include <chrono>
 #include <cstdio>
 #include <limits>

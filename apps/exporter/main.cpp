@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lockstep-export writes the model of a run in a format of other programs. Exit codes: ExitCode in
-// lockstep/platform/mpi/world.hpp.
+// lockstep/mpi/world.hpp.
 #include <exception>
 #include <filesystem>
 #include <system_error>
@@ -8,8 +8,8 @@
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"
 #include "base/nearest.hpp"
+#include "mpi/print.hpp"
 #include "nn/onnx/onnx.hpp"
-#include "platform/mpi/print.hpp"
 #include "state/safetensors_file.hpp"
 #include "state/verify.hpp"
 

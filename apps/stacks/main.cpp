@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// lockstep-stacks prints what the ranks of a running job do. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
+// lockstep-stacks prints what the ranks of a running job do. Exit codes: ExitCode in lockstep/mpi/world.hpp.
 #include <chrono>
 #include <fstream>
 
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"
-#include "platform/mpi/print.hpp"
+#include "mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
 #include "platform/watchdog/side_channel.hpp"
 #include "platform/watchdog/watchdog.hpp"

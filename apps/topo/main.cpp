@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// topo prints the cluster as the processes of a job see it. Exit codes: ExitCode in lockstep/platform/mpi/world.hpp.
+// topo prints the cluster as the processes of a job see it. Exit codes: ExitCode in lockstep/mpi/world.hpp.
 #include <cstdio>
 
 #include "apps/cli/help.hpp"
 #include "apps/cli/run_app.hpp"
 #include "apps/cli/terminal.hpp"
 #include "ddp/on_gpus.hpp"
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 #include "platform/ranks/phase.hpp"
 
 namespace lockstep::topo {

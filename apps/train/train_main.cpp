@@ -5,7 +5,8 @@
 
 #include "apps/cli/run_app.hpp"
 #include "apps/train/run/run.hpp"
-#include "platform/mpi/print.hpp"
+#include "lockstep/mpi/world.hpp"
+#include "mpi/print.hpp"
 #include "workloads/bundled.hpp"
 #include "workloads/data_sets.hpp"
 

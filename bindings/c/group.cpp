@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
-
-#include <mutex>
-
 #include "bindings/c/handles.hpp"
-#include "lockstep/mpi.hpp"
+#include "bindings/c/ranks.hpp"
 
 namespace lockstep::bindings {
 namespace {
@@ -33,19 +29,8 @@ GroupOptions options_of(const lockstep_group_options* given) {
   return options;
 }
 
-/// The world of this process, which its groups from the environment share.
-std::shared_ptr<World> world_of_this_process(const GroupOptions& options) {
-  static std::mutex mutex;
-  static std::weak_ptr<World> known;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<World> world = known.lock();
-  if (world == nullptr)
-    known = world = std::make_shared<World>(WorldOptions{.deadline = options.deadline, .notice = options.notice});
-  return world;
-}
-
-/// Closes a group, and the world with the last of its groups. Where that throws, the group is destroyed during stack
-/// unwinding, so that no later call throws the same error.
+/// Closes a group, and with the last one of the environment also that. Where that throws, the group is destroyed during
+/// stack unwinding, so that no later call throws the same error.
 void close(GroupState& state) {
   struct Destroyed {
     GroupState& state;
@@ -59,16 +44,16 @@ void close(GroupState& state) {
     state.memory.clear();
     state.group->close();
   }
-  if (state.world != nullptr && state.world.use_count() == 1) state.world->close();
+  if (state.environment != nullptr && state.environment.use_count() == 1) state.environment->close();
 }
 
 std::unique_ptr<lockstep_group> handle_of(std::shared_ptr<GroupState> state) {
   return std::unique_ptr<lockstep_group>(new lockstep_group{std::move(state)});
 }
 
-std::unique_ptr<lockstep_group> handle_of(ProcessGroup group, std::shared_ptr<World> world = nullptr) {
+std::unique_ptr<lockstep_group> handle_of(ProcessGroup group, std::shared_ptr<Environment> environment = nullptr) {
   auto state = std::make_shared<GroupState>();
-  state->world = std::move(world);
+  state->environment = std::move(environment);
   state->group.emplace(std::move(group));
   return handle_of(std::move(state));
 }
@@ -83,8 +68,35 @@ int lockstep_group_from_environment(const lockstep_group_options* options, locks
   return guarded(nullptr, [&] {
     require(group, "group");
     const GroupOptions wanted = options_of(options);
-    const std::shared_ptr<World> world = world_of_this_process(wanted);
-    *group = handle_of(ProcessGroup(*world, wanted), world).release();
+    const std::shared_ptr<Environment> environment = environment_of_this_process(wanted);
+    *group = handle_of(environment->make_group(wanted), environment).release();
+  });
+}
+
+int lockstep_group_from_exchange(int rank, int size,
+                                 int (*all_gather)(void* context, const void* mine, size_t bytes, void* all),
+                                 void* context, const lockstep_group_options* options, lockstep_group** group) {
+  return guarded(nullptr, [&] {
+    require(group, "group");
+    if (all_gather == nullptr) refuse("all_gather is a null pointer");
+    GroupOptions wanted = options_of(options);
+    const auto gather = [&](std::span<const std::byte> mine, std::span<std::byte> all) {
+      const int code = all_gather(context, mine.data(), mine.size(), all.data());
+      if (code != 0) throw Error(ErrorCode::transport, "the program's all_gather returned " + std::to_string(code));
+    };
+    RankSet ranks = from_exchange({rank}, size, gather, wanted.deadline);
+    *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
+  });
+}
+
+int lockstep_group_from_folder(const char* folder, int rank, int size, const lockstep_group_options* options,
+                               lockstep_group** group) {
+  return guarded(nullptr, [&] {
+    require(folder, "folder");
+    require(group, "group");
+    GroupOptions wanted = options_of(options);
+    RankSet ranks = from_store(make_file_store(folder), {.rank = {rank}, .size = size}, wanted.deadline);
+    *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }
 
@@ -92,7 +104,7 @@ int lockstep_group_from_mpi(int64_t communicator, const lockstep_group_options* 
   return guarded(nullptr, [&] {
     require(group, "group");
     GroupOptions wanted = options_of(options);
-    RankSet ranks = from_mpi_handle(communicator, LOCKSTEP_MPI_FAMILY, wanted.deadline);
+    RankSet ranks = ranks_of_communicator(communicator, wanted.deadline);
     *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }
@@ -114,7 +126,7 @@ int lockstep_group_split(lockstep_group* group, int color, int key, lockstep_gro
     if (color < -1) refuse("the color is " + std::to_string(color) + "; it is -1, for none, or more");
     const auto turn = group->state->group->take_turn();
     auto made = group->state->group->split(color == -1 ? std::nullopt : std::optional(color), key);
-    *part = made ? handle_of(std::move(*made), group->state->world).release() : nullptr;
+    *part = made ? handle_of(std::move(*made), group->state->environment).release() : nullptr;
   });
 }
 

@@ -21,9 +21,11 @@
 
 namespace lockstep::bindings {
 
+class Environment;
+
 /// A group, as long as anything uses it.
 struct GroupState {
-  std::shared_ptr<World> world;  // of groups from the environment
+  std::shared_ptr<Environment> environment;  // of groups from the environment
   std::optional<ProcessGroup> group;
   std::map<void*, Allocation> memory;
   std::atomic<bool> has_failed = false;  // an operation has, so that ranks are no longer in step

@@ -105,9 +105,21 @@ typedef struct lockstep_group_options {
 } lockstep_group_options;
 
 /* Makes a group of all ranks that mpirun or srun has started; without a launcher, of this process alone. It initializes
- * MPI unless the program has, and the close of the last such group finalizes MPI then. Collective.
+ * MPI unless the program has, and the close of the last such group finalizes MPI then. Under torchrun, and under any
+ * launcher that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, it needs no MPI. Collective.
  * options: NULL for the defaults, here and below */
 int lockstep_group_from_environment(const lockstep_group_options* options, lockstep_group** group);
+/* Makes a group of ranks that can gather bytes in a way of their own: by another library, or a language's runtime. It
+ * needs no MPI. Collective.
+ * all_gather: collective over the ranks; fills all with bytes bytes of each rank, by rank, and returns 0, or anything
+ *             else if it has failed. It is called once, during this call, with the given context */
+int lockstep_group_from_exchange(int rank, int size,
+                                 int (*all_gather)(void* context, const void* mine, size_t bytes, void* all),
+                                 void* context, const lockstep_group_options* options, lockstep_group** group);
+/* Makes a group of processes that share a folder, on one host or by a file system of all hosts. It needs no MPI, and
+ * what an earlier job has left in the folder does no harm. Collective. */
+int lockstep_group_from_folder(const char* folder, int rank, int size, const lockstep_group_options* options,
+                               lockstep_group** group);
 /* Makes a group of the ranks of an MPI communicator, which stays the program's. Collective over it. Close the group
  * before MPI_Finalize.
  * communicator: MPI_Comm_c2f(comm); in Fortran, the integer handle, or comm%MPI_VAL */

@@ -13,6 +13,8 @@
 #include "lockstep/ddp/checkpoint.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#if __has_include("lockstep/mpi/world.hpp")  // not in an installation without MPI
+#include "lockstep/mpi/world.hpp"
+#endif
 #endif

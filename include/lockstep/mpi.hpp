@@ -11,7 +11,8 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi/from_mpi.hpp"
+#include "lockstep/mpi/from_mpi.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep {

@@ -26,6 +26,9 @@
 #include "lockstep/ddp/checkpoint.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#if __has_include("lockstep/mpi/world.hpp")  // not in an installation without MPI
+#include "lockstep/mpi/world.hpp"
+#endif
 
 /// After `using namespace lockstep`, the name `torch` is ambiguous. Put two colons before it for libtorch's namespace.
 namespace lockstep::torch {

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 
-#include "backends/mpi_native.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/message_library.hpp"
+#include "backends/plan_on_ranks.hpp"
 #include "backends/selection_file.hpp"
 #include "base/nearest.hpp"
-#include "platform/mpi/cluster_view.hpp"
 #include "platform/ranks/connector.hpp"
+#include "platform/ranks/placement_facts.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace lockstep::backends {
 
@@ -18,6 +19,16 @@ namespace {
 
 constexpr std::string_view automatic = "auto";
 constexpr std::string_view mpi = "mpi";
+
+/// @throws Error{unsupported} for ranks that no library connects
+const MessageLibrary& required_library(const RankSet& group) {
+  if (const MessageLibrary* const library = library_of(group)) return *library;
+  throw Error(ErrorCode::unsupported,
+              "this needs ranks that MPI knows: make the set by from_mpi or a World, or choose another algorithm than "
+              "mpi",
+              {.rank = group.rank().value, .host = group.host()})
+      .on_every_rank();
+}
 
 }  // namespace
 
@@ -87,13 +98,9 @@ void settle(const RankSet& group, const Agreement& agreement, CommunicatorOption
 
 std::unique_ptr<Communicator> make_communicator(const RankSet& group, Progress& progress,
                                                 CommunicatorOptions& options) {
-  PlanOptions& plan = options.plan;
-  auto communicator = options.selection() != nullptr ? make_mpi_plan(group, progress, plan)
-                                                     : make_mpi_native(group, progress,
-                                                                       {.message_limit = plan.message_limit,
-                                                                        .check = options.check,
-                                                                        .deadline = plan.deadline,
-                                                                        .observer = plan.observer});
+  auto communicator = options.selection() != nullptr
+                          ? make_plan_communicator(group, progress, options.plan)
+                          : required_library(group).make_communicator(group, progress, options);
   if (options.compress) return make_compressed(std::move(communicator), *options.compress, progress);
   return communicator;
 }

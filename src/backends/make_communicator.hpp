@@ -66,8 +66,8 @@ void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOpt
 void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options);
 
 /// Makes a communicator over the group. It compares no options. Collective.
-/// @param options  settled; changed where this cluster lacks something, as by `make_mpi_plan`
-/// @throws as make_mpi_plan and make_mpi_native
+/// @param options  settled; changed where this cluster lacks something, as by `make_plan_communicator`
+/// @throws as make_plan_communicator and make_mpi_native
 std::unique_ptr<Communicator> make_communicator(const RankSet& group, Progress& progress, CommunicatorOptions& options);
 
 /// @throws Error{invalid_argument} for compression with an algorithm that guarantees the same bits

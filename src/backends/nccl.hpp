@@ -26,7 +26,7 @@ namespace lockstep::backends {
 /// The algorithm of all-reduces. `automatic` is NCCL's own choice, for each size and cluster; `ring` and `tree` force
 /// one of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical
 /// order (`collectives/plan/expression.hpp`), for any number and placement of ranks: the result is bitwise equal
-/// to that of `mpi_plan` with that algorithm, and to a sum in one process. NCCL moves the contributions, and a kernel
+/// to that of `plan` with that algorithm, and to a sum in one process. NCCL moves the contributions, and a kernel
 /// adds them.
 ///
 /// An algorithm is forced by an environment variable, NCCL_ALGO, which is set while a communicator is made and then

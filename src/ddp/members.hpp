@@ -72,7 +72,9 @@ struct ParsedOptions {
 ParsedOptions parse(const GroupOptions& options, const std::optional<backends::Method>& exact = std::nullopt);
 
 /// Makes a group of the given members.
-ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
+/// @param open_groups  of the World that the ranks belong to, which closes the group; null if there is none
+ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options,
+                      std::shared_ptr<OpenGroups> open_groups = nullptr);
 
 /// Makes the members of a group of processes. Collective. @throws as ProcessGroup
 /// @param gpu  this rank's GPU, if it has been chosen: on all ranks or on none

@@ -11,8 +11,8 @@
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "platform/mpi/cluster_view.hpp"
 #include "platform/ranks/agreement.hpp"
+#include "platform/ranks/placement_facts.hpp"
 
 /// Functions that select NCCL's algorithm and each rank's GPU, before a group on GPUs exists.
 namespace lockstep::ddp {

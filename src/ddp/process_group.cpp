@@ -11,7 +11,7 @@
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/members.hpp"
-#include "platform/mpi/open_groups.hpp"
+#include "platform/ranks/open_groups.hpp"
 
 namespace lockstep {
 
@@ -66,11 +66,6 @@ class AbortReach : public std::enable_shared_from_this<AbortReach> {
   std::vector<std::weak_ptr<AbortReach>> parts_;
 };
 
-GroupOptions with_notice_of(const World& world, GroupOptions options) {
-  if (!options.notice) options.notice = world.notice();
-  return options;
-}
-
 }  // namespace
 
 struct ProcessGroup::State final : OpenGroup {
@@ -86,8 +81,6 @@ struct ProcessGroup::State final : OpenGroup {
     reach->add(*communicator);
     if (open_groups) open_groups->add(*this);
   }
-  State(const World& world, const GroupOptions& options_in)
-      : State(ddp::members_of(world.group().dup(), options_in), options_in, world.open_groups()) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
@@ -148,12 +141,11 @@ struct ProcessGroup::State final : OpenGroup {
 
 ProcessGroup::ProcessGroup(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions options) {
-  return ProcessGroup(std::make_unique<ProcessGroup::State>(std::move(members), std::move(options)));
+ProcessGroup ddp::group_of(std::unique_ptr<Members> members, GroupOptions options,
+                           std::shared_ptr<OpenGroups> open_groups) {
+  return ProcessGroup(
+      std::make_unique<ProcessGroup::State>(std::move(members), std::move(options), std::move(open_groups)));
 }
-
-ProcessGroup::ProcessGroup(const World& world, GroupOptions options)
-    : state_(std::make_unique<State>(world, with_notice_of(world, std::move(options)))) {}
 
 ProcessGroup::ProcessGroup(RankSet group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "lockstep/mpi/world.hpp"
 #include "state/scratch_folder.hpp"
 #include "support/run_program.hpp"
 

@@ -7,7 +7,7 @@
 #include "apps/cli/facts.hpp"
 #include "apps/cli/run_app.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::cli {
 namespace {

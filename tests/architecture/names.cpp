@@ -10,7 +10,7 @@
 namespace lockstep::architecture {
 namespace {
 
-constexpr std::array<std::string_view, 4> facade = {"base", "comm", "ddp", "platform"};
+constexpr std::array<std::string_view, 5> facade = {"base", "comm", "ddp", "mpi", "platform"};
 
 /// A type whose body is open at the current line.
 struct OpenType {

@@ -10,7 +10,7 @@
 #include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::backends {

@@ -7,7 +7,7 @@
 #include "backends/contract/contract.hpp"
 #include "backends/make_agreed.hpp"
 #include "lockstep/backends/compressed.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::backends {
 namespace {

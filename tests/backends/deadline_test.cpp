@@ -15,10 +15,10 @@
 
 #include "backends/keep.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "comm/operation.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
@@ -128,11 +128,11 @@ class Deadline : public testing::TestWithParam<std::pair<Algorithm, Sockets>> {}
 TEST_P(Deadline, APeerThatNeverSubmits) {
   World world;
   auto waiting = std::make_unique<Waiting>();
-  auto c = mpi_plan_on(world.group(), waiting->progress,
-                       {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
-                        .sockets = GetParam().second,
-                        .socket_limit = segment,
-                        .deadline = deadline});
+  auto c = plan_on(world.group(), waiting->progress,
+                   {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
+                    .sockets = GetParam().second,
+                    .socket_limit = segment,
+                    .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
   const Buffer buffer{data.data(), {elements}, DType::float32};
@@ -161,12 +161,12 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
   for (const int k : {2, 5}) {
     auto waiting = std::make_unique<Waiting>();
     // Small blocks give ranks that share memory as many steps.
-    auto c = mpi_plan_on(world.group(), waiting->progress,
-                         {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
-                          .node = {.staging = {32 * 1024}},
-                          .sockets = GetParam().second,
-                          .socket_limit = segment,
-                          .deadline = deadline});
+    auto c = plan_on(world.group(), waiting->progress,
+                     {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
+                      .node = {.staging = {32 * 1024}},
+                      .sockets = GetParam().second,
+                      .socket_limit = segment,
+                      .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};
     Work work = c->all_reduce(buffer, buffer, ReduceOp::sum, Queue::host(), "layer3.weight");

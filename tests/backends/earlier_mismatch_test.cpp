@@ -13,9 +13,9 @@
 
 #include "backends/keep.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
@@ -23,13 +23,13 @@ namespace {
 
 constexpr auto beyond_the_test = std::chrono::seconds(90);
 
-enum class Library { mpi_plan, mpi_native };
+enum class Library { plan, mpi_native };
 
 class TwoRoots : public testing::TestWithParam<Library> {
  protected:
   TwoRoots() {
-    if (GetParam() == Library::mpi_plan) {
-      c_ = mpi_plan_on(
+    if (GetParam() == Library::plan) {
+      c_ = plan_on(
           world_.group(), *progress_,
           {.selection = collectives::forced({.algorithm = collectives::Algorithm::ring}), .deadline = beyond_the_test});
     } else {
@@ -114,8 +114,8 @@ TEST_P(TwoRoots, AndAnOperationThatSomeLeaveOutAreNoticedByClose) {
   EXPECT_TRUE(error->is_consequence() || error->context().peers == std::vector{0}) << error->what();
 }
 
-INSTANTIATE_TEST_SUITE_P(, TwoRoots, testing::Values(Library::mpi_plan, Library::mpi_native), [](const auto& test) {
-  return std::string(test.param == Library::mpi_plan ? "Plans" : "MpiLibrary");
+INSTANTIATE_TEST_SUITE_P(, TwoRoots, testing::Values(Library::plan, Library::mpi_native), [](const auto& test) {
+  return std::string(test.param == Library::plan ? "Plans" : "MpiLibrary");
 });
 
 }  // namespace

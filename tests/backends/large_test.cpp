@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "backends/make_agreed.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::backends {
@@ -30,7 +30,7 @@ class Large : public testing::Test {
   static void check(Algorithm algorithm, bool own_memory) {
     World world;
     Progress progress({.spins_before_yield = 0});
-    const auto c = mpi_plan_on(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
+    const auto c = plan_on(world.group(), progress, {.selection = collectives::forced({.algorithm = algorithm})});
     {
       const Allocation memory = own_memory ? c->allocate({large_elements}) : allocate_host({large_elements});
       auto* values = static_cast<std::uint8_t*>(memory.data());

@@ -4,15 +4,15 @@
 #include <memory>
 
 #include "backends/make_communicator.hpp"
-#include "backends/mpi_plan.hpp"
+#include "backends/plan_on_ranks.hpp"
 
 namespace lockstep::backends {
 
 /// Makes a communicator of plans with options that are the same on all ranks, so that there is nothing to compare.
-inline std::unique_ptr<Communicator> mpi_plan_on(const RankSet& group, Progress& progress, PlanOptions options = {}) {
+inline std::unique_ptr<Communicator> plan_on(const RankSet& group, Progress& progress, PlanOptions options = {}) {
   options.selection = selection_on(group.shape(), options.selection);
   options.sockets = sockets_on(group.shape(), options.sockets, has_rdma());
-  return make_mpi_plan(group, progress, options);
+  return make_plan_communicator(group, progress, options);
 }
 
 /// Lets the ranks agree on the options of a group, as a ProcessGroup does.

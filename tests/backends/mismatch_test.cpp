@@ -17,9 +17,9 @@
 
 #include "backends/keep.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "support/algorithms.hpp"
 
@@ -129,10 +129,10 @@ TEST_P(Mismatch, IsFoundByEveryRank) {
   const auto& [difference, algorithm, count, sockets] = GetParam();
   World world;
   auto progress = std::make_unique<Progress>(WaitPolicy{.spins_before_yield = 0});
-  auto c = mpi_plan_on(world.group(), *progress,
-                       {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
-                        .sockets = sockets,
-                        .deadline = mismatch_deadline});
+  auto c = plan_on(world.group(), *progress,
+                   {.selection = collectives::forced({.algorithm = algorithm, .segment = mismatch_segment}),
+                    .sockets = sockets,
+                    .deadline = mismatch_deadline});
   const int odd = world.size() - 1;
   std::vector<float> data(static_cast<std::size_t>(count), brought(world.rank().value));
   const Buffer buffer{data.data(), {count}, DType::float32};
@@ -168,7 +168,7 @@ const MessageDifference message_differences[] = {{"Count", 10, DType::float32, "
                                                  {"Longer", 14, DType::float32, "weights"},
                                                  {"Dtype", 12, DType::int32, "weights"},
                                                  {"Label", 12, DType::float32, "biases"}};
-enum class Transport { mpi_plan, sockets, mpi_native };
+enum class Transport { plan, sockets, mpi_native };
 
 std::string_view suffix_of(Transport transport) {
   return transport == Transport::mpi_native ? "_native" : transport == Transport::sockets ? "_sockets" : "_plan";
@@ -179,7 +179,7 @@ std::unique_ptr<Communicator> make(const World& world, Progress& progress, Trans
   if (transport == Transport::mpi_native)
     return make_mpi_native(world.group(), progress, {.check = check, .deadline = mismatch_deadline});
   const Sockets sockets = transport == Transport::sockets ? Sockets::everywhere : Sockets::automatic;
-  return mpi_plan_on(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
+  return plan_on(world.group(), progress, {.sockets = sockets, .deadline = mismatch_deadline});
 }
 
 class MismatchedMessage : public testing::TestWithParam<std::tuple<MessageDifference, Transport, std::int64_t>> {};
@@ -220,8 +220,7 @@ TEST_P(MismatchedMessage, IsNamedByBothSidesAndHeardOfByAll) {
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedMessage,
                          testing::Combine(testing::ValuesIn(message_differences),
-                                          testing::Values(Transport::mpi_plan, Transport::sockets,
-                                                          Transport::mpi_native),
+                                          testing::Values(Transport::plan, Transport::sockets, Transport::mpi_native),
                                           testing::Values(1, 10'000)),
                          [](const auto& parameter) { return name_of(parameter.param); });
 
@@ -274,8 +273,7 @@ TEST_P(MismatchedCounts, AreNamedByWhoReceivesAndHeardOfByAll) {
 
 INSTANTIATE_TEST_SUITE_P(, MismatchedCounts,
                          testing::Combine(testing::Values(1, -1),
-                                          testing::Values(Transport::mpi_plan, Transport::sockets,
-                                                          Transport::mpi_native),
+                                          testing::Values(Transport::plan, Transport::sockets, Transport::mpi_native),
                                           testing::Values(eager, large)),
                          [](const auto& parameter) { return name_of_pair(parameter.param); });
 

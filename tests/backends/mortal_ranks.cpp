@@ -20,7 +20,7 @@
 
 #include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include "backends/contract/contract.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {
@@ -19,9 +19,9 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
   World world;
   Progress progress({.spins_before_yield = 0});
   const auto c =
-      mpi_plan_on(world.group(), progress,
-                  {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
-                   .message_limit = {512}});
+      plan_on(world.group(), progress,
+              {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
+               .message_limit = {512}});
   contract::check_all(*c);
   world.close();
 }
@@ -29,7 +29,7 @@ TEST_P(PlanContract, HoldsWithShortSegments) {
 TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = mpi_plan_on(world.group(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
+  const auto c = plan_on(world.group(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
   contract::check_all(*c);
   world.close();
 }
@@ -38,12 +38,12 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
 TEST_P(PlanContract, HoldsOverSockets) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = mpi_plan_on(
-      world.group(), progress,
-      {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
-       .message_limit = {512},
-       .sockets = Sockets::everywhere,
-       .socket_limit = {1024}});
+  const auto c =
+      plan_on(world.group(), progress,
+              {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
+               .message_limit = {512},
+               .sockets = Sockets::everywhere,
+               .socket_limit = {1024}});
   contract::check_all(*c);
   world.close();
 }
@@ -77,7 +77,7 @@ class SharedContract : public testing::TestWithParam<Algorithm> {};
 TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = mpi_plan_on(
+  const auto c = plan_on(
       world.group(), progress,
       {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, OwnMemory(*c));
@@ -87,7 +87,7 @@ TEST_P(SharedContract, HoldsInMemoryOfTheCommunicator) {
 TEST_P(SharedContract, HoldsInMixedMemory) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = mpi_plan_on(
+  const auto c = plan_on(
       world.group(), progress,
       {.selection = collectives::forced({.algorithm = GetParam()}), .node = {.staging = {4096}, .pull_limit = {256}}});
   contract::check_all(*c, MixedMemory(*c));
@@ -125,7 +125,7 @@ TEST(NativeContract, HoldsWhereRanksCompareWhatTheyCall) {
 TEST(TwoCommunicators, MayBeWaitedForInDifferentOrdersOnDifferentRanks) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto first = mpi_plan_on(world.group(), progress);
+  const auto first = plan_on(world.group(), progress);
   const auto second = make_mpi_native(world.group(), progress);
   std::vector<float> a(300'000, 1.0F);
   std::vector<float> b(300'000, 2.0F);

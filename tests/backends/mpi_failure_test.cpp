@@ -20,11 +20,11 @@
 
 #include "backends/keep.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "backends/on_nodes.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
@@ -42,13 +42,13 @@ struct BackEnd {
 };
 
 std::unique_ptr<Communicator> make_plan(const World& world, Progress& progress, Algorithm algorithm) {
-  return mpi_plan_on(world.group(), progress,
-                     {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
+  return plan_on(world.group(), progress,
+                 {.selection = collectives::forced({.algorithm = algorithm}), .deadline = failure_deadline});
 }
 
 std::unique_ptr<Communicator> make_on_nodes(const World& world, Progress& progress, int ranks_per_node) {
   RankSet group = on_nodes(world, ranks_per_node);
-  auto c = mpi_plan_on(group, progress, {.deadline = failure_deadline});
+  auto c = plan_on(group, progress, {.deadline = failure_deadline});
   group.close();
   return c;
 }
@@ -59,11 +59,11 @@ const std::vector<BackEnd> back_ends = {
      [](const World& world, Progress& progress) { return make_plan(world, progress, Algorithm::shared_memory); }},
     {"Sockets",
      [](const World& world, Progress& progress) {
-       return mpi_plan_on(world.group(), progress,
-                          {.selection = collectives::forced({.algorithm = Algorithm::ring}),
-                           .sockets = Sockets::everywhere,
-                           .socket_limit = {64 * 1024},
-                           .deadline = failure_deadline});
+       return plan_on(world.group(), progress,
+                      {.selection = collectives::forced({.algorithm = Algorithm::ring}),
+                       .sockets = Sockets::everywhere,
+                       .socket_limit = {64 * 1024},
+                       .deadline = failure_deadline});
      }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
     {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},

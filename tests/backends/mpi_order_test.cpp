@@ -4,7 +4,7 @@
 
 #include "backends/make_agreed.hpp"
 #include "backends/stated_order.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {
@@ -18,9 +18,9 @@ TEST(MpiOrder, OfTheSumsIsTheOneThatTheAlgorithmStates) {
   for (const Algorithm algorithm : testing_support::algorithms_of_one_node())
     for (const std::int64_t segment : stated_order::segments) {
       const auto c =
-          mpi_plan_on(world.group(), progress,
-                      {.selection = collectives::forced(
-                           {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
+          plan_on(world.group(), progress,
+                  {.selection = collectives::forced(
+                       {.algorithm = algorithm, .segment = {segment * static_cast<std::int64_t>(sizeof(float))}})});
       stated_order::check(*c, algorithm, segment);
       c->close();
     }

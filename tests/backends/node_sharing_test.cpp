@@ -14,7 +14,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/no_more_files.hpp"
 #include "backends/plan/options.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/machine/topology.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "support/on_processor.hpp"
@@ -59,7 +59,7 @@ TEST(NodeSharing, ManyCommunicatorsAtOnceAllShareMemory) {
   const long long before = memory_of_this_process("VmRSS");
   std::vector<std::unique_ptr<Communicator>> all;
   for (int i = 0; i < number; ++i) {
-    all.push_back(mpi_plan_on(world.group(), progress, {.selection = selection, .notice = notice}));
+    all.push_back(plan_on(world.group(), progress, {.selection = selection, .notice = notice}));
   }
   const long long made = memory_of_this_process("VmRSS");
   for (const auto& communicator : all) {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/mpi/mpi.hpp"
 
 namespace lockstep::backends {
@@ -18,6 +18,7 @@ inline RankSet on_nodes(const World& world, int ranks_per_node) {
   MPI_Comm copy = MPI_COMM_NULL;
   MPI_Comm_dup(communicator(world.group()), &copy);
   auto link = std::make_unique<MpiLink>(copy, members, nullptr);
+  link->messages = world.group().link().messages;
   link->node_files = world.group().link().node_files;
   return RankSet(std::move(link));
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/rank_link.hpp"

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "backends/make_agreed.hpp"
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "backends/stated_order.hpp"
 #include "collectives/proof/simulator.hpp"
 #include "collectives/proof/timeline.hpp"
 #include "collectives/schedule/schedule.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {
@@ -129,7 +129,7 @@ class MpiPlanOnTheWire : public testing::TestWithParam<Parameter> {
       collectives::Selection selection =
           collectives::forced({.algorithm = GetParam().algorithm, .segment = {segment * width}, .blocks_in_flight = 3});
       selection.shared_memory = false;  // with shared memory, tree-order would send no messages
-      const auto c = mpi_plan_on(world_.group(), progress_, {.selection = selection});
+      const auto c = plan_on(world_.group(), progress_, {.selection = selection});
       body(*c, segment);
       c->close();
     }

@@ -13,7 +13,7 @@
 #include "backends/contract/contract.hpp"
 #include "backends/make_agreed.hpp"
 #include "backends/selection_file.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
@@ -128,7 +128,7 @@ TEST_F(Agreement, TheContractHoldsWhereAlgorithmsAndBlocksInFlightChangeWithTheS
   mixed.add({CollectiveKind::all_reduce, shape(), {2000}, {4000}, {Algorithm::halving_doubling, {128}, 3}});
   mixed.add({CollectiveKind::all_gather, shape(), {1}, {4000}, {Algorithm::ring, {100}, 4}});
   mixed.add({CollectiveKind::broadcast, shape(), {5}, {4000}, {Algorithm::ring, {100}, 1}});
-  const auto c = mpi_plan_on(world_.group(), progress, {.selection = {.table = mixed}});
+  const auto c = plan_on(world_.group(), progress, {.selection = {.table = mixed}});
   contract::check_all(*c);
 }
 
@@ -141,7 +141,7 @@ TEST_F(Agreement, TheContractHoldsByTheCostModel) {
 TEST_F(Agreement, ASelectionThatCannotRunHereIsRefused) {
   Progress progress;
   const auto refused = [&](const collectives::Selection& wish) {
-    EXPECT_THROW((void)mpi_plan_on(world_.group(), progress, {.selection = wish}), Error);
+    EXPECT_THROW((void)plan_on(world_.group(), progress, {.selection = wish}), Error);
   };
   refused(collectives::forced({.radix = 1}));
   refused(collectives::forced({.blocks_in_flight = SelectionTable::max_blocks_in_flight + 1}));

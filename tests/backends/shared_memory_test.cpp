@@ -13,7 +13,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep::backends {
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 class SharedMemory : public testing::Test {
  protected:
   std::unique_ptr<Communicator> make(std::chrono::duration<double> deadline = 60s) {
-    return mpi_plan_on(
+    return plan_on(
         world_.group(), progress_,
         {.selection = collectives::forced({.algorithm = collectives::Algorithm::shared_memory}), .deadline = deadline});
   }

@@ -23,7 +23,7 @@
 #include "backends/no_more_files.hpp"
 #include "backends/on_nodes.hpp"
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "support/verdict.hpp"
@@ -167,10 +167,10 @@ TEST(Sockets, CarrySmallMessagesBetweenHostsWithoutMpi) {
   Progress progress({.spins_before_yield = 0});
   std::vector<std::string> said;
   const auto notice = [&said](std::string_view text) { said.emplace_back(text); };
-  const auto c = mpi_plan_on(group, progress,
-                             {.selection = collectives::forced({.algorithm = Algorithm::recursive_doubling}),
-                              .sockets = has_rdma() ? Sockets::yes : Sockets::automatic,
-                              .notice = notice});
+  const auto c = plan_on(group, progress,
+                         {.selection = collectives::forced({.algorithm = Algorithm::recursive_doubling}),
+                          .sockets = has_rdma() ? Sockets::yes : Sockets::automatic,
+                          .notice = notice});
   EXPECT_EQ(wrong_sums_of(*c, 1), 0);
   const int before = sends_of_mpi;
   for (const std::int64_t count : {1, 2, 100, 1000, 4096}) EXPECT_EQ(wrong_sums_of(*c, count), 0);
@@ -202,8 +202,8 @@ TEST(Sockets, OfTwoCommunicatorsDoNotMix) {
   Progress progress({.spins_before_yield = 0});
   const PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::ring, .segment = {1024}}),
                             .sockets = Sockets::everywhere};
-  const auto first = mpi_plan_on(world.group(), progress, options);
-  const auto second = mpi_plan_on(world.group(), progress, options);
+  const auto first = plan_on(world.group(), progress, options);
+  const auto second = plan_on(world.group(), progress, options);
   for (int round = 0; round < 20; ++round) {
     std::vector<float> a(3000, 1.0F);
     std::vector<float> b(3000, 2.0F);
@@ -226,7 +226,7 @@ TEST(Sockets, OfTwoCommunicatorsDoNotMix) {
 TEST(Sockets, HoldManyMessagesThatAreEarly) {
   World world;
   Progress progress({.spins_before_yield = 0});
-  const auto c = mpi_plan_on(world.group(), progress, {.sockets = Sockets::everywhere});
+  const auto c = plan_on(world.group(), progress, {.sockets = Sockets::everywhere});
   constexpr std::int64_t messages = 5000;
   std::vector<std::int64_t> data(static_cast<std::size_t>(messages));
   const Buffer buffer{data.data(), {messages}, DType::int64};

@@ -5,6 +5,7 @@
 #include "backends/contract/contract.hpp"
 #include "backends/make_agreed.hpp"
 #include "backends/on_store.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {
@@ -20,7 +21,7 @@ TEST_P(OnOneNode, StoreRanksKeepTheContract) {
   Progress progress({.spins_before_yield = 0});
   {
     const OnStore ranks(world);
-    const auto c = mpi_plan_on(ranks.set(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
+    const auto c = plan_on(ranks.set(), progress, {.selection = collectives::forced({.algorithm = GetParam()})});
     contract::check_all(*c);
   }
   world.close();
@@ -31,11 +32,11 @@ TEST_P(BetweenNodes, StoreRanksKeepTheContract) {
   Progress progress({.spins_before_yield = 0});
   {
     const OnStore ranks(world, 2);
-    const auto c = mpi_plan_on(
-        ranks.set(), progress,
-        {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
-         .message_limit = {4096},
-         .socket_limit = {64}});
+    const auto c =
+        plan_on(ranks.set(), progress,
+                {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
+                 .message_limit = {4096},
+                 .socket_limit = {64}});
     contract::check_all(*c);
   }
   world.close();

@@ -325,6 +325,40 @@ static void check_groups_of_threads(void) {
   GOOD(lockstep_group_close(group));
 }
 
+static int gather(void* context, const void* mine, size_t bytes, void* all) {
+  lockstep_group* group = context;
+  return lockstep_all_gather(group, mine, all, (int64_t)bytes, LOCKSTEP_UINT8, NULL);
+}
+
+static int gather_in_vain(void* context, const void* mine, size_t bytes, void* all) {
+  (void)context, (void)mine, (void)bytes, (void)all;
+  return 7;
+}
+
+/* Groups of ranks that find each other by something else than MPI. */
+static void check_other_ranks(lockstep_group* group, const char* folder) {
+  char store[1000];
+  snprintf(store, sizeof store, "%s/store", folder);
+  for (int kind = 0; kind < 2; ++kind) {
+    lockstep_group* other = NULL;
+    int size = 0;
+    int64_t sum = rank + 1;
+    if (kind == 0) GOOD(lockstep_group_from_exchange(rank, ranks, gather, group, NULL, &other));
+    if (kind == 1) GOOD(lockstep_group_from_folder(store, rank, ranks, NULL, &other));
+    if (other == NULL) continue;
+    GOOD(lockstep_group_size(other, &size));
+    GOOD(lockstep_all_reduce(other, &sum, &sum, 1, LOCKSTEP_INT64, LOCKSTEP_SUM, NULL));
+    CHECK(size == ranks && sum == (int64_t)ranks * (ranks + 1) / 2);
+    GOOD(lockstep_group_close(other));
+  }
+  lockstep_group* none = NULL;
+  FAILS(LOCKSTEP_TRANSPORT, lockstep_group_from_exchange(rank, ranks, gather_in_vain, NULL, NULL, &none));
+  CHECK(says("all_gather returned 7"));
+  FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_from_exchange(rank, ranks, NULL, NULL, NULL, &none));
+  FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_from_folder(store, ranks, ranks, NULL, &none));
+  CHECK(says("ranks are counted from 0"));
+}
+
 int main(int argc, char** argv) {
   lockstep_group* group = NULL;
   (void)argc;
@@ -341,6 +375,7 @@ int main(int argc, char** argv) {
   check_checkpoints(group, argv[1]);
   check_a_mismatch(group);
   check_groups_of_threads();
+  check_other_ranks(group, argv[1]);
   int64_t all = failures;
   GOOD(lockstep_all_reduce(group, &all, &all, 1, LOCKSTEP_INT64, LOCKSTEP_SUM, NULL));
   GOOD(lockstep_group_close(group));

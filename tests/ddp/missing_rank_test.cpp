@@ -9,6 +9,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep {
 namespace {

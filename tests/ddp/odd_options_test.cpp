@@ -6,6 +6,7 @@
 #include <string>
 
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/errors.hpp"
 
 namespace lockstep {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ddp/ranks.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::ddp {
 

@@ -13,7 +13,7 @@
 #include "backends/on_nodes.hpp"
 #include "backends/pmpi_counters.hpp"
 #include "lockstep/ddp/process_group.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::ddp {
 namespace {

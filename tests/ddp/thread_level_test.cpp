@@ -8,7 +8,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/errors.hpp"
 #include "support/verdict.hpp"
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 # mpi_family.hpp is for whoever has included mpi.h, and says so. torch.hpp needs libtorch; torch-ddp.sh compiles it.
-AFTER_MPI = "lockstep/platform/mpi/from_mpi.hpp"
+AFTER_MPI = "lockstep/mpi/from_mpi.hpp"
 WITH_LIBTORCH = "lockstep/torch.hpp"
 
 

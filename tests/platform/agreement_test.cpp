@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep {
 namespace {

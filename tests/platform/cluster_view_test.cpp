@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/make_node_memory.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "support/on_processor.hpp"
 

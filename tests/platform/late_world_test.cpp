@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/errors.hpp"
 
 namespace lockstep {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "lockstep/base/error.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/make_node_memory.hpp"
 #include "platform/ranks/phase.hpp"

@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/node_memory/node_memory.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/make_node_memory.hpp"

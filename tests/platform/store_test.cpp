@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "base/text_file.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
 #include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/connector.hpp"
 #include "platform/ranks/phase.hpp"
 #include "platform/tcp/tcp.hpp"
 
@@ -272,6 +274,80 @@ TEST(RanksOfAStore, NameWhoBelievesInAnotherSize) {
                        ErrorCode::invalid_argument)
                 .find("deadline"),
             std::string::npos);
+}
+
+TEST(RanksOfAStore, CanComeFromAnExchangeOfTheProgram) {
+  constexpr int ranks = 3;
+  std::vector<std::byte> gathered;
+  std::mutex mutex;
+  std::barrier all_are_here(ranks);
+  const auto exchange = [&](int rank) {
+    return [&, rank](std::span<const std::byte> mine, std::span<std::byte> all) {
+      {
+        const std::scoped_lock lock(mutex);
+        gathered.resize(ranks * mine.size());
+        std::copy(mine.begin(), mine.end(), gathered.begin() + rank * static_cast<std::ptrdiff_t>(mine.size()));
+      }
+      all_are_here.arrive_and_wait();
+      std::copy(gathered.begin(), gathered.end(), all.begin());
+    };
+  };
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const RankSet set = from_exchange({rank}, ranks, exchange(rank), 20s);
+      EXPECT_EQ(all_gather_numbers(set, rank), (std::vector<std::int64_t>{0, 1, 2}));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_NE(
+      message_of([&] { (void)from_exchange({0}, 0, exchange(0)); }, ErrorCode::invalid_argument).find("rank 0 of 0"),
+      std::string::npos);
+}
+
+/// Connects two ranks, of which one may have a secret. @return why they could not, on the lower rank
+std::string connect_two(const char* secret_of_one, const char* secret_of_other) {
+  const auto with_secret = [](const char* secret) {
+    secret == nullptr ? unsetenv("LOCKSTEP_SECRET") : setenv("LOCKSTEP_SECRET", secret, 1);
+    auto connector = std::make_unique<Connector>();
+    return connector;
+  };
+  const auto other = with_secret(secret_of_other);
+  const auto one = with_secret(secret_of_one);
+  const std::vector<std::string> addresses = {one->address(), other->address()};
+  std::string why_not;
+  std::string why_not_here;
+  std::thread thread([&] { (void)other->connect(1, {0}, addresses, 500ms, why_not); });
+  const auto made = one->connect(0, {1}, addresses, 500ms, why_not_here);
+  thread.join();
+  unsetenv("LOCKSTEP_SECRET");
+  EXPECT_EQ(made.size(), why_not_here.empty() ? 1U : 0U);
+  return why_not_here;
+}
+
+TEST(SecretOfAJob, ConnectsThoseWhoHaveIt) {
+  EXPECT_EQ(connect_two("a secret of the job", "a secret of the job"), "");
+  EXPECT_NE(connect_two("a secret of the job", "another secret of a job"), "");
+  const std::string only_one = connect_two("a secret of the job", nullptr);
+  EXPECT_NE(only_one.find("only one of the two has LOCKSTEP_SECRET"), std::string::npos) << only_one;
+  setenv("LOCKSTEP_SECRET", "a secret of the job", 1);
+  EXPECT_EQ(Connector().address().find("secret"), std::string::npos);  // it goes through no store
+  setenv("LOCKSTEP_SECRET", "short", 1);
+  EXPECT_NE(message_of([] { (void)job_secret(); }, ErrorCode::invalid_argument).find("has 5 characters"),
+            std::string::npos);
+  unsetenv("LOCKSTEP_SECRET");
+}
+
+TEST(SecretOfAJob, MayBeInAFileThatNobodyElseCanRead) {
+  const Folder folder;
+  const std::string file = folder.path() + "/secret";
+  std::ofstream(file) << "the secret in a file\n";
+  setenv("LOCKSTEP_SECRET_FILE", file.c_str(), 1);
+  std::filesystem::permissions(file, std::filesystem::perms(0640));
+  EXPECT_NE(message_of([] { (void)job_secret(); }, ErrorCode::io).find("others may read it"), std::string::npos);
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  EXPECT_EQ(job_secret(), "the secret in a file");
+  unsetenv("LOCKSTEP_SECRET_FILE");
 }
 
 TEST(RanksOfAStore, ComeFromTheEnvironment) {

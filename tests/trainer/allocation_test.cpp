@@ -12,10 +12,10 @@
 #include <optional>
 
 #include "data/dataset_of_sizes.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/small_data.hpp"
 

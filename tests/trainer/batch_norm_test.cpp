@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "nn/trainee.hpp"
 #include "trainer/replica/replica.hpp"
 

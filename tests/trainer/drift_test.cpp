@@ -8,9 +8,9 @@
 #include <string>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"

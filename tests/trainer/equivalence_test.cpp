@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "lockstep/base/error.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "trainer/replica/replica.hpp"
 

@@ -11,9 +11,9 @@
 
 #include "data/idx_files.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "state/checkpoint_folder.hpp"
 #include "state/verify.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "vision/cache/make_picture_cache.hpp"
 #include "vision/pattern_source.hpp"

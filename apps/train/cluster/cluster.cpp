@@ -12,6 +12,7 @@
 #include "base/nearest.hpp"
 #include "ddp/on_gpus.hpp"
 #include "kernels/instruction_set.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "ops/onednn/library.hpp"
 #include "platform/gpu/gpu.hpp"

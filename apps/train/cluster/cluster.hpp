@@ -7,9 +7,9 @@
 #include "apps/train/console/console.hpp"
 #include "apps/train/options/options.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/graph.hpp"
-#include "lockstep/platform/mpi/world.hpp"
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 
 namespace lockstep::train {
 

@@ -10,7 +10,7 @@
 #include "apps/cli/terminal.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
-#include "platform/mpi/print.hpp"
+#include "mpi/print.hpp"
 #include "platform/watchdog/process.hpp"
 
 namespace lockstep::train {

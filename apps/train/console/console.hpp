@@ -12,7 +12,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/observer.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "observe/metrics_file.hpp"
 #include "observe/progress_display.hpp"

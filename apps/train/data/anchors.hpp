@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/train/data/data.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::train {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "apps/train/options/options.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "nn/description/description.hpp"
 
 namespace lockstep::train {

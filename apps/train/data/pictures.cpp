@@ -9,7 +9,7 @@
 #include "apps/cli/command_line.hpp"
 #include "base/wrapped.hpp"
 #include "lockstep/data/sampler.hpp"
-#include "platform/mpi/print.hpp"
+#include "mpi/print.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "vision/picture_tiles.hpp"
 #include "vision/show_batch.hpp"

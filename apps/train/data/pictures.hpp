@@ -8,6 +8,7 @@
 #include "apps/train/cluster/cluster.hpp"
 #include "base/hash.hpp"
 #include "lockstep/data/dataset.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "nn/description/description.hpp"
 #include "platform/ranks/agreement.hpp"
 #include "vision/formats/sources.hpp"

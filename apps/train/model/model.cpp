@@ -10,6 +10,7 @@
 #include "base/nearest.hpp"
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/kernel_choices.hpp"
 #include "lockstep/trainer/metric.hpp"

@@ -11,6 +11,7 @@
 
 #include "apps/train/run/training.hpp"
 #include "base/nearest.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "state/verify.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "apps/train/cluster/cluster.hpp"
 #include "apps/train/console/console.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/ops/ops.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/options.hpp"
 #include "nn/description/description.hpp"
 #include "observe/trace.hpp"

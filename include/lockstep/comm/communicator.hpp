@@ -19,7 +19,7 @@ namespace lockstep {
 
 /// The capabilities of a back end. Any other request is refused as `unsupported` before anything is sent.
 struct Capabilities {
-  std::string_view backend;          ///< "mpi_plan", "mpi_native", "local", "nccl"
+  std::string_view backend;          ///< "plan", "mpi_native", "local", "nccl"
   bool host_memory = true;           ///< takes buffers in host (and shared, pinned) memory
   bool device_memory = false;        ///< takes buffers in GPU memory
   std::string_view no_average{};     ///< why averages are not supported; empty if they are

@@ -21,7 +21,6 @@
 #include "lockstep/base/types.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/progress.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
 
 namespace lockstep {
@@ -77,10 +76,12 @@ std::span<const std::string_view> algorithm_names();
 template <typename T>
 concept Number = (std::is_arithmetic_v<T> && !std::same_as<T, bool> && !std::same_as<T, long double>) || is_half<T>;
 
+class OpenGroups;
 class ProcessGroup;
+class World;
 namespace ddp {
 class Members;
-ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
+ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options, std::shared_ptr<OpenGroups> open_groups);
 }  // namespace ddp
 
 /// Ranks that work together, and the communicators they use. A group does not change: to go on with other ranks, close
@@ -99,8 +100,8 @@ ProcessGroup group_of(std::unique_ptr<Members> members, GroupOptions options);
 /// and during stack unwinding, it does not wait for other ranks, and their operations fail.
 class ProcessGroup {
  public:
-  /// Makes a group of all ranks of the job. Collective. The world closes it, if it is still open when the world is
-  /// closed.
+  /// Makes a group of all ranks of the job, for programs that link `lockstep::mpi`. Collective. The world closes it, if
+  /// it is still open when the world is closed.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an unknown algorithm,
   ///         with the nearest name and all others, for one that these ranks cannot run, for compression with an
   ///         algorithm that promises the same bits on any number of ranks, for more ranks on a host than it shows GPUs
@@ -241,7 +242,8 @@ class ProcessGroup {
   [[nodiscard]] std::string explain(CollectiveKind kind, std::span<const Bytes> sizes, std::size_t columns = 100) const;
 
  private:
-  friend ProcessGroup ddp::group_of(std::unique_ptr<ddp::Members> members, GroupOptions options);
+  friend ProcessGroup ddp::group_of(std::unique_ptr<ddp::Members> members, GroupOptions options,
+                                    std::shared_ptr<OpenGroups> open_groups);
   struct State;
   explicit ProcessGroup(std::unique_ptr<State> state);
 

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/plan/message_medium.hpp"
+#include "backends/mpi_native/message_medium.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "mpi-scripts/bench/smpi/data.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -97,7 +97,8 @@ class SoleMedium : public backends::MessageMedium {
   [[nodiscard]] bool is_shared() const override { return false; }
 };
 
-/// lockstep's executor over messages, as made by make_mpi_plan, except that ranks of a node do not share memory.
+/// lockstep's executor over messages, as made by make_plan_communicator, except that ranks of a node do not share
+/// memory.
 class Lockstep : public Contender {
  public:
   Lockstep(const std::string& name, int ranks_per_node) {

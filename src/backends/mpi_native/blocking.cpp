@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <climits>
 
-#include "backends/mpi_native.hpp"
 #include "backends/mpi_native/mpi_call.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 
 namespace lockstep::backends {
 namespace {

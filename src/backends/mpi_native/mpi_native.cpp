@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mpi_native.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
 
+#include "backends/mpi_native/message_medium.hpp"
 #include "backends/mpi_native/native_operation.hpp"
-#include "backends/plan/message_medium.hpp"
 #include "backends/plan/message_operation.hpp"
 #include "comm/host_communicator.hpp"
 #include "platform/mpi/mpi.hpp"

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <numeric>
 
-#include "lockstep/platform/mpi/from_mpi.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/wait_monitor.hpp"
@@ -35,10 +34,6 @@ void await_start(MPI_Comm theirs, std::chrono::duration<double> deadline) {
   monitor.wait(barrier, {0, all_ranks(theirs), deadline});
 }
 
-[[noreturn]] void refuse(ErrorCode code, const std::string& why) {
-  throw Error(code, "cannot use the program's communicator: " + why, {.operation = "from_mpi"});
-}
-
 /// Returns the number of the node of each rank of a communicator. Collective.
 ClusterShape discover_shape(const RankSet& all) {
   MPI_Comm node = MPI_COMM_NULL;
@@ -54,18 +49,10 @@ ClusterShape discover_shape(const RankSet& all) {
   return number_nodes(std::vector<int>(leaders.begin(), leaders.end()));
 }
 
-void check_running() {
-  int initialized = 0;
-  int finalized = 0;
-  LOCKSTEP_MPI(MPI_Initialized(&initialized));
-  LOCKSTEP_MPI(MPI_Finalized(&finalized));
-  if (initialized == 0) refuse(ErrorCode::invalid_argument, "MPI is not initialized yet; call MPI_Init first");
-  if (finalized != 0) refuse(ErrorCode::invalid_argument, "MPI is finalized already");
-}
-
 }  // namespace
 
-RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, const MessageCarrier& messages,
+                     std::shared_ptr<Watchdog> watchdog) {
   require_deadline(deadline);
   await_start(theirs, deadline);
   MPI_Comm own = MPI_COMM_NULL;
@@ -74,13 +61,15 @@ RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, st
     // MPI_Comm_dup would call the program's attribute copy functions. Only the new communicators return errors.
     LOCKSTEP_MPI(MPI_Comm_split(theirs, 0, 0, &own));
   }
-  return group_of(own, deadline, std::move(watchdog));
+  return group_of(own, deadline, messages, std::move(watchdog));
 }
 
-RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog) {
+RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, const MessageCarrier& messages,
+                 std::shared_ptr<Watchdog> watchdog) {
   LOCKSTEP_MPI(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN));
   auto members = std::make_shared<RankSet::Members>();
   auto link = std::make_unique<MpiLink>(own, members, nullptr);
+  link->messages = &messages;
   link->node_files = std::make_shared<NodeFiles>();
   link->deadline = deadline;
   link->original_ranks = all_ranks(own);
@@ -100,23 +89,6 @@ RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shar
   monitor->set_hosts(members->hosts);
   members->shape = discover_shape(group);
   return group;
-}
-
-RankSet from_mpi_handle(std::int64_t fortran_handle, std::string_view family, std::chrono::duration<double> deadline) {
-  if (family != LOCKSTEP_MPI_FAMILY) {
-    refuse(ErrorCode::unsupported, "the program was compiled with the headers of " + std::string(family) +
-                                       ", lockstep with those of " LOCKSTEP_MPI_FAMILY
-                                       ": build both with the same MPI library");
-  }
-  check_running();
-  MPI_Comm theirs = MPI_Comm_f2c(static_cast<MPI_Fint>(fortran_handle));
-  if (theirs == MPI_COMM_NULL) refuse(ErrorCode::invalid_argument, "it is MPI_COMM_NULL on this rank");
-  int between_groups = 0;
-  LOCKSTEP_MPI(MPI_Comm_test_inter(theirs, &between_groups));
-  if (between_groups != 0) {
-    refuse(ErrorCode::invalid_argument, "it is an intercommunicator; pass one of a single group of ranks");
-  }
-  return group_beside(theirs, deadline);
 }
 
 }  // namespace lockstep

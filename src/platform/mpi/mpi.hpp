@@ -65,8 +65,6 @@ class MpiLink final : public RankSet::Link {
   void await(MPI_Request request, std::shared_ptr<void> buffers = nullptr);
 };
 
-/// Whether a set was made by MPI. @throws Error{invalid_argument} if the set is closed
-bool is_of_mpi(const RankSet& set);
 /// The link of a set that was made by MPI. @throws Error{unsupported} for another set; Error{invalid_argument} if the
 /// set is closed
 MpiLink& mpi_link(const RankSet& set);
@@ -76,20 +74,25 @@ MpiLink& mpi_link(const RankSet& set);
 inline MPI_Comm communicator(const RankSet& group) { return mpi_link(group).communicator; }
 
 /// Makes a group of the ranks of a foreign communicator, which does not change. Collective over that communicator.
+/// @param messages  carries the messages of the set's communicators; lives as long as the program
 /// @param watchdog  watches MPI's blocking calls; may be null
 /// @throws Error{timeout} unless all its ranks call this within `deadline`, naming those that have not;
 ///         Error{transport}
-RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline,
+RankSet group_beside(MPI_Comm theirs, std::chrono::duration<double> deadline, const MessageCarrier& messages,
                      std::shared_ptr<Watchdog> watchdog = nullptr);
 
 /// Makes a group of the ranks of a communicator that it takes over. Collective over that communicator.
 /// @throws as above
-RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, std::shared_ptr<Watchdog> watchdog);
+RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, const MessageCarrier& messages,
+                 std::shared_ptr<Watchdog> watchdog);
 
 /// Returns the rank in `whole` of each rank of `part`. Does not communicate. @throws Error{transport}
 std::vector<int> ranks_in(MPI_Comm whole, MPI_Comm part);
 /// The same for a group of MPI, which is freed. (No overload: in MPICH all handles have the type int.)
 std::vector<int> ranks_of_group_in(MPI_Comm whole, MPI_Group part);
+
+/// The thread level that MPI was initialized with: MPI_THREAD_SINGLE, … @throws Error{transport}
+int provided_mpi_level();
 
 /// The name of this process's host.
 std::string processor_name();

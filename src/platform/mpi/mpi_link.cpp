@@ -9,7 +9,6 @@
 
 #include "base/hash.hpp"
 #include "base/nearest.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
 #include "platform/mpi/ulfm.hpp"
@@ -145,6 +144,7 @@ MpiLink::MpiLink(MPI_Comm own, std::shared_ptr<const RankSet::Members> hosts_and
   LOCKSTEP_MPI(MPI_Comm_rank(communicator, &rank.value));
   LOCKSTEP_MPI(MPI_Comm_size(communicator, &size));
   if (of_ancestor == nullptr) return;
+  messages = of_ancestor->messages;
   node_files = of_ancestor->node_files;
   deadline = of_ancestor->deadline;
   if (of_ancestor->monitor != nullptr) watch(of_ancestor->monitor);
@@ -272,20 +272,18 @@ void MpiLink::close() {
   if (monitor.use_count() == 1) monitor->close();
 }
 
-bool MpiLink::may_change_threads() const { return provided_thread_level() >= ThreadLevel::serialized; }
+int provided_mpi_level() {
+  int provided = MPI_THREAD_SINGLE;
+  LOCKSTEP_MPI(MPI_Query_thread(&provided));
+  return provided;
+}
+
+bool MpiLink::may_change_threads() const { return provided_mpi_level() >= MPI_THREAD_SERIALIZED; }
 
 std::shared_ptr<FlightRecorder> MpiLink::recorder() const {
   return monitor == nullptr || monitor->watchdog() == nullptr ? nullptr : monitor->watchdog()->record();
 }
 
-bool is_of_mpi(const RankSet& set) { return dynamic_cast<MpiLink*>(&set.link()) != nullptr; }
-
-MpiLink& mpi_link(const RankSet& set) {
-  if (auto* const link = dynamic_cast<MpiLink*>(&set.link())) return *link;
-  throw Error(ErrorCode::unsupported,
-              "this needs ranks that MPI knows: make the set by from_mpi or a World, or choose another algorithm than "
-              "mpi",
-              {.rank = set.rank().value, .host = set.host()});
-}
+MpiLink& mpi_link(const RankSet& set) { return dynamic_cast<MpiLink&>(set.link()); }
 
 }  // namespace lockstep

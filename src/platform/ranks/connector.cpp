@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 std::string text_of_errno(int number) { return std::generic_category().message(number); }
 
+constexpr std::string_view secret_of_job = "-";  // in an address
+
 /// A connection of this rank to a partner, whose greetings have not all been exchanged.
 struct Attempt {
   int rank;
@@ -34,13 +36,17 @@ struct Attempt {
 /// The connections that one rank makes at a time.
 class Round {
  public:
-  Round(int me, std::string secret, const std::vector<std::string>& addresses, const std::vector<int>& partners)
+  Round(int me, std::string secret, bool has_job_secret, const std::vector<std::string>& addresses,
+        const std::vector<int>& partners)
       : me_(me),
         secret_(std::move(secret)),
         missing_(partners),
         arrivals_(secret_, most_strangers + 2 * partners.size()) {
     for (const int partner : partners) {
-      const TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
+      TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
+      if ((its.secret == secret_of_job) != has_job_secret)
+        note_failure(partner, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
+      if (its.secret == secret_of_job) its.secret = secret_;
       secrets_.emplace_back(partner, its.secret);
       if (partner < me) continue;
       if (its.tcp == 0) note_failure(partner, "it has no socket");
@@ -146,9 +152,10 @@ bool has_entries(const char* folder) {
 
 }  // namespace
 
-Connector::Connector() : secret_(random_word()) {
+Connector::Connector() : secret_(job_secret().value_or(random_word())) {
   const OwnAddresses own = own_addresses();
-  TcpAddress address{.secret = secret_, .hosts = own.hosts};
+  // The job's secret is not told: ranks that belong to the job know it.
+  TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_, .hosts = own.hosts};
   listeners_ = open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp);
   if (!listeners_.empty()) address_ = to_text(address);
 }
@@ -157,7 +164,8 @@ std::vector<Connection> Connector::connect(int me, const std::vector<int>& partn
                                            const std::vector<std::string>& addresses, std::chrono::milliseconds at_most,
                                            std::string& why_not) {
   const Clock::time_point end = Clock::now() + at_most;
-  Round round(me, secret_, addresses, partners);
+  const bool has_job_secret = tcp_address_from(address_).secret == secret_of_job;
+  Round round(me, secret_, has_job_secret, addresses, partners);
   while (!round.is_done() && Clock::now() < end) round.advance(listeners_, end);
   if (!round.is_done()) {
     why_not = round.failure().empty() ? "rank " + std::to_string(round.missing().front()) + ", it does not answer"

@@ -22,6 +22,16 @@ namespace lockstep {
 class FlightRecorder;
 class NodeFiles;
 
+/// A library that carries messages between ranks, as MPI does. What communicators need of it is in
+/// src/backends/message_library.hpp.
+class MessageCarrier {
+ public:
+  MessageCarrier() = default;
+  MessageCarrier(const MessageCarrier&) = delete;
+  MessageCarrier& operator=(const MessageCarrier&) = delete;
+  virtual ~MessageCarrier() = default;
+};
+
 struct RankSet::Members {
   std::vector<std::string> hosts;  // host of each rank
   ClusterShape shape;
@@ -72,6 +82,7 @@ class RankSet::Link {
   Rank rank;
   int size = 0;
   std::shared_ptr<const Members> members;
+  const MessageCarrier* messages = nullptr;  // what carries messages; null: connections of lockstep's own
   std::shared_ptr<NodeFiles> node_files;     // files that this process shares with others of its node
   std::shared_ptr<Tasks> tasks;              // what this rank does; null: the set waits without a deadline
   std::chrono::duration<double> deadline{};  // how long each collective step waits for its ranks

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements the exchanges of ranks over a key-value store.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,6 +17,7 @@
 #include "platform/ranks/phase.hpp"
 #include "platform/ranks/rank_link.hpp"
 #include "platform/ranks/tcp_post.hpp"
+#include "platform/ranks/tcp_store.hpp"
 #include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
@@ -269,6 +272,12 @@ class Meeting {
   std::string own_ = random_word();
 };
 
+void require_rank(Rank rank, int size) {
+  if (rank.value >= 0 && rank.value < size) return;
+  throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(rank.value) + " of " + std::to_string(size) +
+                                               ": ranks are counted from 0 and are less than their number");
+}
+
 const char* required(const char* name) {
   const char* const value = std::getenv(name);
   if (value != nullptr && *value != '\0') return value;
@@ -291,11 +300,7 @@ int number_in(const char* name, int least, int most) {
 
 RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place, Seconds deadline) {
   require_deadline(deadline);
-  if (place.size < 1 || place.rank.value < 0 || place.rank.value >= place.size) {
-    throw Error(ErrorCode::invalid_argument, "rank " + std::to_string(place.rank.value) + " of " +
-                                                 std::to_string(place.size) +
-                                                 ": ranks are counted from 0 and are less than their number");
-  }
+  require_rank(place.rank, place.size);
   const std::string start = Meeting(*store, place, deadline).meet();
   auto link = std::make_unique<StoreLink>(std::move(store), place.job + '/' + start);
   auto members = std::make_shared<RankSet::Members>();
@@ -322,6 +327,40 @@ RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place,
   }
   members->shape = number_nodes(node_of_rank);
   return set;
+}
+
+RankSet from_exchange(Rank rank, int size,
+                      const std::function<void(std::span<const std::byte> mine, std::span<std::byte> all)>& all_gather,
+                      Seconds deadline) {
+  require_deadline(deadline);
+  require_rank(rank, size);
+  // Rank 0 tells where it serves a store. Its first address that answers is used.
+  constexpr std::size_t most = 256;
+  std::shared_ptr<KeyValueStore> store;
+  std::array<std::byte, most> mine{};
+  if (rank.value == 0) {
+    TcpAddress address{.secret = random_word()};
+    store = serve_store(address.tcp);
+    address.hosts = own_addresses().hosts;
+    std::string text = to_text(address);
+    while (text.size() >= most) {
+      address.hosts.pop_back();
+      text = to_text(address);
+    }
+    std::memcpy(mine.data(), text.data(), text.size());
+  }
+  std::vector<std::byte> all(most * static_cast<std::size_t>(size));
+  all_gather(mine, all);
+  const TcpAddress address = tcp_address_from(std::string(reinterpret_cast<const char*>(all.data())));
+  const Clock::time_point end = after(deadline);
+  for (std::size_t i = 0; store == nullptr; i = (i + 1) % address.hosts.size()) {
+    try {
+      store = make_tcp_store(address.hosts.at(i), address.tcp, false, std::min(Seconds(0.5), deadline));
+    } catch (const Error&) {
+      if (Clock::now() > end) throw;
+    }
+  }
+  return from_store(std::move(store), {.rank = rank, .size = size, .job = address.secret}, deadline);
 }
 
 RankSet from_environment(Seconds deadline) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This file implements a key-value store that one process serves over TCP, and its clients.
 // @source torch/csrc/distributed/c10d/TCPStoreBackend.hpp of PyTorch 2.15: the numbers of the requests
+#include "platform/ranks/tcp_store.hpp"
+
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -94,7 +96,8 @@ class Reader {
 /// Serves values to clients by a thread of its own.
 class Server {
  public:
-  explicit Server(std::uint16_t port) {
+  /// @param port  0: any that is free; set to the port
+  explicit Server(std::uint16_t& port) {
     listener_ = Descriptor(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const bool has_ipv6 = listener_.open();
     if (!has_ipv6) listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -107,6 +110,10 @@ class Server {
       throw Error(ErrorCode::transport, "cannot serve the store on port " + std::to_string(port) + ": " +
                                             what_errno_says() + "; choose another port");
     }
+    SocketAddress own{.length = sizeof own.storage};
+    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
+    port = ntohs(has_ipv6 ? reinterpret_cast<const sockaddr_in6&>(own.storage).sin6_port
+                          : reinterpret_cast<const sockaddr_in&>(own.storage).sin_port);
     thread_ = std::thread([this] { serve(); });
   }
   Server(const Server&) = delete;
@@ -234,7 +241,7 @@ class Server {
 class TcpStore final : public KeyValueStore {
  public:
   TcpStore(std::string host, std::uint16_t port, bool serves, Seconds at_most) : host_(std::move(host)), port_(port) {
-    if (serves) server_ = std::make_unique<Server>(port);
+    if (serves) server_ = std::make_unique<Server>(port_);
     connect(serves ? "localhost" : host_, at_most);
     std::string hello{static_cast<char>(Query::validate)};
     append_number(hello, magic);
@@ -269,6 +276,8 @@ class TcpStore final : public KeyValueStore {
     receive(value.data(), length);
     return value;
   }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
 
  private:
   [[noreturn]] void fail(const std::string& why) const {
@@ -334,6 +343,12 @@ class TcpStore final : public KeyValueStore {
 };
 
 }  // namespace
+
+std::unique_ptr<KeyValueStore> serve_store(std::uint16_t& port) {
+  auto store = std::make_unique<TcpStore>("localhost", 0, true, usual_deadline);
+  port = store->port();
+  return store;
+}
 
 std::unique_ptr<KeyValueStore> make_tcp_store(const std::string& host, std::uint16_t port, bool serves,
                                               std::chrono::duration<double> at_most) {

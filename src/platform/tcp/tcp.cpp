@@ -5,15 +5,18 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <random>
 #include <sstream>
 #include <string_view>
 
+#include "base/nearest.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep {
@@ -87,6 +90,27 @@ std::string random_word() {
   std::string word(32, '0');
   for (char& c : word) c = digits[random() % digits.size()];
   return word;
+}
+
+std::optional<std::string> job_secret() {
+  const char* const word = std::getenv("LOCKSTEP_SECRET");
+  const char* const file = std::getenv("LOCKSTEP_SECRET_FILE");
+  if (word == nullptr && file == nullptr) return std::nullopt;
+  std::string secret = word == nullptr ? "" : word;
+  if (word == nullptr) {
+    struct stat status {};
+    if (stat(file, &status) == 0 && (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+      throw Error(ErrorCode::io, "LOCKSTEP_SECRET_FILE=" + echo(file) + ": others may read it; call chmod 600 for it");
+    }
+    secret = read_text(file);
+    while (!secret.empty() && std::isspace(static_cast<unsigned char>(secret.back())) != 0) secret.pop_back();
+  }
+  constexpr std::size_t least = 16;
+  if (secret.size() < least) {
+    throw Error(ErrorCode::invalid_argument, "the secret of LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE has " +
+                                                 std::to_string(secret.size()) + " characters, and needs 16 or more");
+  }
+  return secret.substr(0, 32);
 }
 
 InterfaceChoice InterfaceChoice::from_environment() {

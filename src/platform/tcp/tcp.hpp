@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,11 @@ TcpAddress tcp_address_from(const std::string& text);
 
 /// A secret of 32 hexadecimal digits.
 std::string random_word();
+
+/// The secret of all ranks of the job, where the user has set one: LOCKSTEP_SECRET, or the file LOCKSTEP_SECRET_FILE
+/// that nobody else may read. Its first 32 characters count.
+/// @throws Error{invalid_argument} if it has less than 16; Error{io} if the file cannot be read, or others may read it
+std::optional<std::string> job_secret();
 
 /// The interfaces that a user has chosen for connections between hosts.
 class InterfaceChoice {

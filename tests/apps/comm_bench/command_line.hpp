@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/comm-bench/options.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "apps/comm-bench/contenders.hpp"
-#include "backends/mpi_native.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "backends/mpi_native/mpi_native.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::comm_bench {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "apps/train/train_program.hpp"
 #include "base/text_file.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/background_job.hpp"
 
 namespace lockstep::train {

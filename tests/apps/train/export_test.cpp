@@ -4,7 +4,7 @@
 #include <string>
 
 #include "apps/train/train_program.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "nn/description/description.hpp"
 #include "state/safetensors_file.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "apps/train/remains.hpp"
 #include "apps/train/train_program.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/background_job.hpp"
 #include "support/verdict.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "support/background_job.hpp"
 #include "support/verdict.hpp"
 

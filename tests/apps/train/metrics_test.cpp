@@ -10,7 +10,7 @@
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/run/class_table.hpp"
 #include "apps/train/train_program.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::train {
 namespace {

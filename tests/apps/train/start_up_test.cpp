@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/pmpi_counters.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "apps/train/metrics_lines.hpp"
 #include "apps/train/train_program.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "state/safetensors_file.hpp"
 
 namespace lockstep::train {

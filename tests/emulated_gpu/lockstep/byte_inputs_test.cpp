@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "lockstep/data/augment.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/cuda.hpp"
 #include "lockstep/ops/reference.hpp"
-#include "lockstep/platform/mpi/world.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/replica/host_mirror.hpp"
 #include "trainer/replica/replica.hpp"

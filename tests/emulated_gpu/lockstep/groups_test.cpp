@@ -14,6 +14,7 @@
 #include "backends/stated_order.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "support/verdict.hpp"
 

@@ -16,6 +16,7 @@
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "platform/gpu/gpu.hpp"
 
 namespace {

@@ -13,6 +13,7 @@
 
 #include "emulated_gpu/lockstep/outcome.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace {
 

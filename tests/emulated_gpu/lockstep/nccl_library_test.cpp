@@ -13,6 +13,7 @@
 #include "backends/nccl.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/mpi/world.hpp"
 
 namespace lockstep::on_emulated_gpus {
 namespace {

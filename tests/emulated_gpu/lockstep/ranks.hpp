@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/nccl.hpp"
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 /// Ranks on emulated GPUs, one each: threads of this process, or the processes of the test.
 namespace lockstep::on_emulated_gpus {

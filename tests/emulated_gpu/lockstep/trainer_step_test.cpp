@@ -11,6 +11,7 @@
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "emulated_gpu/lockstep/test_ops.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/nn/models.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "ops/cuda/cuda_device.hpp"

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "lockstep/base/error.hpp"
@@ -60,7 +63,17 @@ struct StoreRank {
 RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place,
                    std::chrono::duration<double> deadline = usual_deadline);
 
-/// Does so for what torchrun tells its processes: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where rank 0 serves
+/// Makes a set of ranks that can gather bytes from all in a way of their own: by another library, or a language's
+/// runtime. Collective.
+/// @param all_gather  collective over the ranks: fills `all` with the bytes of each rank, by rank. It is called once,
+/// and
+///                    may throw
+/// @throws as from_store
+RankSet from_exchange(Rank rank, int size,
+                      const std::function<void(std::span<const std::byte> mine, std::span<std::byte> all)>& all_gather,
+                      std::chrono::duration<double> deadline = usual_deadline);
+
+/// Makes a set of what torchrun tells its processes: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, where rank 0 serves
 /// the store unless torchrun does (TORCHELASTIC_USE_AGENT_STORE). Other launchers can set the first four.
 /// @throws as from_store; Error{invalid_argument} that names a variable that is missing or is no number
 RankSet from_environment(std::chrono::duration<double> deadline = usual_deadline);

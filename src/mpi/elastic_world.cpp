@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <map>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
+#include "mpi/mpi_messages.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/open_groups.hpp"
 #include "platform/mpi/ulfm.hpp"
 #include "platform/mpi/wait_monitor.hpp"
+#include "platform/ranks/open_groups.hpp"
 
 namespace lockstep {
 
@@ -83,7 +84,7 @@ class World::Survivors {
 
   /// Makes the world of the living ranks. The handles of the one before stay in use until MPI ends.
   void rejoin() {
-    world_.become(group_of(ranks_, deadline_, world_.watchdog_));
+    world_.become(group_of(ranks_, deadline_, mpi_messages(), world_.watchdog_));
     is_whole_ = true;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/print.hpp"
+#include "mpi/print.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

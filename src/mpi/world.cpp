@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 
 #include <dlfcn.h>
 
@@ -12,13 +12,14 @@
 #include <thread>
 
 #include "base/origin_process.hpp"
+#include "mpi/mpi_messages.hpp"
+#include "mpi/print.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
-#include "platform/mpi/open_groups.hpp"
-#include "platform/mpi/print.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/open_groups.hpp"
 #include "platform/ranks/phase.hpp"
 #include "platform/watchdog/watchdog.hpp"
 
@@ -137,8 +138,7 @@ ThreadLevel provided_thread_level() {
   int initialized = 0;
   LOCKSTEP_MPI(MPI_Initialized(&initialized));
   if (initialized == 0) return ThreadLevel::multiple;
-  int provided = MPI_THREAD_SINGLE;
-  LOCKSTEP_MPI(MPI_Query_thread(&provided));
+  const int provided = provided_mpi_level();
   const auto level = std::find(levels.rbegin(), levels.rend(), provided);
   return static_cast<ThreadLevel>(level == levels.rend() ? 0 : levels.rend() - level - 1);
 }
@@ -148,7 +148,7 @@ World::World(const WorldOptions& options)
       watchdog_(make_watchdog(options)),
       finalizes_(start_mpi(options.thread_level, watchdog_)),
       notice_(options.notice),
-      group_(group_beside(MPI_COMM_WORLD, options.deadline, watchdog_)),
+      group_(group_beside(MPI_COMM_WORLD, options.deadline, mpi_messages(), watchdog_)),
       node_group_(node_group_of(group_)),
       place_(place_of(shape(), rank())),
       records_(watch_job(group_, node_group_, watchdog_.get())) {}

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/machine/placement.hpp"
 #include "platform/machine/topology.hpp"
-#include "platform/ranks/agreement.hpp"
+#include "platform/ranks/placement_facts.hpp"
 
 namespace lockstep {
 
@@ -22,21 +22,10 @@ struct NodeView {
   int spins_before_yield = 0;     ///< for `WaitPolicy`; 0 if local ranks have fewer processors than threads
 };
 
-/// Adds the input for choosing the GPU of each rank to an agreement: the `gpus` of this rank's topology and its
-/// binding.
-void add_gpu_choices(Agreement& agreement, const Topology& topology);
-/// Returns what `add_gpu_choices` has added, by rank, after the exchange.
-std::vector<GpuChoices> gpu_choices(const Agreement& agreement);
-
 /// Gathers the NodeView of this rank's node. Collective over the node.
 /// @param threads_per_rank  number of threads of a rank that compute at the same time, ≥ 1
 /// @throws Error{transport}
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank = 1);
-
-/// Adds the binding of this rank to an agreement of ranks of one node. It does not read the machine's topology.
-void add_binding(Agreement& agreement);
-/// Returns after the exchange whether ranks have to take turns on the processing units that they are bound to.
-bool take_turns(const Agreement& agreement);
 
 /// One process of the job.
 struct ProcessView {

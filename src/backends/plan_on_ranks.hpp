@@ -24,7 +24,7 @@ namespace lockstep::backends {
 ///                 another communicator of the group. `notice` is told so by rank 0
 /// @throws Error{unsupported}, on every rank, if shared memory or sockets are demanded and not available;
 ///         Error{transport}; Error{invalid_argument} if an option is out of range
-std::unique_ptr<Communicator> make_mpi_plan(const RankSet& group, Progress& progress, PlanOptions& options);
+std::unique_ptr<Communicator> make_plan_communicator(const RankSet& group, Progress& progress, PlanOptions& options);
 
 /// Returns `no` where small messages go by MPI, because all ranks are on one host, or because MPI has RDMA.
 /// @param is_rdma_anywhere  whether `has_rdma` on any rank

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/mpi_plan.hpp"
+#include "backends/plan_on_ranks.hpp"
 
-#include "backends/plan/message_medium.hpp"
+#include "backends/message_library.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
-#include "platform/mpi/mpi.hpp"
 #include "platform/ranks/make_node_memory.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -47,8 +47,9 @@ std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanO
 }
 
 std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) {
-  if (!is_of_mpi(group)) return make_medium_of_sockets(group, options);
-  auto messages = std::make_unique<MessageMedium>(group, PlanCommunicator::channels(options));
+  const MessageLibrary* const library = library_of(group);
+  if (library == nullptr) return make_medium_of_sockets(group, options);
+  auto messages = library->make_medium(group, PlanCommunicator::channels(options));
   auto connections = connect_hosts(group, options.sockets, options.notice);
   if (!connections) options.sockets = Sockets::no;
   if (!connections) return messages;
@@ -82,13 +83,13 @@ std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Socke
   return std::nullopt;
 }
 
-std::unique_ptr<Communicator> make_mpi_plan(const RankSet& group, Progress& progress, PlanOptions& options) {
+std::unique_ptr<Communicator> make_plan_communicator(const RankSet& group, Progress& progress, PlanOptions& options) {
   RankSet node = split_by_node(group, group.shape());
   std::shared_ptr<NodeMemory> memory = share_memory(group, node, options);
   auto control = make_control_channel(group, group.shape(), node);
   node.close();
   auto communicator =
-      std::make_unique<PlanCommunicator>(PlanCommunicator::Identity{.backend = "mpi_plan",
+      std::make_unique<PlanCommunicator>(PlanCommunicator::Identity{.backend = "plan",
                                                                     .rank = group.rank(),
                                                                     .shape = group.shape(),
                                                                     .hostname = group.host(),

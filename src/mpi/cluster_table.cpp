@@ -2,7 +2,7 @@
 #include <map>
 
 #include "base/wrapped.hpp"
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 
 namespace lockstep {
 namespace {

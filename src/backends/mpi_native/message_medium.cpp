@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/plan/message_medium.hpp"
+#include "backends/mpi_native/message_medium.hpp"
 
 #include <algorithm>
 #include <climits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/mpi/cluster_view.hpp"
+#include "mpi/cluster_view.hpp"
 
 #include <unistd.h>
 
@@ -8,33 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "platform/machine/launch.hpp"
+#include "platform/machine/topology_json.hpp"
 
 namespace lockstep {
 
 using nlohmann::json;
-
-// A set of processors is its text.
-static void to_json(json& to, const CpuSet& set) { to = set.text(); }
-static void from_json(const json& from, CpuSet& set) { set = CpuSet::parse(from.get<std::string>()); }
-static void to_json(json& to, const Bytes& bytes) { to = bytes.value; }
-static void from_json(const json& from, Bytes& bytes) { bytes.value = from; }
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Gpu, name, vendor, model, uuid, pci_bus_id, near_pus)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Package, model, pus)
-
-// These have units in their keys.
-static void to_json(json& to, const NumaNode& node) {
-  to = {{"number", node.number}, {"memory_bytes", node.memory}, {"pus", node.pus}};
-}
-static void from_json(const json& from, NumaNode& node) {
-  node = {from.at("number"), from.at("memory_bytes").get<Bytes>(), from.at("pus")};
-}
-static void to_json(json& to, const Cache& cache) {
-  to = {{"level", cache.level}, {"size_bytes", cache.size}, {"pus", cache.pus}};
-}
-static void from_json(const json& from, Cache& cache) {
-  cache = {from.at("level"), from.at("size_bytes").get<Bytes>(), from.at("pus")};
-}
 
 // A host with its machine, without its processes.
 static void to_json(json& to, const HostInfo& host) {
@@ -112,19 +90,6 @@ ProcessView this_process(const World& world, const Topology& topology, const Nod
 
 }  // namespace
 
-void add_gpu_choices(Agreement& agreement, const Topology& topology) {
-  agreement.add_fact("GPUs", json{{"bound", topology.bound_pus}, {"gpus", topology.gpus}}.dump());
-}
-
-std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
-  std::vector<GpuChoices> all;
-  for (const std::string& text : agreement.fact("GPUs")) {
-    const json record = json::parse(text);
-    all.push_back({.visible = record.at("gpus"), .bound = record.at("bound")});
-  }
-  return all;
-}
-
 NodeView gather_node(const World& world, const Topology& topology, int threads_per_rank) {
   NodeView view;
   Agreement agreement;
@@ -135,14 +100,6 @@ NodeView gather_node(const World& world, const Topology& topology, int threads_p
   view.gpu = assign_gpus(ranks)[static_cast<std::size_t>(world.place().local_rank)];
   view.spins_before_yield = oversubscribed(view.bound_pus, threads_per_rank) ? 0 : spins_with_a_processor_each;
   return view;
-}
-
-void add_binding(Agreement& agreement) { agreement.add_fact("processors", bound_pus().text()); }
-
-bool take_turns(const Agreement& agreement) {
-  std::vector<CpuSet> bound;
-  for (const std::string& text : agreement.fact("processors")) bound.push_back(CpuSet::parse(text));
-  return oversubscribed(bound);
 }
 
 std::optional<ClusterView> gather_cluster(const World& world, const Topology& topology, const NodeView& node) {

@@ -7,11 +7,11 @@
 #include <new>
 #include <thread>
 
-#include "lockstep/platform/mpi/world.hpp"
+#include "lockstep/mpi/world.hpp"
+#include "mpi/print.hpp"
 #include "platform/machine/launch.hpp"
-#include "platform/mpi/open_groups.hpp"
-#include "platform/mpi/print.hpp"
-#include "platform/mpi/time_limit.hpp"
+#include "platform/ranks/open_groups.hpp"
+#include "platform/ranks/time_limit.hpp"
 
 namespace lockstep {
 namespace {
