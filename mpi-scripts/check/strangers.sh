@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tries what people do with lockstep whose machines are not like the developers'.
-#   strangers.sh [package] [subproject] [deps] [quickstart] [root]    all where none is named
+#   strangers.sh [package] [no_mpi] [subproject] [deps] [quickstart] [root]    all where none is named
 #     package      installed, static and shared, found by find_package and by pkg-config, without CUDA and NCCL even where
 #                  lockstep was built with them, and lockstep::train with Boost and with Boost gone
+#     no_mpi       where there is no MPI: the library and the examples that need none, which start by variables
 #     subproject   taken in with add_subdirectory, into a project that keeps its settings
 #     deps         install-deps.sh without network, and without root, where a package is missing and where none is
 #     quickstart   from a tarball, in a path with spaces, as an ordinary user, without network; and test.sh's format there
@@ -107,6 +108,23 @@ package() {
   expect "lockstep $version" stranger found "$from"
 }
 
+no_mpi() {
+  section "Without MPI"
+  local build=$out/no-mpi examples=$out/no-mpi-examples none=-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON program
+  cmake --preset dev -B "$build" -DLOCKSTEP_MPI=OFF -DLOCKSTEP_C=ON -DLOCKSTEP_INSTALL=ON "$none" >/dev/null
+  cmake --build "$build" -j "$jobs"
+  rm -rf "${out:?}/no-mpi-prefix" "$examples"
+  cmake --install "$build" --prefix "$out/no-mpi-prefix" >/dev/null
+  [ ! -e "$out/no-mpi-prefix/include/lockstep/mpi.hpp" ] || fail "lockstep/mpi.hpp is installed without MPI"
+  cmake -S examples -B "$examples" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" "$none" >/dev/null
+  cmake --build "$examples"
+  for program in from_environment c_train; do
+    if ldd "$examples/$program" | grep 'libmpi\.so'; then fail "$program needs that"; fi
+  done
+  expect "rank 2: mean = 500.5" tests/install/without_mpi.sh 3 "$examples/from_environment"
+  expect "y = 3.000x -1.000" tests/install/without_mpi.sh 3 "$examples/c_train"
+}
+
 subproject() {
   section "Subproject"
   local build=$out/subproject targets
@@ -179,7 +197,7 @@ root() {
   expect "all_reduce" stripped env OMPI_MCA_rmaps_base_oversubscribe=1 bash -c "export $variables"$'\n'"$mpirun_line"
 }
 
-known=(package subproject deps quickstart root)
+known=(package no_mpi subproject deps quickstart root)
 [ $# -gt 0 ] || set -- "${known[@]}"
 for what in "$@"; do
   [[ " ${known[*]} " == *" $what "* ]] || fail "unknown part '$what'; there are ${known[*]}"

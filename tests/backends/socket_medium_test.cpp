@@ -63,7 +63,7 @@ class SocketMediumTest : public testing::Test {
     for (int rank = 0; rank < 2; ++rank) {
       sockets_[rank] = ends[rank];
       std::vector<Connection> connections;
-      connections.push_back({1 - rank, Descriptor(ends[rank])});
+      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] =
           std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), std::move(connections),
                                          std::vector<std::string>{"host1", "host2", "host3"}, limit);
@@ -244,6 +244,113 @@ ClusterShape equal_nodes(int nodes, int ranks_per_node) {
 }
 
 int node_of(const ClusterShape& shape, int rank) { return shape.node_of_rank[static_cast<std::size_t>(rank)]; }
+
+/// Ranks 0 and 1, which nothing but their connection connects.
+class AloneTest : public testing::Test {
+ protected:
+  AloneTest() {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<Connection> connections;
+      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
+      media_[rank] = std::make_unique<SocketMedium>(nullptr, std::move(connections),
+                                                    std::vector<std::string>{"host1", "host2"}, limit, Rank{rank});
+    }
+  }
+  static std::vector<std::int64_t> numbers(std::int64_t first, std::size_t count) {
+    std::vector<std::int64_t> all(count);
+    std::iota(all.begin(), all.end(), first);
+    return all;
+  }
+  Medium::Ticket send(int from, std::uint64_t number, const std::vector<std::int64_t>& data, int to) {
+    return media_[from]->send({to}, tag_of(0, number), data.data(), {static_cast<std::int64_t>(8 * data.size())});
+  }
+  Medium::Ticket receive(int to, std::uint64_t number, std::vector<std::int64_t>& data, int from) {
+    return media_[to]->receive({from}, tag_of(0, number), data.data(), {static_cast<std::int64_t>(8 * data.size())});
+  }
+  /// Tests both until both are complete.
+  void complete(int one, Medium::Ticket first, int other, Medium::Ticket second) {
+    bool is_first_done = false;
+    bool is_second_done = false;
+    for (int tries = 0; tries < 1'000'000 && (!is_first_done || !is_second_done); ++tries) {
+      is_first_done = is_first_done || media_[one]->test(first);
+      is_second_done = is_second_done || media_[other]->test(second);
+    }
+    EXPECT_TRUE(is_first_done && is_second_done);
+  }
+
+  std::array<std::unique_ptr<SocketMedium>, 2> media_;
+};
+
+TEST_F(AloneTest, MessagesOfAllSizesArriveAwaitedOrNot) {
+  for (const std::size_t count :
+       {std::size_t{1}, limit_in_numbers, limit_in_numbers + 1, 5 * limit_in_numbers, std::size_t{300'000}}) {
+    const auto first = numbers(1, count);
+    const auto second = numbers(1'000'000, count);
+    std::vector<std::int64_t> into_first(count);
+    std::vector<std::int64_t> into_second(count);
+    // The second message is awaited before the first, which arrives before it.
+    const auto receives_second = receive(1, 2, into_second, 0);
+    const auto sends_first = send(0, 1, first, 1);
+    const auto sends_second = send(0, 2, second, 1);
+    complete(0, sends_second, 1, receives_second);
+    complete(0, sends_first, 1, receive(1, 1, into_first, 0));
+    EXPECT_EQ(into_first, first);
+    EXPECT_EQ(into_second, second);
+  }
+  EXPECT_FALSE(media_[0]->is_shared());
+  EXPECT_FALSE(media_[1]->is_shared());
+}
+
+TEST_F(AloneTest, RanksSendToEachOtherAtATime) {
+  constexpr std::size_t count = 400'000;  // more than sockets take
+  const std::array<std::vector<std::int64_t>, 2> sent = {numbers(5, count), numbers(-7, count)};
+  std::array<std::vector<std::int64_t>, 2> received = {std::vector<std::int64_t>(count),
+                                                       std::vector<std::int64_t>(count)};
+  std::vector<std::pair<int, Medium::Ticket>> under_way;
+  for (int rank = 0; rank < 2; ++rank) {
+    under_way.emplace_back(rank, send(rank, 1, sent[rank], 1 - rank));
+    under_way.emplace_back(rank, receive(rank, 1, received[rank], 1 - rank));
+  }
+  EXPECT_TRUE(media_[0]->is_shared());
+  for (int tries = 0; tries < 1'000'000 && !under_way.empty(); ++tries)
+    std::erase_if(under_way, [&](const auto& message) { return media_[message.first]->test(message.second); });
+  EXPECT_TRUE(under_way.empty());
+  EXPECT_EQ(received[0], sent[1]);
+  EXPECT_EQ(received[1], sent[0]);
+}
+
+TEST_F(AloneTest, ARankSendsToItself) {
+  const auto data = numbers(3, 5000);
+  std::vector<std::int64_t> before(data.size());
+  std::vector<std::int64_t> after(data.size());
+  const auto receives = receive(0, 1, before, 0);
+  EXPECT_TRUE(media_[0]->test(send(0, 1, data, 0)));
+  EXPECT_TRUE(media_[0]->test(receives));
+  EXPECT_TRUE(media_[0]->test(send(0, 2, data, 0)));
+  EXPECT_TRUE(media_[0]->test(receive(0, 2, after, 0)));
+  EXPECT_EQ(before, data);
+  EXPECT_EQ(after, data);
+}
+
+TEST_F(AloneTest, ALongMessageOfAnotherSizeOverwritesNothing) {
+  const auto data = numbers(1, 50'000);
+  std::vector<std::int64_t> shorter(100, -1);
+  const auto receives = receive(1, 1, shorter, 0);
+  const auto sends = send(0, 1, data, 1);
+  ErrorCode code = ErrorCode::io;
+  try {
+    for (int tries = 0; tries < 1000; ++tries) {
+      (void)media_[1]->test(receives);
+      (void)media_[0]->test(sends);
+    }
+  } catch (const Error& error) {
+    code = error.code();
+  }
+  EXPECT_EQ(code, ErrorCode::mismatch);
+  EXPECT_EQ(shorter, std::vector<std::int64_t>(100, -1));
+}
 
 TEST(SocketPartners, AreAllRanksOfOtherHostsIfTheseAreFew) {
   EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}), std::vector<int>{});

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
@@ -23,6 +26,7 @@
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
@@ -303,6 +307,30 @@ TEST(RanksOfAStore, CanComeFromAnExchangeOfTheProgram) {
   EXPECT_NE(
       message_of([&] { (void)from_exchange({0}, 0, exchange(0)); }, ErrorCode::invalid_argument).find("rank 0 of 0"),
       std::string::npos);
+}
+
+TEST(ConnectedSockets, AreNotKeptOpenByAChild) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const Descriptor other(ends[1]);
+  auto one = std::make_unique<ConnectedSocket>(Descriptor(ends[0]));
+  std::array<int, 2> gate{};
+  ASSERT_EQ(pipe(gate.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {  // lives until the gate is closed
+    char none = 0;
+    ::close(gate[1]);
+    (void)!::read(gate[0], &none, 1);
+    _exit(0);
+  }
+  one.reset();
+  char none = 0;
+  timeval at_most{.tv_sec = 10, .tv_usec = 0};
+  setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &at_most, sizeof at_most);
+  EXPECT_EQ(recv(other.get(), &none, 1, 0), 0);  // the end of the connection, and no time-out
+  ::close(gate[0]);
+  ::close(gate[1]);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 /// Connects two ranks, of which one may have a secret. @return why they could not, on the lower rank

@@ -71,7 +71,7 @@ class SocketMedium : public Medium {
   };
   struct Link {
     int rank;
-    Descriptor socket;                 // none to this rank itself
+    ConnectedSocket socket;            // none to this rank itself
     std::vector<int> unsent;           // flights in their order
     std::size_t sent_of_first = 0;     // bytes of the frame of the first of them
     std::vector<int> awaited;          // flights in their order

@@ -123,7 +123,7 @@ class Round {
     const int on = 1;
     setsockopt(arrival.socket(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     std::erase(missing_, arrival.greeting().rank);
-    made_.push_back({arrival.greeting().rank, arrival.take()});
+    made_.push_back({arrival.greeting().rank, ConnectedSocket(arrival.take())});
   }
 
   int me_;

@@ -8,13 +8,14 @@
 
 #include "base/text_file.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
+#include "platform/tcp/connected_socket.hpp"
 
 namespace lockstep {
 
 /// A TCP connection to another rank of a group.
 struct Connection {
   int rank;
-  Descriptor socket;
+  ConnectedSocket socket;
 };
 
 /// Makes TCP connections between ranks that know each other's addresses. Of two ranks, the lower one connects to the

@@ -57,7 +57,7 @@ class TcpPost final : public ControlChannel::Post {
 
  private:
   struct Line {
-    Descriptor socket;
+    ConnectedSocket socket;
     std::string unsent;
     std::string arrived;
   };
