@@ -49,8 +49,8 @@ module lockstep
     LOCKSTEP_LOGICAL_OR, LOCKSTEP_LOGICAL_XOR, LOCKSTEP_BIT_AND, LOCKSTEP_BIT_OR, LOCKSTEP_BIT_XOR
 
   public :: lockstep_last_error
-  public :: lockstep_group_from_environment, lockstep_group_from_mpi, lockstep_group_split, lockstep_group_rank, &
-    lockstep_group_size, lockstep_group_abort, lockstep_group_close
+  public :: lockstep_group_from_environment, lockstep_group_from_folder, lockstep_group_from_mpi, lockstep_group_split, &
+    lockstep_group_rank, lockstep_group_size, lockstep_group_abort, lockstep_group_close
   public :: lockstep_all_reduce, lockstep_reduce, lockstep_broadcast, lockstep_all_gather, lockstep_all_gather_v, &
     lockstep_gather, lockstep_scatter, lockstep_reduce_scatter, lockstep_reduce_scatter_v, lockstep_all_to_all, &
     lockstep_all_to_all_v, lockstep_scan, lockstep_exclusive_scan, lockstep_barrier, lockstep_send, lockstep_recv, &
@@ -79,6 +79,16 @@ module lockstep
       type(lockstep_group), intent(out) :: group
       character(len=*, kind=c_char), intent(in), optional :: algorithm
       real(c_double), intent(in), optional :: deadline
+    end function
+    !> The processes that share a folder, on one host or by a file system of all hosts; without MPI.
+    integer(c_int) function lockstep_group_from_folder(folder, rank, size, group, algorithm, deadline) &
+        bind(c, name="lockstep_f_group_from_folder")
+      import
+      character(len=*, kind=c_char), intent(in) :: folder
+      integer(c_int), value :: rank, size  !< ranks are counted from 0
+      type(lockstep_group), intent(out) :: group
+      character(len=*, kind=c_char), intent(in), optional :: algorithm
+      real(c_double), intent(in), optional :: deadline  !< in seconds
     end function
     !> @param color  -1 to join no group
     integer(c_int) function lockstep_group_split(group, color, key, part) bind(c)

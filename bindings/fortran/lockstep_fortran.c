@@ -216,6 +216,14 @@ int lockstep_f_group_from_environment(lockstep_group** group, CFI_cdesc_t* algor
   return lockstep_group_from_environment(&options, group);
 }
 
+int lockstep_f_group_from_folder(CFI_cdesc_t* folder, int rank, int size, lockstep_group** group, CFI_cdesc_t* algorithm,
+                                 double* deadline) {
+  text room;
+  text path;
+  const lockstep_group_options options = options_of(algorithm, deadline, &room);
+  return lockstep_group_from_folder(text_of(folder, &path), rank, size, &options, group);
+}
+
 int lockstep_f_group_from_mpi(int communicator, lockstep_group** group, CFI_cdesc_t* algorithm, double* deadline) {
   text room;
   const lockstep_group_options options = options_of(algorithm, deadline, &room);

@@ -71,14 +71,14 @@ class Selector : public Contender {
 /// Makes a group of all ranks. `World` is not used, because its gathering of host names would dominate at a thousand
 /// ranks.
 RankSet all_ranks(int ranks_per_node) {
-  auto handle = std::make_unique<RankSet::Handle>();
-  LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &handle->communicator));
+  MPI_Comm own = MPI_COMM_NULL;
+  LOCKSTEP_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &own));
   int size = 0;
-  LOCKSTEP_MPI(MPI_Comm_size(handle->communicator, &size));
+  LOCKSTEP_MPI(MPI_Comm_size(own, &size));
   auto members = std::make_shared<RankSet::Members>();
   members->hosts.assign(static_cast<std::size_t>(size), "simulated");
   for (int rank = 0; rank < size; ++rank) members->shape.node_of_rank.push_back(rank / ranks_per_node);
-  return {std::move(handle), std::move(members)};
+  return RankSet(std::make_unique<MpiLink>(own, std::move(members), nullptr));
 }
 
 collectives::Selection parse_selection(const std::string& name) {
