@@ -64,8 +64,8 @@ struct GroupOptions {
   std::optional<backends::WireFormat> compress = std::nullopt;
   /// Whether lockstep's own algorithms carry small messages between hosts over TCP connections of their own, which take
   /// less time than those of MPI libraries: "auto" (if no host has a network adapter with RDMA, and the hosts can reach
-  /// each other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot). Ranks that
-  /// MPI does not connect have such connections for messages of all sizes in any case.
+  /// each other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot). Ranks
+  /// that MPI does not connect have such connections for messages of all sizes in any case.
   std::string sockets = "auto";
 };
 
