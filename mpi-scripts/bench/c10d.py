@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares lockstep_torch with Gloo through torch.distributed, in turn, on the ranks that mpirun has started. Where lockstep
+"""Compares lockstep_torch with Gloo through torch.distributed, in turn, on the ranks that a launcher has started. Where lockstep
 says so, its tensor is in memory that the ranks of a node share, as DistributedDataParallel allocates it for its buckets with
 DDP_DISABLE_COMM_MEM=0.
 
   mpirun -n 2 python3 mpi-scripts/bench/c10d.py [--seconds N]
+  PER_HOST=1 mpi-scripts/local-cluster.sh run mpi-scripts/parity/torchrun-on-hosts.sh python3 mpi-scripts/bench/c10d.py
 
 Prints a Markdown table: the microseconds of an all-reduce by size, and the milliseconds of a DistributedDataParallel step of a
 multilayer perceptron of 5.8 million parameters. Each figure is the median of rounds that alternate between the two; a ratio
