@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// This program runs ranks that share memory and are killed, under mpiexec with 2 or more ranks.
+// This program runs ranks that share memory and are killed: 2 or more, under mpiexec, or without MPI by the variables
+// that torchrun sets.
 //   mortal_ranks await FOLDER spin|sleep SECONDS [METHOD]   the last rank kills itself while the others wait for it in
 //                                                  an all_reduce with this deadline, by shared memory or by METHOD, or
 //                                                  if that is `sockets`, by a ring over these; it writes FOLDER/death,
@@ -11,8 +12,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +24,7 @@
 #include "backends/make_agreed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi/world.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 
 namespace {
 
@@ -29,11 +33,11 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view sockets = "sockets";
 
-std::unique_ptr<Communicator> make(const World& world, Progress& progress, std::chrono::seconds deadline = 60s,
+std::unique_ptr<Communicator> make(const RankSet& ranks, Progress& progress, std::chrono::seconds deadline = 60s,
                                    const std::string& method = "shared-memory") {
   const bool by_sockets = method == sockets;
   return backends::make_agreed(
-      world.group(), progress,
+      ranks, progress,
       {.method = backends::parse_method(by_sockets ? "ring" : method),
        .plan = {.sockets = by_sockets ? backends::Sockets::everywhere : backends::Sockets::automatic,
                 .deadline = deadline}});
@@ -59,15 +63,16 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
 
 [[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline,
                         const std::string& method) {
-  const World world;
+  std::optional<World> world;
+  const RankSet ranks = std::getenv("RANK") != nullptr ? from_environment() : world.emplace().group().dup();
   Progress progress(make_wait_policy(manner, 0));
-  const auto c = make(world, progress, deadline, method);
+  const auto c = make(ranks, progress, deadline, method);
   const Allocation memory = c->allocate({1 << 20});
   const Buffer all = memory.as(DType::float32);
   const Buffer values = method == sockets ? slice(all, {0}, {100}) : all;
   for (int i = 0; i < 10; ++i) add_up(*c, values);
-  const int victim = world.size() - 1;
-  if (world.rank() == victim) {
+  const int victim = ranks.size() - 1;
+  if (ranks.rank() == Rank{victim}) {
     std::this_thread::sleep_for(300ms);  // until the others wait in the requested manner
     write_down(folder / "death", "");
     raise(SIGKILL);
@@ -82,7 +87,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
     outcome =
         std::string(name(error.code())) + ' ' + (names ? "names" : "does-not-name") + " the victim: " + error.what();
   }
-  write_down(folder / std::to_string(world.rank().value), outcome);
+  write_down(folder / std::to_string(ranks.rank().value), outcome);
   end_together(folder, victim);
 }
 
@@ -90,7 +95,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   const World world;
   Progress progress({.spins_before_yield = 0});
   for (;;) {
-    const auto c = make(world, progress);
+    const auto c = make(world.group(), progress);
     const Allocation shared = c->allocate({1 << 20});
     std::vector<float> ordinary(1 << 18);
     for (int i = 0; i < 20; ++i) {

@@ -62,15 +62,29 @@ Note read(const std::filesystem::path& path) {
   return note;
 }
 
-class RankDeathIn : public RankDeath, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+class RankDeathIn : public RankDeath, public testing::WithParamInterface<std::pair<const char*, const char*>> {
+ protected:
+  [[nodiscard]] std::string arguments() const {
+    return "await " + folder().string() + ' ' + GetParam().first + ' ' + std::to_string(deadline_seconds) + ' ' +
+           GetParam().second;
+  }
+  /// Expects that the survivors of a job have been told of the death in time.
+  void expect_told(const std::string& command_line) const;
+};
 
 TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
   const std::string flag = testing_support::recovery_flag(LOCKSTEP_MPIEXEC);
   if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
-  const auto job =
-      testing_support::run_program(command(flag, "await " + folder().string() + ' ' + GetParam().first + ' ' +
-                                                     std::to_string(deadline_seconds) + ' ' + GetParam().second) +
-                                   " 2>&1");
+  expect_told(command(flag, arguments()));
+}
+
+TEST_P(RankDeathIn, IsToldByNameWithoutMpi) {
+  expect_told(std::string(LOCKSTEP_WITHOUT_MPI) + ' ' + std::to_string(ranks) + ' ' + LOCKSTEP_MORTAL_RANKS + ' ' +
+              arguments());
+}
+
+void RankDeathIn::expect_told(const std::string& command_line) const {
+  const auto job = testing_support::run_program(command_line + " 2>&1");
   const Note death = read(folder() / "death");
   ASSERT_GT(death.nanoseconds, 0) << job.output;
   for (int rank = 0; rank < ranks - 1; ++rank) {
