@@ -11,6 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/nearest.hpp"
+
 namespace lockstep {
 namespace {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/base/error.hpp"
+#include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/ulfm.hpp"
-#include "platform/ranks/bootstrap.hpp"
 
 namespace lockstep {
 
