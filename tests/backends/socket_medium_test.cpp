@@ -321,6 +321,25 @@ TEST_F(AloneTest, RanksSendToEachOtherAtATime) {
   EXPECT_EQ(received[1], sent[0]);
 }
 
+TEST_F(AloneTest, AnEmptyMessageThatHasToWaitLeavesByItself) {
+  const auto large = numbers(1, 400'000);  // more than the socket takes
+  std::vector<std::int64_t> into(large.size());
+  const auto sends_large = send(0, 1, large, 1);
+  const auto sends_empty = media_[0]->send({1}, tag_of(0, 2), nullptr, {0});
+  const auto receives_large = receive(1, 1, into, 0);
+  bool has_arrived = false;
+  bool has_left = false;
+  for (int tries = 0; tries < 1'000'000 && !(has_arrived && has_left); ++tries) {
+    has_left = has_left || media_[0]->test(sends_empty);  // nobody tests the large one
+    has_arrived = has_arrived || media_[1]->test(receives_large);
+  }
+  EXPECT_TRUE(has_arrived);
+  EXPECT_TRUE(has_left);
+  EXPECT_TRUE(media_[0]->test(sends_large));
+  EXPECT_TRUE(media_[1]->test(media_[1]->receive({0}, tag_of(0, 2), nullptr, {0})));
+  EXPECT_EQ(into, large);
+}
+
 TEST_F(AloneTest, ARankSendsToItself) {
   const auto data = numbers(3, 5000);
   std::vector<std::int64_t> before(data.size());

@@ -258,6 +258,41 @@ TEST(RanksOfAStore, NameARankThatDoesNotComeAndTheTask) {
   }
 }
 
+/// A store that a rank cannot write to any more, from some key on.
+class FailingStore : public KeyValueStore {
+ public:
+  FailingStore(const std::string& folder, std::string end) : store_(make_file_store(folder)), end_(std::move(end)) {}
+  void set(const std::string& key, const std::string& value) override {
+    if (key.ends_with(end_)) throw Error(ErrorCode::io, "the store is full");
+    store_->set(key, value);
+  }
+  std::optional<std::string> get(const std::string& key, std::chrono::duration<double> at_most) override {
+    return store_->get(key, at_most);
+  }
+
+ private:
+  std::unique_ptr<KeyValueStore> store_;
+  std::string end_;
+};
+
+TEST(RanksOfAStore, NameARankThatFailsBeforeItsHostIsKnown) {
+  const Folder folder;
+  std::thread failing([&] {
+    const std::string told = message_of(
+        [&] {
+          (void)from_store(std::make_shared<FailingStore>(folder.path(), "/1/1"), {.rank = {1}, .size = 3}, 500ms);
+        },
+        ErrorCode::io);
+    EXPECT_EQ(told, "the store is full");
+  });
+  const auto failures = run_ranks(
+      {0, 2}, 3, folder.path(), [](RankSet& /*set*/) {}, 500ms);
+  failing.join();
+  for (const std::size_t rank : {0, 2})
+    EXPECT_NE(failures[rank].find("rank 1 has not joined in starting up within 0.5 s"), std::string::npos)
+        << failures[rank];
+}
+
 TEST(RanksOfAStore, NameWhoBelievesInAnotherSize) {
   const Folder folder;
   std::string of_zero;

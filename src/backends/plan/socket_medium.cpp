@@ -80,7 +80,7 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
     if (link.sent_of_first == sizeof header + header.bytes) return complete;
   }
   const int index = idle_flight();
-  at(index) = {.header = header, .link = to, .from = from};
+  at(index) = {.header = header, .link = to, .is_send = true, .from = from};
   link.unsent.push_back(index);
   return ticket_of(index);
 }
@@ -112,7 +112,7 @@ bool SocketMedium::test(Ticket ticket) {
   const int index = ticket.index / 2;
   if (!at(index).is_done) {
     Link& link = links_[static_cast<std::size_t>(at(index).link)];
-    at(index).from != nullptr ? flush(link) : read(link);
+    at(index).is_send ? flush(link) : read(link);
     if (!at(index).is_done) {
       note_wait(link);
       return false;

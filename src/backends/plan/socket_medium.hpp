@@ -53,7 +53,8 @@ class SocketMedium : public Medium {
   struct Flight {
     Header header;
     int link = 0;
-    const std::byte* from = nullptr;  // null for a receive
+    bool is_send = false;
+    const std::byte* from = nullptr;
     std::byte* into = nullptr;
     bool is_done = false;
   };

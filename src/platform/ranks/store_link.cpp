@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
@@ -211,10 +212,12 @@ class Meeting {
   std::string receive_all() {
     std::vector<int> missing;
     for (int other = 1; other < place_.size; ++other) missing.push_back(other);
-    std::map<int, std::string> sizes;
+    constexpr std::chrono::milliseconds between_looks{2};
+    std::map<int, std::string> answered;
     while (!missing.empty()) {
-      std::erase_if(missing, [&](int other) { return has_joined(other, sizes); });
+      std::erase_if(missing, [&](int other) { return has_joined(other, answered); });
       if (missing.empty()) break;
+      std::this_thread::sleep_for(between_looks);
       if (Clock::now() > end_) {
         const std::string text = rank_names(missing, [](int) { return std::string(); }) +
                                  (missing.size() == 1 ? " has not" : " have not") + " joined in starting up within " +
@@ -226,16 +229,17 @@ class Meeting {
     return own_;
   }
 
+  /// Looks for what that rank has written, and answers it, without waiting.
+  /// @param answered  the word of each rank that has been answered
   /// @throws Error{mismatch} if that rank believes in another size
   bool has_joined(int other, std::map<int, std::string>& answered) {
-    constexpr Seconds moment{0.02};
-    const auto hello = store_.get(key("hello", std::to_string(other)), moment);
+    const auto hello = store_.get(key("hello", std::to_string(other)), Seconds(0));
     if (!hello) return false;
     const json its = json::parse(*hello);
     const auto word = its.at(0).get<std::string>();
     if (answered[other] != word) store_.set(key("accepted", word), own_);
     answered[other] = word;
-    if (!store_.get(key("joined", own_ + word), moment)) return false;
+    if (!store_.get(key("joined", own_ + word), Seconds(0))) return false;
     if (its.at(1) == place_.size) return true;
     const std::string text = "rank " + std::to_string(other) + " on " + its.at(2).get<std::string>() +
                              " belongs to a job of " + std::to_string(its.at(1).get<int>()) +
@@ -316,9 +320,10 @@ RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place,
   const Phase phase(set, "starting up");
   std::vector<std::string> nodes;
   std::vector<int> node_of_rank;
+  const std::vector<std::string> all =
+      set.link().all_gather(json{host_name(), machine_identity("") + ' ' + host_name()}.dump());
   members->hosts.clear();
-  for (const std::string& text :
-       set.link().all_gather(json{host_name(), machine_identity("") + ' ' + host_name()}.dump())) {
+  for (const std::string& text : all) {
     const json its = json::parse(text);
     members->hosts.push_back(its.at(0));
     const auto known = std::find(nodes.begin(), nodes.end(), its.at(1).get<std::string>());
