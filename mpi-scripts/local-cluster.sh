@@ -122,6 +122,8 @@ END
     echo "Name=gpu File=/run/slurm/gpu$i" >>/run/slurm/gres.conf
   done
   echo CgroupPlugin=cgroup/v1 >/run/slurm/cgroup.conf # nothing above uses control groups, and this plugin starts without them
+  # With the plugin's other ways, MPI_Init fails in some starts on busy processors; train.sbatch has the reason.
+  printf '%s\n' PMIxCollFence=ring PMIxDirectConn=false >/run/slurm/mpi.conf
   export SLURM_CONF=/run/slurm/slurm.conf
   munged --force --key-file=/run/slurm/munge.key --socket=/run/munge/munge.socket.2 --pid-file=/run/munge/munged.pid \
     --log-file=/run/slurm/munged.log --seed-file=/run/slurm/munged.seed 2>/run/slurm/start.log || no_slurm "munged failed"

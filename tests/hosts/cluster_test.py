@@ -100,6 +100,7 @@ class Cluster(unittest.TestCase):
                            '[ "${SLURM_RESTART_COUNT:-0}" != 0 ] || '
                            '{ until [ -e "$last" ]; do sleep 0.02; done; kill -STOP $$; } >/dev/null 2>&1 &\n'
                            '(trap "" TERM; while kill -0 $$; do sleep 0.05; done; sleep 1.$((2 * SLURM_PROCID))) 2>/dev/null &\n'
+                           'echo "$SLURM_PMIX_FENCE $SLURM_PMIX_DIRECT_CONN" >$RUNS/pmix\n'
                            f'exec {TRAIN} "$@"\n')
         program.chmod(0o755)
         os.environ |= {"RUNS": str(cls.folder), "CPUS_PER_RANK": "1", "TRAIN": str(program)}
@@ -144,6 +145,7 @@ class Cluster(unittest.TestCase):
         until(lambda: text_of(batch).count("\nweights sha256 ") == 2, 90, lambda: "the end of the second run\n" + self.state(batch, log))
         until(lambda: "JobState=COMPLETED" in self.state(), 30, lambda: "the end of the job\n" + self.state(batch, log))
         self.assertIn("The job is queued again.", text_of(batch))
+        self.assertEqual(text_of(self.folder / "pmix"), "ring false\n")
         logs = [text_of(self.folder / f"train-{self.job}/logs/workerlog.{rank}") for rank in range(4)]
         for rank, lines in enumerate(logs):
             stamp = rf"\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{3}}Z rank {rank} on host{rank // 2 + 1}: "
