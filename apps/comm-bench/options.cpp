@@ -84,9 +84,10 @@ OptionGroup algorithm_options(Options& o) {
            row("wait", one_of(wait_names()), "auto", "what own algorithms do while they wait", into(o.waiting),
                Scope::each_rank),
            row("sockets", one_of(backends::socket_names()), "auto",
-               "let own algorithms send small messages between hosts over TCP connections of their own; auto: "
-               "where no host has RDMA and all can connect",
+               "let own algorithms send messages between hosts over TCP connections of their own; auto: where no host "
+               "has RDMA and all can connect",
                into(o.group.sockets)),
+           row("checksum", Switch{}, "no", "give messages over these connections a checksum", into(o.group.checksum)),
            row("check", Switch{}, "no",
                "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
                into(o.group.check))}};

@@ -26,6 +26,7 @@ GroupOptions options_of(const lockstep_group_options* given) {
   if (known.compress != nullptr) options.compress = backends::parse_compression(known.compress);
   options.sockets = text_of(known.sockets, "auto");
   options.notice = notice_of(known);
+  options.checksum = known.checksum != 0;
   return options;
 }
 

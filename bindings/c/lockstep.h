@@ -102,6 +102,7 @@ typedef struct lockstep_group_options {
   /* Receives notices, which are no errors, on the thread that calls. NULL: they are dropped. */
   void (*notice)(const char* text, void* context);
   void* notice_context;
+  int checksum; /* not 0: messages between hosts have checksums */
 } lockstep_group_options;
 
 /* Makes a group of all ranks that mpirun or srun has started; without a launcher, of this process alone. It initializes

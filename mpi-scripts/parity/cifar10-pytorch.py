@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch's side of cifar10.sh.
 
-  cifar10-pytorch.py train RUN JPEGS SEED LOG   trains by the recipe of lockstep's run in the folder RUN, with the random numbers of PyTorch
+  cifar10-pytorch.py train RUN JPEGS SEED LOG   trains by the recipe of lockstep's run in the folder RUN, with the random numbers of PyTorch,
+                                                and goes on from the last complete epoch of a run that was cut, whose state is beside LOG
   cifar10-pytorch.py table LOGS [--csv FILE] [--least X] [--within X]   prints the accuracies in the logs of the folder LOGS, and checks them
 
 The recipe is read from the run's options.conf and the normalization from its checkpoint. Two processes take turns with the samples and
@@ -72,16 +73,48 @@ def decayed(network, options):
             {"params": [p for p in network.parameters() if p.ndim <= 1], "weight_decay": vectors}]
 
 
-class Log:
-    """As the file of train --metrics, of the first process."""
+class Progress:
+    """The log of the first process, as the file of train --metrics, and the state after each epoch, from which a run that was cut goes on."""
 
-    def __init__(self, rank, path):
-        self.file = open(path, "w", encoding="utf-8") if rank == 0 else None
+    def __init__(self, path, recipe, parts, generators):
+        self.path, self.recipe, self.parts, self.generators, self.lines = pathlib.Path(path), recipe, parts, generators, []
+        self.epochs = 0
 
-    def add(self, event, **values):
-        if self.file is not None:
-            print(json.dumps({"event": event, **values}, separators=(",", ":")), file=self.file, flush=True)
+    @property
+    def state_path(self):
+        return self.path.with_suffix(".pt")
+
+    def restore(self, rank):
+        import torch
+
+        if self.state_path.exists():
+            state = torch.load(self.state_path, weights_only=True)
+            if state["recipe"] != self.recipe:
+                sys.exit(f"error: {self.state_path} is the state of another recipe: remove it")
+            for part, values in zip(self.parts, state["parts"], strict=True):
+                part.load_state_dict(values)
+            for generator, values in zip(self.generators, state["generators"][rank], strict=True):
+                generator.set_state(values)
+            self.lines, self.epochs = state["lines"], state["epochs"]
+
+    def add(self, rank, event, **values):
+        if rank == 0:
+            self.lines.append(json.dumps({"event": event, **values}, separators=(",", ":")))
+            self.path.write_text("".join(line + "\n" for line in self.lines), encoding="utf-8")
             print(event, values, flush=True)
+
+    def save(self, rank):
+        import torch
+        import torch.distributed as dist
+
+        self.epochs += 1
+        generators = [None] * RANKS
+        dist.all_gather_object(generators, [generator.get_state() for generator in self.generators])
+        if rank == 0:
+            unfinished = self.state_path.with_suffix(".new")
+            torch.save({"parts": [part.state_dict() for part in self.parts], "generators": generators, "lines": self.lines,
+                        "recipe": self.recipe, "epochs": self.epochs}, unfinished)
+            unfinished.replace(self.state_path)
 
 
 def evaluate(model, normalize, pixels, labels):
@@ -125,13 +158,16 @@ def work(rank, run, folder, seed, path):
                                 nesterov=options["nesterov"] == "yes")
     smoothing = 0.0 if options["label-smoothing"] == "off" else float(options["label-smoothing"])
     batch, epochs = int(options["batch"]), int(options["epochs"])
+    recipe = {name: value for name, value in options.items() if name not in ("save-dir", "seed", "data", "steps", "eval-interval")}
     steps_of_epoch = -(-len(train) // batch)
     schedule = schedule_of(optimizer, options, epochs * steps_of_epoch, steps_of_epoch)
     order = torch.Generator().manual_seed(seed)  # the same on both processes
     changes = torch.Generator().manual_seed(2 * seed + 1000 + rank)
-    log = Log(rank, path)
-    log.add("start", torch=torch.__version__, seed=seed, samples=len(train))
-    for epoch in range(epochs):
+    progress = Progress(path, recipe, (network, optimizer, schedule), (order, changes))
+    progress.restore(rank)
+    if progress.epochs == 0:
+        progress.add(rank, "start", torch=torch.__version__, seed=seed, samples=len(train))
+    for epoch in range(progress.epochs, epochs):
         begin, losses = time.perf_counter(), 0.0
         permutation = torch.randperm(len(train), generator=order)
         for step in range(steps_of_epoch):
@@ -145,8 +181,9 @@ def work(rank, run, folder, seed, path):
             losses += loss.item()
         seconds = time.perf_counter() - begin
         accuracy = evaluate(network, normalize, test, test_labels)
-        log.add("epoch", epoch=epoch + 1, train_loss=losses / steps_of_epoch, val_accuracy=accuracy, seconds=seconds)
-    log.add("end", outcome="completed", final_accuracy=accuracy)
+        progress.add(rank, "epoch", epoch=epoch + 1, train_loss=losses / steps_of_epoch, val_accuracy=accuracy, seconds=seconds)
+        progress.save(rank)
+    progress.add(rank, "end", outcome="completed", final_accuracy=evaluate(network, normalize, test, test_labels))
     dist.destroy_process_group()
 
 

@@ -3,7 +3,8 @@
 # Trains resnet20 on CIFAR-10's JPEGs with configs/cifar10-resnet20.conf on two ranks, and in PyTorch with the same recipe on the same
 # pixels, with two seeds each. The mean accuracy on the test images must be at least 89.5 %, and within 0.4 points of PyTorch's. Writes
 # the accuracy after each epoch to docs/measurements/cifar10.csv and draws it. The epochs of each complete run are in
-# docs/measurements/cifar10, and a run that is there is not repeated: remove its file first. Takes four hours on two cores.
+# docs/measurements/cifar10, and a run that is there is not repeated. A run that was cut goes on from its last epoch; remove
+# build/cifar10 after a change of the recipe. Takes five hours on two cores.
 #   cifar10.sh --try   two epochs of a tenth of the pictures, without bounds, in build/cifar10-try
 #   SEEDS          ("1 2")
 #   EPOCHS         of each run, where not those of the configuration
@@ -25,6 +26,7 @@ case ${1:-} in
   --try)
     out=build/cifar10-try
     logs=$out/logs
+    rm -rf "$out"
     python3 mpi-scripts/bench/pictures_subset.py "$jpegs" 0.1 "$out/jpeg"
     jpegs=$out/jpeg
     words=(--epochs "${EPOCHS:-2}")
@@ -40,8 +42,8 @@ mkdir -p "$out" "$logs"
 
 # train_lockstep RUN [OPTION...]
 train_lockstep() {
-  rm -rf "$1"
-  mpirun -np 2 --bind-to none "build/$preset/bin/train" --config "$configuration" --data "$jpegs" --threads 1 --save-dir "$1" "${words[@]}" "${@:2}"
+  mpirun -np 2 --bind-to none "build/$preset/bin/train" --config "$configuration" --data "$jpegs" --threads 1 --save-dir "$1" --resume auto \
+    "${words[@]}" "${@:2}"
 }
 # keep FILE   the epochs and the end of a complete run
 keep() {
@@ -52,7 +54,6 @@ keep() {
 for seed in "${seeds[@]}"; do
   section "Seed $seed, lockstep on two ranks"
   if [ ! -f "$logs/lockstep-$seed.jsonl" ]; then
-    rm -f "$out/lockstep-$seed.jsonl"
     train_lockstep "$out/run-$seed" --seed "$seed" --metrics "$out/lockstep-$seed.jsonl"
     keep "$out/lockstep-$seed.jsonl"
   fi

@@ -69,6 +69,18 @@ void check_compression(const CommunicatorOptions& options) {
   }
 }
 
+void check_checksum(const CommunicatorOptions& options) {
+  if (!options.plan.checksum) return;
+  if (selection_of(options.method) == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "messages of the algorithm " + std::string(mpi) +
+                    " have no checksums: choose another algorithm, or leave out the checksum");
+  }
+  if (options.plan.sockets != Sockets::no) return;
+  throw Error(ErrorCode::invalid_argument,
+              "messages that go by MPI have no checksums: leave out `sockets no`, or the checksum");
+}
+
 void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options) {
   PlanOptions plan = options.plan;
   const Selection* const wish = selection_of(options.method);
@@ -84,6 +96,7 @@ void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOpt
 
 void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options) {
   check_compression(options);
+  check_checksum(options);
   const Selection* const wish = selection_of(options.method);
   if (wish == nullptr) return;
   PlanOptions& plan = options.plan;
@@ -93,7 +106,7 @@ void settle(const RankSet& group, const Agreement& agreement, CommunicatorOption
   if (group.shape().nodes() == 1 && take_turns(agreement))
     plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
   const std::vector<std::string> rdma = agreement.fact("RDMA");
-  plan.sockets = sockets_on(group.shape(), plan.sockets, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
+  plan.sockets = sockets_on(group.shape(), plan, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
 }
 
 std::unique_ptr<Communicator> make_communicator(const RankSet& group, Progress& progress,

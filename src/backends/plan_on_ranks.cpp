@@ -39,7 +39,7 @@ std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanO
   std::string why_not;
   auto connections = connect_ranks(group, others, why_not);
   if (connections)
-    return std::make_unique<SocketMedium>(nullptr, *std::move(connections), group.hosts(), options.socket_limit,
+    return std::make_unique<SocketMedium>(nullptr, *std::move(connections), group.hosts(), options.checksum,
                                           group.rank());
   throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
               {.rank = group.rank().value, .host = group.host()})
@@ -50,36 +50,35 @@ std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) 
   const MessageLibrary* const library = library_of(group);
   if (library == nullptr) return make_medium_of_sockets(group, options);
   auto messages = library->make_medium(group, PlanCommunicator::channels(options));
-  auto connections = connect_hosts(group, options.sockets, options.notice);
+  auto connections = connect_hosts(group, options);
   if (!connections) options.sockets = Sockets::no;
   if (!connections) return messages;
-  return std::make_unique<SocketMedium>(std::move(messages), *std::move(connections), group.hosts(),
-                                        options.socket_limit);
+  return std::make_unique<SocketMedium>(std::move(messages), *std::move(connections), group.hosts(), options.checksum);
 }
 
 }  // namespace
 
-Sockets sockets_on(const ClusterShape& shape, Sockets wish, bool is_rdma_anywhere) {
-  if (wish == Sockets::everywhere) return wish;
-  const bool is_useless = shape.nodes() == 1 || (wish == Sockets::automatic && is_rdma_anywhere);
-  return is_useless ? Sockets::no : wish;
+Sockets sockets_on(const ClusterShape& shape, const PlanOptions& wish, bool is_rdma_anywhere) {
+  if (wish.sockets == Sockets::everywhere) return wish.sockets;
+  const bool leave_to_rdma = wish.sockets == Sockets::automatic && is_rdma_anywhere && !wish.checksum;
+  return shape.nodes() == 1 || leave_to_rdma ? Sockets::no : wish.sockets;
 }
 
-std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Sockets sockets,
-                                                     const std::function<void(std::string_view)>& notice) {
-  if (sockets == Sockets::no) return std::nullopt;
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, const PlanOptions& options) {
+  if (options.sockets == Sockets::no) return std::nullopt;
   std::string why_not;
-  auto connections =
-      connect_ranks(group, socket_partners(group.shape(), group.rank(), sockets == Sockets::everywhere), why_not);
+  auto connections = connect_ranks(group, socket_partners(group.shape(), group.rank(), options), why_not);
   if (connections) return connections;
-  if (sockets != Sockets::automatic) {
-    throw Error(ErrorCode::unsupported, "the ranks cannot be connected by sockets (" + why_not +
-                                            "); choose sockets auto or no, with which small messages go by MPI")
+  if (options.checksum || options.sockets != Sockets::automatic) {
+    throw Error(ErrorCode::unsupported,
+                "the ranks cannot be connected by sockets (" + why_not + "); " +
+                    (options.checksum ? "leave out the checksum" : "choose sockets auto or no") +
+                    ", so that messages between hosts go by MPI")
         .on_every_rank();
   }
-  if (notice && group.rank() == Rank{0})
-    notice("small messages between hosts go by MPI, which takes longer than sockets of lockstep's own (" + why_not +
-           "); sockets no leaves out the attempt");
+  if (options.notice && group.rank() == Rank{0})
+    options.notice("messages between hosts go by MPI, which takes longer than sockets of lockstep's own (" + why_not +
+                   "); sockets no leaves out the attempt");
   return std::nullopt;
 }
 

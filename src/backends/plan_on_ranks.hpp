@@ -18,7 +18,7 @@ namespace lockstep::backends {
 /// Makes a communicator that runs lockstep's own algorithms over MPI messages: after this call it uses no MPI
 /// collective. Collective over `group`, which may be closed afterwards. Ranks agree on what one of them may not get:
 /// if the ranks of a node cannot share memory, a selection that forces nothing uses messages only, and one that forces
-/// an algorithm in shared memory fails; if hosts cannot be connected, small messages go by MPI.
+/// an algorithm in shared memory fails; if hosts cannot be connected, messages between them go by MPI.
 /// @param options  the same on all ranks, and not compared here: `selection_on` has completed their selection, and
 ///                 their sockets are from `sockets_on`. Set to what can be had, so that it is not tried again for
 ///                 another communicator of the group. `notice` is told so by rank 0
@@ -26,15 +26,14 @@ namespace lockstep::backends {
 ///         Error{transport}; Error{invalid_argument} if an option is out of range
 std::unique_ptr<Communicator> make_plan_communicator(const RankSet& group, Progress& progress, PlanOptions& options);
 
-/// Returns `no` where small messages go by MPI, because all ranks are on one host, or because MPI has RDMA.
+/// Returns `no` where messages between hosts go by MPI, because all ranks are on one host, or because MPI has RDMA.
 /// @param is_rdma_anywhere  whether `has_rdma` on any rank
-Sockets sockets_on(const ClusterShape& shape, Sockets wish, bool is_rdma_anywhere);
+Sockets sockets_on(const ClusterShape& shape, const PlanOptions& wish, bool is_rdma_anywhere);
 
-/// Connects this rank to its `socket_partners`, unless sockets are `no`. Collective.
-/// @param notice  called by rank 0 if connections that would help cannot be made; may be empty
-/// @return nothing, on every rank, if small messages go by MPI
+/// Connects this rank to its `socket_partners`, unless sockets are `no`. Collective. `notice` is called by rank 0 if
+/// connections that would help cannot be made.
+/// @return nothing, on every rank, if messages between hosts go by MPI
 /// @throws Error{unsupported}, on every rank, if connections are demanded and cannot be made; Error{transport}
-std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Sockets sockets,
-                                                     const std::function<void(std::string_view)>& notice);
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, const PlanOptions& options);
 
 }  // namespace lockstep::backends

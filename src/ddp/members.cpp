@@ -33,6 +33,7 @@ ParsedOptions parse(const GroupOptions& options, const std::optional<backends::M
   values.plan.deadline = options.deadline;
   values.plan.observer = options.observer;
   values.plan.notice = options.notice;
+  values.plan.checksum = options.checksum;
   parsed.failure = error_of([&] {
     values.method = exact ? *exact : backends::parse_method(options.algorithm);
     values.plan.sockets = backends::parse_sockets(options.sockets);
@@ -128,7 +129,7 @@ void check_equal_options(const GroupOptions& options, const ParsedOptions& parse
     require_device(options.device);
     if (parsed.failure) throw Error(*parsed.failure);
     if (options.device == Device::cpu) return;
-    refuse_compression_on_gpus(options);
+    refuse_on_gpus(options);
     (void)nccl_algorithm(parsed.values.method);
   });
   if (failure) throw failure->on_every_rank();

@@ -45,7 +45,12 @@ bool tests_share_gpus() { return std::getenv("LOCKSTEP_TEST_SHARED_GPU") != null
 
 }  // namespace
 
-void refuse_compression_on_gpus(const GroupOptions& options) {
+void refuse_on_gpus(const GroupOptions& options) {
+  if (options.checksum) {
+    throw Error(ErrorCode::unsupported,
+                "a checksum is for messages of lockstep's own algorithms, and NCCL carries those of GPUs: leave it out "
+                "on cuda");
+  }
   if (!options.compress) return;
   throw Error(ErrorCode::unsupported, "the compression " + std::string(name(*options.compress)) +
                                           " is for sums in host memory: leave it out on cuda");

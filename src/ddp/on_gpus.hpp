@@ -20,8 +20,9 @@ namespace lockstep::ddp {
 /// Returns NCCL's counterpart of a method.
 /// @throws Error{unsupported} that names the method if there is none
 backends::NcclAlgorithm nccl_algorithm(const backends::Method& method);
-/// @throws Error{unsupported} that names the compression if the options have one, which is not available on a GPU
-void refuse_compression_on_gpus(const GroupOptions& options);
+/// @throws Error{unsupported} that names the option if the options have a compression or checksums, which are not
+///         available on a GPU
+void refuse_on_gpus(const GroupOptions& options);
 
 /// Returns the topology of this machine, with the GPUs that are visible to CUDA if there are any. Both the selection of
 /// GPUs and `topo` use it.

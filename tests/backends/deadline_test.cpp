@@ -131,7 +131,6 @@ TEST_P(Deadline, APeerThatNeverSubmits) {
   auto c = plan_on(world.group(), waiting->progress,
                    {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
                     .sockets = GetParam().second,
-                    .socket_limit = segment,
                     .deadline = deadline});
   const int silent = world.size() - 1;
   std::vector<float> data(elements, 1.0F);
@@ -165,7 +164,6 @@ TEST_P(Deadline, APeerThatStopsBeforeItsKthStep) {
                      {.selection = collectives::forced({.algorithm = GetParam().first, .segment = segment}),
                       .node = {.staging = {32 * 1024}},
                       .sockets = GetParam().second,
-                      .socket_limit = segment,
                       .deadline = deadline});
     std::vector<float> data(elements, 1.0F);
     const Buffer buffer{data.data(), {elements}, DType::float32};

@@ -11,7 +11,7 @@ namespace lockstep::backends {
 /// Makes a communicator of plans with options that are the same on all ranks, so that there is nothing to compare.
 inline std::unique_ptr<Communicator> plan_on(const RankSet& group, Progress& progress, PlanOptions options = {}) {
   options.selection = selection_on(group.shape(), options.selection);
-  options.sockets = sockets_on(group.shape(), options.sockets, has_rdma());
+  options.sockets = sockets_on(group.shape(), options, has_rdma());
   return make_plan_communicator(group, progress, options);
 }
 

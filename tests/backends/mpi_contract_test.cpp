@@ -34,7 +34,7 @@ TEST_P(PlanContract, HoldsWithTheDefaultSegment) {
   world.close();
 }
 
-/// Some messages of an operation go over sockets, and others by MPI.
+/// Among four ranks, some messages of an operation go over sockets, and others by MPI.
 TEST_P(PlanContract, HoldsOverSockets) {
   World world;
   Progress progress({.spins_before_yield = 0});
@@ -42,8 +42,17 @@ TEST_P(PlanContract, HoldsOverSockets) {
       plan_on(world.group(), progress,
               {.selection = collectives::forced({.algorithm = GetParam(), .segment = {4096}, .blocks_in_flight = 3}),
                .message_limit = {512},
-               .sockets = Sockets::everywhere,
-               .socket_limit = {1024}});
+               .sockets = Sockets::everywhere});
+  contract::check_all(*c);
+  world.close();
+}
+
+TEST_P(PlanContract, HoldsOverSocketsWithChecksums) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  const auto c = plan_on(
+      world.group(), progress,
+      {.selection = collectives::forced({.algorithm = GetParam()}), .sockets = Sockets::everywhere, .checksum = true});
   contract::check_all(*c);
   world.close();
 }

@@ -62,7 +62,6 @@ const std::vector<BackEnd> back_ends = {
        return plan_on(world.group(), progress,
                       {.selection = collectives::forced({.algorithm = Algorithm::ring}),
                        .sockets = Sockets::everywhere,
-                       .socket_limit = {64 * 1024},
                        .deadline = failure_deadline});
      }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},

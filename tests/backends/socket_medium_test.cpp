@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -46,8 +47,7 @@ class NotingMedium : public Medium {
   Notes* notes_;
 };
 
-constexpr std::size_t limit_in_numbers = 1024;
-constexpr Bytes limit{limit_in_numbers * 8};
+constexpr std::size_t small = SocketMedium::small_frame / sizeof(std::int64_t);
 
 MessageTag tag_of(int channel, std::uint64_t number, CollectiveKind kind = CollectiveKind::all_reduce) {
   const Buffer buffer{nullptr, {1}, DType::float32};
@@ -66,7 +66,7 @@ class SocketMediumTest : public testing::Test {
       connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] =
           std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), std::move(connections),
-                                         std::vector<std::string>{"host1", "host2", "host3"}, limit);
+                                         std::vector<std::string>{"host1", "host2", "host3"}, false);
     }
   }
 
@@ -134,7 +134,7 @@ TEST_F(SocketMediumTest, WhatDoesNotFitIntoTheSocketFollowsWhole) {
   std::vector<std::vector<std::int64_t>> sent;
   std::vector<std::vector<std::int64_t>> got;
   for (int i = 0; i < messages; ++i) {
-    sent.emplace_back(static_cast<std::size_t>(i * 37) % limit_in_numbers + 1);
+    sent.emplace_back(static_cast<std::size_t>(i * 37) % small + 1);
     std::iota(sent.back().begin(), sent.back().end(), i);
     got.emplace_back(sent.back().size());
   }
@@ -160,19 +160,15 @@ TEST_F(SocketMediumTest, WhatDoesNotFitIntoTheSocketFollowsWhole) {
   EXPECT_EQ(got, expected);
 }
 
-TEST_F(SocketMediumTest, OtherMessagesGoByTheOtherMedium) {
-  std::vector<std::int64_t> large(limit_in_numbers + 1);
-  std::vector<std::int64_t> small(1);
-  send(tag_of(0, 1), large);
-  send(tag_of(0, 1, CollectiveKind::all_to_all_v), small);
-  media_[0]->send({2}, tag_of(0, 1), small.data(), bytes_of(small));
-  EXPECT_EQ(notes_[0].sends, 3);
-  const Medium::Ticket ticket = receive(tag_of(0, 1), large);
+TEST_F(SocketMediumTest, MessagesWithoutAConnectionGoByTheOtherMedium) {
+  std::vector<std::int64_t> data(1);
+  const Medium::Ticket sends = media_[0]->send({2}, tag_of(0, 1), data.data(), bytes_of(data));
+  const Medium::Ticket receives = media_[1]->receive({2}, tag_of(0, 1), data.data(), bytes_of(data));
+  EXPECT_TRUE(media_[0]->test(sends));
+  EXPECT_TRUE(media_[1]->test(receives));
+  send(tag_of(0, 1, CollectiveKind::all_to_all_v), data);
+  EXPECT_EQ(notes_[0].sends, 1);
   EXPECT_EQ(notes_[1].receives, 1);
-  EXPECT_TRUE(media_[1]->test(ticket));
-  large.resize(limit_in_numbers);
-  send(tag_of(0, 1), large);
-  EXPECT_EQ(notes_[0].sends, 3);
 }
 
 TEST_F(SocketMediumTest, AWaitHelpsTheOtherMedium) {
@@ -245,8 +241,8 @@ ClusterShape equal_nodes(int nodes, int ranks_per_node) {
 
 int node_of(const ClusterShape& shape, int rank) { return shape.node_of_rank[static_cast<std::size_t>(rank)]; }
 
-/// Ranks 0 and 1, which nothing but their connection connects.
-class AloneTest : public testing::Test {
+/// Ranks 0 and 1, which nothing but their connection connects, with and without checksums.
+class AloneTest : public testing::TestWithParam<bool> {
  protected:
   AloneTest() {
     std::array<int, 2> ends{};
@@ -255,7 +251,7 @@ class AloneTest : public testing::Test {
       std::vector<Connection> connections;
       connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] = std::make_unique<SocketMedium>(nullptr, std::move(connections),
-                                                    std::vector<std::string>{"host1", "host2"}, limit, Rank{rank});
+                                                    std::vector<std::string>{"host1", "host2"}, GetParam(), Rank{rank});
     }
   }
   static std::vector<std::int64_t> numbers(std::int64_t first, std::size_t count) {
@@ -283,9 +279,8 @@ class AloneTest : public testing::Test {
   std::array<std::unique_ptr<SocketMedium>, 2> media_;
 };
 
-TEST_F(AloneTest, MessagesOfAllSizesArriveAwaitedOrNot) {
-  for (const std::size_t count :
-       {std::size_t{1}, limit_in_numbers, limit_in_numbers + 1, 5 * limit_in_numbers, std::size_t{300'000}}) {
+TEST_P(AloneTest, MessagesOfAllSizesArriveAwaitedOrNot) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, small, small + 1, 5 * small, std::size_t{300'000}}) {
     const auto first = numbers(1, count);
     const auto second = numbers(1'000'000, count);
     std::vector<std::int64_t> into_first(count);
@@ -303,7 +298,7 @@ TEST_F(AloneTest, MessagesOfAllSizesArriveAwaitedOrNot) {
   EXPECT_FALSE(media_[1]->is_shared());
 }
 
-TEST_F(AloneTest, RanksSendToEachOtherAtATime) {
+TEST_P(AloneTest, RanksSendToEachOtherAtATime) {
   constexpr std::size_t count = 400'000;  // more than sockets take
   const std::array<std::vector<std::int64_t>, 2> sent = {numbers(5, count), numbers(-7, count)};
   std::array<std::vector<std::int64_t>, 2> received = {std::vector<std::int64_t>(count),
@@ -321,7 +316,7 @@ TEST_F(AloneTest, RanksSendToEachOtherAtATime) {
   EXPECT_EQ(received[1], sent[0]);
 }
 
-TEST_F(AloneTest, AnEmptyMessageThatHasToWaitLeavesByItself) {
+TEST_P(AloneTest, AnEmptyMessageThatHasToWaitLeavesByItself) {
   const auto large = numbers(1, 400'000);  // more than the socket takes
   std::vector<std::int64_t> into(large.size());
   const auto sends_large = send(0, 1, large, 1);
@@ -340,7 +335,7 @@ TEST_F(AloneTest, AnEmptyMessageThatHasToWaitLeavesByItself) {
   EXPECT_EQ(into, large);
 }
 
-TEST_F(AloneTest, ARankSendsToItself) {
+TEST_P(AloneTest, ARankSendsToItself) {
   const auto data = numbers(3, 5000);
   std::vector<std::int64_t> before(data.size());
   std::vector<std::int64_t> after(data.size());
@@ -353,7 +348,7 @@ TEST_F(AloneTest, ARankSendsToItself) {
   EXPECT_EQ(after, data);
 }
 
-TEST_F(AloneTest, ALongMessageOfAnotherSizeOverwritesNothing) {
+TEST_P(AloneTest, ALongMessageOfAnotherSizeOverwritesNothing) {
   const auto data = numbers(1, 50'000);
   std::vector<std::int64_t> shorter(100, -1);
   const auto receives = receive(1, 1, shorter, 0);
@@ -371,10 +366,69 @@ TEST_F(AloneTest, ALongMessageOfAnotherSizeOverwritesNothing) {
   EXPECT_EQ(shorter, std::vector<std::int64_t>(100, -1));
 }
 
+INSTANTIATE_TEST_SUITE_P(Checksum, AloneTest, testing::Bool(),
+                         [](const auto& parameter) { return std::string(parameter.param ? "yes" : "no"); });
+
+/// A message of rank 0 with a checksum, which passes through the test's hands.
+class ChangedBits : public testing::TestWithParam<std::size_t> {
+ protected:
+  static constexpr std::size_t beginning = 48;
+
+  /// Sends a message, inverts a bit of one of its bytes, and lets rank 1 receive it.
+  static void pass(const std::vector<std::int64_t>& data, std::optional<std::size_t> place,
+                   std::vector<std::int64_t>& got) {
+    std::array<Descriptor, 2> hands;
+    std::array<std::unique_ptr<SocketMedium>, 2> media;
+    for (int rank = 0; rank < 2; ++rank) {
+      std::array<int, 2> ends{};
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+      std::vector<Connection> connections;
+      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[0]))});
+      media[rank] = std::make_unique<SocketMedium>(nullptr, std::move(connections),
+                                                   std::vector<std::string>{"host1", "host2"}, true, Rank{rank});
+      hands[rank] = Descriptor(ends[1]);
+    }
+    const Bytes bytes{static_cast<std::int64_t>(8 * data.size())};
+    (void)media[0]->send({1}, tag_of(1, 5), data.data(), bytes);
+    std::vector<char> wire(beginning + 8 * data.size() + 1);
+    const ssize_t sent = recv(hands[0].get(), wire.data(), wire.size(), 0);
+    ASSERT_EQ(sent, static_cast<ssize_t>(beginning + 8 * data.size()));
+    if (place) wire[*place] = static_cast<char>(wire[*place] ^ 4);
+    ASSERT_EQ(::send(hands[1].get(), wire.data(), static_cast<std::size_t>(sent), 0), sent);
+    const Medium::Ticket ticket = media[1]->receive({0}, tag_of(1, 5), got.data(), bytes);
+    EXPECT_TRUE(media[1]->test(ticket));
+  }
+};
+
+TEST_P(ChangedBits, AreFoundWhereverTheyAre) {
+  const std::vector<std::int64_t> data(GetParam(), 7);
+  std::vector<std::int64_t> got(data.size());
+  pass(data, std::nullopt, got);
+  EXPECT_EQ(got, data);
+  // Bytes of the channel, the number, the signature, the size and both checksums, the first and the last of the data.
+  for (const std::size_t place :
+       {std::size_t{0}, std::size_t{8}, std::size_t{16}, std::size_t{24}, std::size_t{32}, std::size_t{37},
+        std::size_t{40}, std::size_t{44}, beginning, beginning + 8 * data.size() - 1}) {
+    try {
+      pass(data, place, got);
+      ADD_FAILURE() << "nobody noticed byte " << place;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::transport);
+      EXPECT_EQ(error.context().peers, std::vector{0});
+      EXPECT_NE(error.message().find("rank 0 on host1 sent, some have arrived with other values"), std::string::npos)
+          << error.message();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, ChangedBits, testing::Values(1, 100, small + 1000));
+
 TEST(SocketPartners, AreAllRanksOfOtherHostsIfTheseAreFew) {
   EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}), std::vector<int>{});
   EXPECT_EQ(socket_partners(equal_nodes(2, 2), {1}), (std::vector{2, 3}));
-  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {1}, true), (std::vector{0, 2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {1}, {.sockets = Sockets::everywhere}), (std::vector{0, 2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}, {.sockets = Sockets::everywhere}), (std::vector{1, 2}));
+  EXPECT_EQ(socket_partners(equal_nodes(64, 16), {5}, {.checksum = true}).size(), 63U * 16U);
   EXPECT_EQ(socket_partners(equal_nodes(8, 4), {31}).size(), 28U);
 }
 

@@ -36,7 +36,7 @@ TEST_P(BetweenNodes, StoreRanksKeepTheContract) {
         plan_on(ranks.set(), progress,
                 {.selection = collectives::forced({.algorithm = GetParam(), .segment = {512}, .blocks_in_flight = 3}),
                  .message_limit = {4096},
-                 .socket_limit = {64}});
+                 .checksum = true});
     contract::check_all(*c);
   }
   world.close();

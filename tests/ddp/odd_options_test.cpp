@@ -31,6 +31,16 @@ TEST_F(OddOptions, AreNamedWhereAGroupIsMade) {
   expect_named({.algorithm = "ring"}, {.algorithm = "tree"}, {"ring", "tree"});
   expect_named({.check = false}, {.check = true}, {"check"});
   expect_named({}, {.compress = backends::WireFormat::bfloat16}, {"bf16"});
+  expect_named({}, {.checksum = true}, {"checksum"});
+}
+
+TEST(GroupOptionsOfMpi, RefuseChecksumsOfMpisOwnMessages) {
+  World world;
+  expect_error([&] { const ProcessGroup group(world, {.sockets = "no", .checksum = true}); },
+               ErrorCode::invalid_argument, {"leave out `sockets no`, or the checksum"});
+  expect_error([&] { const ProcessGroup group(world, {.algorithm = "mpi", .checksum = true}); },
+               ErrorCode::invalid_argument, {"messages of the algorithm mpi have no checksums"});
+  world.close();
 }
 
 TEST(WorldErrors, OfClosingWhileAnOperationOfAGroupIsUnderWay) {

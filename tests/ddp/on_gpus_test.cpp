@@ -47,10 +47,9 @@ TEST(NcclAlgorithmOfAGroup, RefusesByNameWhatHasNoMeaningThere) {
     ++refused;
   }
   EXPECT_GE(refused, 8);
-  EXPECT_NE(refusal([] {
-              refuse_compression_on_gpus({.compress = backends::WireFormat::bfloat16});
-            }).find("compression bf16"),
+  EXPECT_NE(refusal([] { refuse_on_gpus({.compress = backends::WireFormat::bfloat16}); }).find("compression bf16"),
             std::string::npos);
+  EXPECT_NE(refusal([] { refuse_on_gpus({.checksum = true}); }).find("leave it out on cuda"), std::string::npos);
 }
 
 std::vector<Gpu> gpus(const std::vector<std::string>& uuids) {

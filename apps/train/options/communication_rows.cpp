@@ -181,9 +181,13 @@ OptionGroup communication_options(Options& o) {
            "of that part only",
            into(o.trainer.zero)),
        row("sockets", one_of(backends::socket_names()), "auto",
-           "send small messages between hosts over TCP connections of lockstep's own; auto: where no host has RDMA and "
-           "all can connect",
+           "send messages between hosts over TCP connections of lockstep's own; auto: where no host has RDMA and all "
+           "can connect",
            into(o.sockets)),
+       row("checksum", Switch{}, "no",
+           "give messages between hosts a checksum: one that the network has changed ends the run, with the rank that "
+           "sent it",
+           into(o.checksum)),
        row("wait", one_of(wait_names()), "auto",
            "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then "
            "sleeps",

@@ -56,6 +56,7 @@ struct Options {
   int min_ranks = 0;  ///< the run goes on after deaths while so many ranks are left; 0: a death ends it
   bool progress_thread = false;
   std::string sockets;  ///< one of backends::socket_names()
+  bool checksum = false;
   std::string wait = "auto";
   bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway
   std::int64_t batch_per_rank = 0;  ///< 0: `trainer.batch` is known without the number of ranks

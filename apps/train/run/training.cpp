@@ -75,7 +75,8 @@ GroupOptions group_options(const RunContext& run) {
           .observer = run.recorder,
           .notice = [&console = run.console](std::string_view text) { console.notice(text); },
           .compress = backends::parse_compression(run.options.compress),
-          .sockets = run.options.sockets};
+          .sockets = run.options.sockets,
+          .checksum = run.options.checksum};
 }
 
 /// Returns the size of a bucket where the user does not say it. When backward ends, the last bucket is still to be

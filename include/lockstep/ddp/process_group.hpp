@@ -62,11 +62,16 @@ struct GroupOptions {
   std::function<void(std::string_view)> notice = nullptr;
   /// The format to which float32 is rounded while it travels, in reductions of `communicator()`. Empty: not rounded.
   std::optional<backends::WireFormat> compress = std::nullopt;
-  /// Whether lockstep's own algorithms carry small messages between hosts over TCP connections of their own, which take
-  /// less time than those of MPI libraries: "auto" (if no host has a network adapter with RDMA, and the hosts can reach
-  /// each other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot). Ranks
-  /// that MPI does not connect have such connections for messages of all sizes in any case.
+  /// Whether lockstep's own algorithms carry messages between hosts over TCP connections of their own, which take less
+  /// time than those of MPI libraries: "auto" (if no host has a network adapter with RDMA, and the hosts can reach each
+  /// other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot). Ranks that
+  /// MPI does not connect have such connections in any case. Among more than 32 ranks, those that exchange small
+  /// messages have connections, and others send by MPI.
   std::string sockets = "auto";
+  /// Whether messages between hosts have checksums, for networks that may change bits: a message that was changed fails
+  /// its operation, with an error that names the rank that sent it. All messages between hosts then go over
+  /// connections, and each is read twice more. Not for the algorithm "mpi", `sockets` "no", and `cuda`.
+  bool checksum = false;
 };
 
 /// The names that `GroupOptions::algorithm` takes: "auto", lockstep's own algorithms ("ring", "tree",
@@ -105,7 +110,8 @@ class ProcessGroup {
   /// it is still open when the world is closed.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an unknown algorithm,
   ///         with the nearest name and all others, for one that these ranks cannot run, for compression with an
-  ///         algorithm that promises the same bits on any number of ranks, for more ranks on a host than it shows GPUs
+  ///         algorithm that promises the same bits on any number of ranks, for a checksum where
+  ///         messages do not go over connections, for more ranks on a host than it shows GPUs
   ///         to them, for two ranks on one GPU, and for an unknown choice of sockets; Error{unsupported} for `cuda`
   ///         where a rank has no GPU or no NCCL (docs/gpus.md), for an algorithm or compression that has no meaning
   ///         there, and for a progress thread where MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io

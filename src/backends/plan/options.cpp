@@ -54,7 +54,7 @@ std::vector<Term> terms_of(const PlanOptions& options) {
           {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
           {"message limit (bytes)", std::to_string(options.message_limit.value)},
           {"sockets", std::string(name(options.sockets))},
-          {"socket limit (bytes)", std::to_string(options.socket_limit.value)}};
+          {"checksum", options.checksum ? "yes" : "no"}};
 }
 
 std::string differences(const std::vector<Term>& mine, const std::vector<Term>& theirs, Rank me, Rank other) {

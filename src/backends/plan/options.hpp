@@ -32,12 +32,12 @@ struct NodeOptions {
   Bytes cache{8 * 1024 * 1024};
 };
 
-/// Whether small messages between hosts go over TCP connections of lockstep's own (`SocketMedium`).
+/// Whether messages between hosts go over TCP connections of lockstep's own (`SocketMedium`).
 enum class Sockets {
   automatic,   ///< if no host has RDMA and the connections can be made
-  no,          ///< everything goes by MPI
+  no,          ///< everything goes by MPI, where MPI connects the ranks
   yes,         ///< also where a host has RDMA; it is an error if the connections cannot be made
-  everywhere,  ///< as `yes`, and between ranks of the same host, too, for tests
+  everywhere,  ///< as `yes`, and between some ranks of the same host, too, for tests
 };
 
 /// The names that a user can select: "auto", "no" and "yes".
@@ -54,7 +54,7 @@ struct PlanOptions {
   NodeOptions node;
   Bytes message_limit{1 << 30};  ///< longer sends and recvs are divided, because MPI counts bytes in an int
   Sockets sockets = Sockets::automatic;
-  Bytes socket_limit{16 * 1024};  ///< larger messages between hosts go by MPI
+  bool checksum = false;  ///< whether messages over connections have checksums, and all between hosts go that way
   /// An operation that does not advance on this rank for this time fails with Error{timeout}.
   std::chrono::duration<double> deadline = usual_deadline;
   Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator

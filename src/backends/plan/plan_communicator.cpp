@@ -13,7 +13,6 @@ const PlanOptions& checked(const PlanOptions& options, const ClusterShape& shape
   at_least_one("the number of operations in flight", options.operations_in_flight);
   at_least_one("the staging area (bytes)", options.node.staging.value);
   at_least_one("the message limit (bytes)", options.message_limit.value);
-  at_least_one("the socket limit (bytes)", options.socket_limit.value);
   constexpr std::int64_t largest_element = 16;
   const std::int64_t parts = shape.nodes() == 1 ? ranks : 1;  // across nodes, parts are sent as messages
   if (const std::int64_t needed = parts * largest_element; options.node.staging.value < needed) {

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +24,27 @@ constexpr int tests_before_yield = 32;
 constexpr int tests_before_help = 512;
 constexpr int tests_between_helps = 64;
 
+// No message is as long; what says so is none.
+constexpr std::uint64_t impossible = std::uint64_t{1} << 47;
+
+// Memory of early messages is used again up to this size.
+constexpr std::size_t most_kept = 1024 * 1024;
+
+std::uint32_t crc_of(const void* data, std::size_t bytes) {
+  return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), bytes));
+}
+
+/// By fields, because the bytes between them have no values.
+std::uint32_t checksum_of_beginning(const MessageTag& tag, std::uint64_t bytes, std::uint32_t checksum_of_bytes) {
+  const std::array<std::uint64_t, 6> fields = {static_cast<std::uint64_t>(tag.channel),
+                                               tag.number,
+                                               tag.signature.call,
+                                               tag.signature.hash,
+                                               bytes,
+                                               checksum_of_bytes};
+  return crc_of(fields.data(), sizeof fields);
+}
+
 // Tickets of the two media share the numbers: those of connections are odd. The first of them is complete.
 constexpr Medium::Ticket complete{1};
 Medium::Ticket ticket_of(int flight) { return {2 * flight + 1}; }
@@ -33,14 +55,14 @@ Medium::Ticket doubled(Medium::Ticket ticket) { return {2 * ticket.index}; }
 }  // namespace
 
 SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections,
-                           std::vector<std::string> hosts, Bytes limit, Rank me)
-    : messages_(std::move(messages)), hosts_(std::move(hosts)), limit_(limit), link_of_rank_(hosts_.size(), -1) {
+                           std::vector<std::string> hosts, bool checksum, Rank me)
+    : messages_(std::move(messages)), hosts_(std::move(hosts)), checksum_(checksum), link_of_rank_(hosts_.size(), -1) {
   constexpr std::size_t plenty = 64;
   constexpr std::size_t frames_at_a_time = 4;
   for (Connection& connection : connections) {
     link_of_rank_[static_cast<std::size_t>(connection.rank)] = static_cast<int>(links_.size());
     Link& link = links_.emplace_back(Link{.rank = connection.rank, .socket = std::move(connection.socket)});
-    link.arrived.resize(frames_at_a_time * (sizeof(Header) + static_cast<std::size_t>(limit.value)));
+    link.arrived.resize(frames_at_a_time * (sizeof(Header) + small_frame));
     link.unsent.reserve(plenty);
     link.awaited.reserve(plenty);
     link.early.reserve(plenty);
@@ -55,22 +77,21 @@ SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connect
   spare_.reserve(plenty);
 }
 
-int SocketMedium::link_for(Rank peer, const MessageTag& tag, Bytes bytes) const {
-  if (messages_ && (bytes > limit_ || kind_of(tag.signature) == CollectiveKind::all_to_all_v)) return -1;
-  return link_of_rank_[static_cast<std::size_t>(peer.value)];
-}
-
 bool SocketMedium::is_under_way() const {
   return std::any_of(links_.begin(), links_.end(),
                      [](const Link& link) { return !link.unsent.empty() || !link.awaited.empty() || link.incoming; });
 }
 
 Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
-  const int to = link_for(peer, tag, bytes);
+  const int to = link_to(peer);
   if (to < 0) return doubled(messages_->send(peer, tag, data, bytes));
   Link& link = links_[static_cast<std::size_t>(to)];
-  const Header header{tag, static_cast<std::uint64_t>(bytes.value)};
+  Header header{tag, static_cast<std::uint64_t>(bytes.value)};
   const auto* const from = static_cast<const std::byte*>(data);
+  if (checksum_) {
+    header.checksum_of_bytes = crc_of(data, header.bytes);
+    header.checksum = checksum_of_beginning(tag, header.bytes, header.checksum_of_bytes);
+  }
   if (!link.socket.open()) {
     deliver(link, header, from);
     return complete;
@@ -86,7 +107,7 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
 }
 
 Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
-  const int from = link_for(peer, tag, bytes);
+  const int from = link_to(peer);
   if (from < 0) return doubled(messages_->receive(peer, tag, data, bytes));
   Link& link = links_[static_cast<std::size_t>(from)];
   Flight flight{
@@ -96,7 +117,7 @@ Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* dat
   if (early != link.early.end()) {
     check_size(flight, early->header, link.rank);
     std::copy_n(early->data.begin(), flight.header.bytes, flight.into);
-    spare_.push_back(std::move(*early));
+    keep(std::move(*early));
     link.early.erase(early);
     return complete;
   }
@@ -190,13 +211,14 @@ void SocketMedium::read_incoming(Link& link) {
     if (!read_into(link, into + incoming.received, incoming.header.bytes - incoming.received, count)) return;
     incoming.received += count;
   }
+  check_bytes(incoming.header, into, link.rank);
   if (incoming.flight >= 0) {
     at(incoming.flight).is_done = true;
   } else if (const int awaited = take_awaited(link, incoming.header); awaited >= 0) {  // since it began to arrive
     check_size(at(awaited), incoming.header, link.rank);
     std::copy_n(incoming.early.data.begin(), incoming.header.bytes, at(awaited).into);
     at(awaited).is_done = true;
-    spare_.push_back(std::move(incoming.early));
+    keep(std::move(incoming.early));
   } else {
     link.early.push_back(std::move(incoming.early));
   }
@@ -205,18 +227,13 @@ void SocketMedium::read_incoming(Link& link) {
 
 /// Delivers the frames that have arrived. The rest of one that is not there as a whole is received where it belongs.
 void SocketMedium::read_frames(Link& link) {
-  const auto most = static_cast<std::uint64_t>(limit_.value);
   std::size_t done = 0;
   Header header;
   while (!link.incoming && link.size - done >= sizeof header) {
     std::memcpy(&header, link.arrived.data() + done, sizeof header);
-    if (messages_ && header.bytes > most) {
-      throw Error(ErrorCode::transport,
-                  "rank " + std::to_string(link.rank) + " sent something else than a message over its connection",
-                  {.peers = {link.rank}});
-    }
+    check_beginning(header, link.rank);
     const std::size_t there = std::min<std::uint64_t>(link.size - done - sizeof header, header.bytes);
-    if (there < header.bytes && header.bytes <= most) break;  // the buffer has room for it
+    if (there < header.bytes && header.bytes <= small_frame) break;  // the buffer has room for it
     const std::byte* const data = link.arrived.data() + done + sizeof header;
     there == header.bytes ? deliver(link, header, data) : begin_incoming(link, header, data, there);
     done += sizeof header + there;
@@ -271,6 +288,34 @@ void SocketMedium::check_size(const Flight& flight, const Header& header, int ra
     throw other_size(rank, std::to_string(header.bytes) + " where ", {static_cast<std::int64_t>(flight.header.bytes)});
 }
 
+/// @throws Error{transport}
+void SocketMedium::check_beginning(const Header& header, int rank) const {
+  const auto& [tag, bytes, of_bytes, checksum] = header;
+  if (checksum_ && checksum != checksum_of_beginning(tag, bytes, of_bytes)) throw changed(rank, sizeof header);
+  if (bytes < impossible) return;
+  throw Error(ErrorCode::transport,
+              "rank " + std::to_string(rank) + " sent something else than a message over its connection",
+              {.peers = {rank}});
+}
+
+/// @throws Error{transport}
+void SocketMedium::check_bytes(const Header& header, const std::byte* data, int rank) const {
+  if (checksum_ && crc_of(data, header.bytes) != header.checksum_of_bytes) throw changed(rank, header.bytes);
+}
+
+Error SocketMedium::changed(int rank, std::uint64_t bytes) const {
+  return Error(
+      ErrorCode::transport,
+      "of " + std::to_string(bytes) + " bytes that rank " + std::to_string(rank) + " on " +
+          hosts_[static_cast<std::size_t>(rank)] +
+          " sent, some have arrived with other values: the checksums differ; test the network between the hosts",
+      {.peers = {rank}});
+}
+
+void SocketMedium::keep(Early early) {
+  if (early.data.capacity() <= most_kept) spare_.push_back(std::move(early));
+}
+
 /// Yields, and helps the other medium, after some time. @throws Error{transport} if the connection has ended a moment
 /// ago
 void SocketMedium::note_wait(const Link& link) {
@@ -295,7 +340,8 @@ int SocketMedium::idle_flight() {
   return index;
 }
 
-std::vector<int> socket_partners(const ClusterShape& shape, Rank me, bool same_host) {
+std::vector<int> socket_partners(const ClusterShape& shape, Rank me, const PlanOptions& options) {
+  const bool same_host = options.sockets == Sockets::everywhere;
   constexpr int few = 32;
   const Place here = place_of(shape, me);
   std::vector<int> local_rank;  // of each rank
@@ -312,7 +358,7 @@ std::vector<int> socket_partners(const ClusterShape& shape, Rank me, bool same_h
         local_rank[static_cast<std::size_t>(rank)] == here.local_rank && is_power_of_two(std::abs(node - here.node));
     if (is_in_lane || is_power_of_two(std::abs(rank - me.value))) some.push_back(rank);
   }
-  return shape.ranks() <= few ? all : some;
+  return options.checksum || (shape.ranks() <= few && !same_host) ? all : some;
 }
 
 }  // namespace lockstep::backends

@@ -10,32 +10,38 @@
 #include <vector>
 
 #include "backends/plan/medium.hpp"
+#include "backends/plan/options.hpp"
 #include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/types.hpp"
 #include "platform/ranks/connector.hpp"
 
 namespace lockstep::backends {
 
-/// Messages between ranks that have a TCP connection. Beside another medium, that one carries what is larger than a
-/// limit: both ranks know the size, so both choose the same way; an all_to_all_v, in which they may expect different
-/// sizes, then never goes by a connection. Without another medium, all ranks have connections, and everything goes by
-/// them.
+/// Messages between ranks that have a TCP connection, of all sizes. Another medium, if there is one, carries the
+/// messages between ranks that have none. Without another medium, all ranks have connections.
 ///
 /// A message is one frame: its tag, its size and its bytes. A frame that is not awaited yet is put aside. Frames are
-/// read only from ranks from which a message is awaited; a rank that is too far ahead is held back by TCP. Only what
-/// arrives together with the beginning of a frame is copied; the rest is received where it belongs.
+/// read only from ranks from which a message is awaited; a rank that is too far ahead is held back by TCP. Small frames
+/// are received together, and copied. Of a large one, only what arrives together with its beginning is copied; the rest
+/// is received where it belongs.
+///
+/// With checksums, each frame has two of 32 bits (CRC-32), one of its beginning and one of its bytes. A receive of a
+/// message of which bits have changed fails.
 ///
 /// A connection that ends says that nothing more comes from that rank, but not why. A receive from it fails a moment
 /// later, so that a rank that has given a reason, over the control channel, is reported with that reason.
 class SocketMedium : public Medium {
  public:
+  /// A frame of at most so many bytes is received as a whole, together with others, and then copied.
+  static constexpr std::size_t small_frame = 16 * 1024;
+
   /// @param messages     the medium of all other messages; null: there is none
   /// @param connections  to some of the ranks, which have one to this rank, too; without another medium, to all
   /// @param hosts        the hosts of all ranks
-  /// @param limit        largest message by a connection where there is another medium; the same on all ranks
+  /// @param checksum     whether frames have checksums; the same on all ranks
   /// @param me           this rank, where there is no other medium: what it sends to itself is copied
   SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections, std::vector<std::string> hosts,
-               Bytes limit, Rank me = {-1});
+               bool checksum, Rank me = {-1});
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
@@ -49,6 +55,8 @@ class SocketMedium : public Medium {
   struct Header {
     MessageTag tag;
     std::uint64_t bytes = 0;
+    std::uint32_t checksum_of_bytes = 0;
+    std::uint32_t checksum = 0;  // of what is above
   };
   struct Flight {
     Header header;
@@ -83,7 +91,7 @@ class SocketMedium : public Medium {
     std::optional<std::chrono::steady_clock::time_point> end;  // when the connection was found to have ended
   };
 
-  [[nodiscard]] int link_for(Rank peer, const MessageTag& tag, Bytes bytes) const;
+  [[nodiscard]] int link_to(Rank peer) const { return link_of_rank_[static_cast<std::size_t>(peer.value)]; }
   [[nodiscard]] bool is_under_way() const;
   [[nodiscard]] std::size_t send_some(Link& link, const Header& header, const std::byte* data, std::size_t from);
   void flush(Link& link);
@@ -96,13 +104,17 @@ class SocketMedium : public Medium {
   void deliver(Link& link, const Header& header, const std::byte* data);
   [[nodiscard]] Early spare_for(const Header& header);
   void check_size(const Flight& flight, const Header& header, int rank) const;
+  void check_beginning(const Header& header, int rank) const;
+  void check_bytes(const Header& header, const std::byte* data, int rank) const;
+  [[nodiscard]] Error changed(int rank, std::uint64_t bytes) const;
+  void keep(Early early);
   void note_wait(const Link& link);
   int idle_flight();
   [[nodiscard]] Flight& at(int index) { return flights_[static_cast<std::size_t>(index)]; }
 
   std::unique_ptr<Medium> messages_;
   std::vector<std::string> hosts_;
-  Bytes limit_;
+  bool checksum_;
   std::vector<int> link_of_rank_;  // −1 where there is none
   std::vector<Link> links_;
   std::vector<Flight> flights_;
@@ -115,7 +127,8 @@ class SocketMedium : public Medium {
 /// The ranks with which a rank has connections, if lockstep uses any: those of other hosts, if these are few; otherwise
 /// those with which it exchanges small messages in recursive doubling, with and without a hierarchy, and in barriers
 /// among powers of two. It is a partner of each of its partners.
-/// @param same_host  whether ranks of the same host count as if they were elsewhere
-std::vector<int> socket_partners(const ClusterShape& shape, Rank me, bool same_host = false);
+/// @param options  with `checksum`, they are all ranks of other hosts; with `Sockets::everywhere`, ranks of the same
+///                 host count as if they were elsewhere, and the cluster as if it were large
+std::vector<int> socket_partners(const ClusterShape& shape, Rank me, const PlanOptions& options = {});
 
 }  // namespace lockstep::backends
