@@ -32,6 +32,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         static_cast<Backend&>(*backend).abort_with(why);
       },
       py::call_guard<py::gil_scoped_release>());
+  module.def("has_mpi", &lockstep::bindings::has_mpi);
   module.def("job_rank", [] {
     const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();
     return std::pair(job.rank, job.size);

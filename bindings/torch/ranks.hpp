@@ -13,6 +13,9 @@
 /// store.
 namespace lockstep::bindings {
 
+/// Whether lockstep was installed with MPI. Without it, what is said below to be of the job throws Error{unsupported}.
+bool has_mpi();
+
 /// This process's rank in the job, and the number of the job's ranks. Initializes MPI, unless the program has.
 /// @throws Error{unsupported} where MPI was initialized for one thread only
 struct JobRank {

@@ -118,10 +118,11 @@ no_mpi() {
   [ ! -e "$out/no-mpi-prefix/include/lockstep/mpi.hpp" ] || fail "lockstep/mpi.hpp is installed without MPI"
   cmake -S examples -B "$examples" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" "$none" >/dev/null
   cmake --build "$examples"
-  for program in from_environment c_train; do
+  for program in from_environment c_train fortran_mean; do
     if ldd "$examples/$program" | grep 'libmpi\.so'; then fail "$program needs that"; fi
   done
   expect "rank 2: mean = 500.5" tests/install/without_mpi.sh 3 "$examples/from_environment"
+  expect "rank 2: mean = 500.5" tests/install/without_mpi.sh 3 "$examples/fortran_mean"
   expect "y = 3.000x -1.000" tests/install/without_mpi.sh 3 "$examples/c_train"
 }
 

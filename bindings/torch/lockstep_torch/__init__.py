@@ -6,8 +6,8 @@ Scripts that torchrun, mpirun or srun has started need no other line than
     torch.distributed.init_process_group("lockstep")            # or "cpu:lockstep,cuda:nccl"
 
 Under mpirun and srun, the ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they
-are not, unless LOCKSTEP_TORCH_ENVIRONMENT=no, and messages between hosts go by MPI. Otherwise PyTorch's store connects the ranks, and
-messages go over TCP. LOCKSTEP_TORCH_RANKS=mpi or store chooses.
+are not, unless LOCKSTEP_TORCH_ENVIRONMENT=no, and MPI connects the ranks. Otherwise PyTorch's store does. LOCKSTEP_TORCH_RANKS=mpi or
+store chooses. A lockstep without MPI needs MASTER_ADDR from mpirun on several hosts.
 """
 import atexit
 import functools
@@ -55,7 +55,10 @@ def _set_environment():
     if "MASTER_ADDR" not in os.environ:
         one_host = on_host == size
         # Which host has rank 0 is in no variable of most launchers.
-        os.environ["MASTER_ADDR"] = "127.0.0.1" if one_host else _address_of_rank_0()
+        if one_host:
+            os.environ["MASTER_ADDR"] = "127.0.0.1"
+        elif _module().has_mpi():
+            os.environ["MASTER_ADDR"] = _address_of_rank_0()
     job = next((os.environ[name] for name in JOBS if name in os.environ), str(os.getppid()))
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 12000))
 
@@ -68,7 +71,7 @@ def _address_of_rank_0():
 
 def _come_from_mpi():
     """Whether MPI connects the ranks, which is the same on all of them."""
-    choice = os.environ.get("LOCKSTEP_TORCH_RANKS", "mpi" if _launched() else "store")
+    choice = os.environ.get("LOCKSTEP_TORCH_RANKS", "mpi" if _launched() and _module().has_mpi() else "store")
     if choice not in ("mpi", "store"):
         raise ValueError(f"LOCKSTEP_TORCH_RANKS={choice}: choose mpi or store")
     return choice == "mpi"
