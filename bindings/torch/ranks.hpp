@@ -13,7 +13,8 @@
 /// store.
 namespace lockstep::bindings {
 
-/// Whether lockstep was installed with MPI. Without it, what is said below to be of the job throws Error{unsupported}.
+/// Whether lockstep was installed with MPI. Otherwise `job_rank`, `broadcast_text` and `make_group` throw
+/// Error{unsupported}.
 bool has_mpi();
 
 /// This process's rank in the job, and the number of the job's ranks. Initializes MPI, unless the program has.

@@ -4,7 +4,8 @@
 #   strangers.sh [package] [no_mpi] [subproject] [deps] [quickstart] [root]    all where none is named
 #     package      installed, static and shared, found by find_package and by pkg-config, without CUDA and NCCL even where
 #                  lockstep was built with them, and lockstep::train with Boost and with Boost gone
-#     no_mpi       where there is no MPI: the library and the examples that need none, which start by variables
+#     no_mpi       where there is no MPI: the library, lockstep_torch and the examples that need none, which start by variables
+#                  (PYTHON: an interpreter with torch; without it torch-venv.sh makes one)
 #     subproject   taken in with add_subdirectory, into a project that keeps its settings
 #     deps         install-deps.sh without network, and without root, where a package is missing and where none is
 #     quickstart   from a tarball, in a path with spaces, as an ordinary user, without network; and test.sh's format there
@@ -110,7 +111,7 @@ package() {
 
 no_mpi() {
   section "Without MPI"
-  local build=$out/no-mpi examples=$out/no-mpi-examples none=-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON program
+  local build=$out/no-mpi examples=$out/no-mpi-examples none=-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON program python
   cmake --preset dev -B "$build" -DLOCKSTEP_MPI=OFF -DLOCKSTEP_C=ON -DLOCKSTEP_INSTALL=ON "$none" >/dev/null
   cmake --build "$build" -j "$jobs"
   rm -rf "${out:?}/no-mpi-prefix" "$examples"
@@ -123,6 +124,14 @@ no_mpi() {
   done
   expect "rank 2: mean = 500.5" tests/install/without_mpi.sh 3 "$examples/from_environment"
   expect "rank 2: mean = 500.5" tests/install/without_mpi.sh 3 "$examples/fortran_mean"
+  python=$(mpi-scripts/parity/torch-venv.sh)
+  cmake -S bindings/torch -B "$out/no-mpi-torch" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" \
+    -DPython_EXECUTABLE="$(realpath -s "$python")" >/dev/null
+  cmake --build "$out/no-mpi-torch"
+  mkdir -p "$out/no-mpi-site/lockstep_torch"
+  cp bindings/torch/lockstep_torch/*.py "$out"/no-mpi-torch/_lockstep*.so "$out/no-mpi-site/lockstep_torch"
+  if ldd "$out"/no-mpi-torch/_lockstep*.so | grep 'libmpi\.so'; then fail "lockstep_torch needs that"; fi
+  PYTHONPATH=$out/no-mpi-site OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --nproc-per-node 2 tests/bindings/torch_test.py
   expect "y = 3.000x -1.000" tests/install/without_mpi.sh 3 "$examples/c_train"
 }
 

@@ -372,7 +372,7 @@ INSTANTIATE_TEST_SUITE_P(Checksum, AloneTest, testing::Bool(),
 /// A message of rank 0 with a checksum, which passes through the test's hands.
 class ChangedBits : public testing::TestWithParam<std::size_t> {
  protected:
-  static constexpr std::size_t beginning = 48;
+  static constexpr std::size_t header = 48;
 
   /// Sends a message, inverts a bit of one of its bytes, and lets rank 1 receive it.
   static void pass(const std::vector<std::int64_t>& data, std::optional<std::size_t> place,
@@ -390,9 +390,9 @@ class ChangedBits : public testing::TestWithParam<std::size_t> {
     }
     const Bytes bytes{static_cast<std::int64_t>(8 * data.size())};
     (void)media[0]->send({1}, tag_of(1, 5), data.data(), bytes);
-    std::vector<char> wire(beginning + 8 * data.size() + 1);
+    std::vector<char> wire(header + 8 * data.size() + 1);
     const ssize_t sent = recv(hands[0].get(), wire.data(), wire.size(), 0);
-    ASSERT_EQ(sent, static_cast<ssize_t>(beginning + 8 * data.size()));
+    ASSERT_EQ(sent, static_cast<ssize_t>(header + 8 * data.size()));
     if (place) wire[*place] = static_cast<char>(wire[*place] ^ 4);
     ASSERT_EQ(::send(hands[1].get(), wire.data(), static_cast<std::size_t>(sent), 0), sent);
     const Medium::Ticket ticket = media[1]->receive({0}, tag_of(1, 5), got.data(), bytes);
@@ -408,14 +408,16 @@ TEST_P(ChangedBits, AreFoundWhereverTheyAre) {
   // Bytes of the channel, the number, the signature, the size and both checksums, the first and the last of the data.
   for (const std::size_t place :
        {std::size_t{0}, std::size_t{8}, std::size_t{16}, std::size_t{24}, std::size_t{32}, std::size_t{37},
-        std::size_t{40}, std::size_t{44}, beginning, beginning + 8 * data.size() - 1}) {
+        std::size_t{40}, std::size_t{44}, header, header + 8 * data.size() - 1}) {
     try {
       pass(data, place, got);
       ADD_FAILURE() << "nobody noticed byte " << place;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::transport);
       EXPECT_EQ(error.context().peers, std::vector{0});
-      EXPECT_NE(error.message().find("rank 0 on host1 sent, some have arrived with other values"), std::string::npos)
+      const std::string what =
+          place < header ? "the header of a message" : "a message of " + std::to_string(8 * data.size()) + " bytes";
+      EXPECT_NE(error.message().find(what + " from rank 0 on host1 has changed on its way"), std::string::npos)
           << error.message();
     }
   }

@@ -352,6 +352,11 @@ static void check_other_ranks(lockstep_group* group, const char* folder) {
     GOOD(lockstep_group_close(other));
   }
   lockstep_group* none = NULL;
+  lockstep_group_options options = LOCKSTEP_INIT(lockstep_group_options);
+  options.sockets = "no";
+  options.checksum = 1;
+  FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_from_exchange(rank, ranks, gather, group, &options, &none));
+  CHECK(says("leave out `sockets no`, or the checksum"));
   FAILS(LOCKSTEP_TRANSPORT, lockstep_group_from_exchange(rank, ranks, gather_in_vain, NULL, NULL, &none));
   CHECK(says("all_gather returned 7"));
   FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_from_exchange(rank, ranks, NULL, NULL, NULL, &none));

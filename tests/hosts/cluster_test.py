@@ -128,7 +128,7 @@ class Cluster(unittest.TestCase):
             self.assertRegex(output, table)
 
     def test_1_mpirun(self):
-        result = run(MPIRUN, "-H", "host1:2,host2:2", "-n", "4", TRAIN, *self.options, "--save-dir", "none")
+        result = run(MPIRUN, "-H", "host1:2,host2:2", "-n", "4", TRAIN, *self.options, "--checksum", "--save-dir", "none")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.expect_table(result.stdout)
         self.expect_reference(result.stdout)

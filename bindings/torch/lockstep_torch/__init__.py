@@ -7,7 +7,8 @@ Scripts that torchrun, mpirun or srun has started need no other line than
 
 Under mpirun and srun, the ranks, the address of rank 0 and its port, which PyTorch reads from the environment, are set where they
 are not, unless LOCKSTEP_TORCH_ENVIRONMENT=no, and MPI connects the ranks. Otherwise PyTorch's store does. LOCKSTEP_TORCH_RANKS=mpi or
-store chooses. A lockstep without MPI needs MASTER_ADDR from mpirun on several hosts.
+store chooses. Where lockstep was built without MPI, the store connects all ranks, and MASTER_ADDR has to be set if mpirun or srun
+starts them on several hosts.
 """
 import atexit
 import functools

@@ -35,13 +35,13 @@ std::uint32_t crc_of(const void* data, std::size_t bytes) {
 }
 
 /// By fields, because the bytes between them have no values.
-std::uint32_t checksum_of_beginning(const MessageTag& tag, std::uint64_t bytes, std::uint32_t checksum_of_bytes) {
+std::uint32_t checksum_of_header(const MessageTag& tag, std::uint64_t bytes, std::uint32_t data_checksum) {
   const std::array<std::uint64_t, 6> fields = {static_cast<std::uint64_t>(tag.channel),
                                                tag.number,
                                                tag.signature.call,
                                                tag.signature.hash,
                                                bytes,
-                                               checksum_of_bytes};
+                                               data_checksum};
   return crc_of(fields.data(), sizeof fields);
 }
 
@@ -89,8 +89,8 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
   Header header{tag, static_cast<std::uint64_t>(bytes.value)};
   const auto* const from = static_cast<const std::byte*>(data);
   if (checksum_) {
-    header.checksum_of_bytes = crc_of(data, header.bytes);
-    header.checksum = checksum_of_beginning(tag, header.bytes, header.checksum_of_bytes);
+    header.data_checksum = crc_of(data, header.bytes);
+    header.header_checksum = checksum_of_header(tag, header.bytes, header.data_checksum);
   }
   if (!link.socket.open()) {
     deliver(link, header, from);
@@ -211,7 +211,7 @@ void SocketMedium::read_incoming(Link& link) {
     if (!read_into(link, into + incoming.received, incoming.header.bytes - incoming.received, count)) return;
     incoming.received += count;
   }
-  check_bytes(incoming.header, into, link.rank);
+  check_data(incoming.header, into, link.rank);
   if (incoming.flight >= 0) {
     at(incoming.flight).is_done = true;
   } else if (const int awaited = take_awaited(link, incoming.header); awaited >= 0) {  // since it began to arrive
@@ -231,7 +231,7 @@ void SocketMedium::read_frames(Link& link) {
   Header header;
   while (!link.incoming && link.size - done >= sizeof header) {
     std::memcpy(&header, link.arrived.data() + done, sizeof header);
-    check_beginning(header, link.rank);
+    check_header(header, link.rank);
     const std::size_t there = std::min<std::uint64_t>(link.size - done - sizeof header, header.bytes);
     if (there < header.bytes && header.bytes <= small_frame) break;  // the buffer has room for it
     const std::byte* const data = link.arrived.data() + done + sizeof header;
@@ -288,28 +288,27 @@ void SocketMedium::check_size(const Flight& flight, const Header& header, int ra
     throw other_size(rank, std::to_string(header.bytes) + " where ", {static_cast<std::int64_t>(flight.header.bytes)});
 }
 
-/// @throws Error{transport}
-void SocketMedium::check_beginning(const Header& header, int rank) const {
-  const auto& [tag, bytes, of_bytes, checksum] = header;
-  if (checksum_ && checksum != checksum_of_beginning(tag, bytes, of_bytes)) throw changed(rank, sizeof header);
-  if (bytes < impossible) return;
+/// @throws Error{transport} if it has changed, or is none
+void SocketMedium::check_header(const Header& header, int rank) const {
+  if (checksum_ && header.header_checksum != checksum_of_header(header.tag, header.bytes, header.data_checksum))
+    throw changed(rank, "the header of a message");
+  if (header.bytes < impossible) return;
   throw Error(ErrorCode::transport,
               "rank " + std::to_string(rank) + " sent something else than a message over its connection",
               {.peers = {rank}});
 }
 
-/// @throws Error{transport}
-void SocketMedium::check_bytes(const Header& header, const std::byte* data, int rank) const {
-  if (checksum_ && crc_of(data, header.bytes) != header.checksum_of_bytes) throw changed(rank, header.bytes);
+/// @throws Error{transport} if they have changed
+void SocketMedium::check_data(const Header& header, const std::byte* data, int rank) const {
+  if (checksum_ && crc_of(data, header.bytes) != header.data_checksum)
+    throw changed(rank, "a message of " + std::to_string(header.bytes) + " bytes");
 }
 
-Error SocketMedium::changed(int rank, std::uint64_t bytes) const {
-  return Error(
-      ErrorCode::transport,
-      "of " + std::to_string(bytes) + " bytes that rank " + std::to_string(rank) + " on " +
-          hosts_[static_cast<std::size_t>(rank)] +
-          " sent, some have arrived with other values: the checksums differ; test the network between the hosts",
-      {.peers = {rank}});
+Error SocketMedium::changed(int rank, const std::string& what) const {
+  return Error(ErrorCode::transport,
+               what + " from rank " + std::to_string(rank) + " on " + hosts_[static_cast<std::size_t>(rank)] +
+                   " has changed on its way: the checksum differs; test the network between the hosts",
+               {.peers = {rank}});
 }
 
 void SocketMedium::keep(Early early) {

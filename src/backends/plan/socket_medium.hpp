@@ -25,8 +25,8 @@ namespace lockstep::backends {
 /// are received together, and copied. Of a large one, only what arrives together with its beginning is copied; the rest
 /// is received where it belongs.
 ///
-/// With checksums, each frame has two of 32 bits (CRC-32), one of its beginning and one of its bytes. A receive of a
-/// message of which bits have changed fails.
+/// With checksums, each frame has two (CRC-32), one of its header and one of its data. A receive of a message of which
+/// bits have changed fails.
 ///
 /// A connection that ends says that nothing more comes from that rank, but not why. A receive from it fails a moment
 /// later, so that a rank that has given a reason, over the control channel, is reported with that reason.
@@ -55,8 +55,8 @@ class SocketMedium : public Medium {
   struct Header {
     MessageTag tag;
     std::uint64_t bytes = 0;
-    std::uint32_t checksum_of_bytes = 0;
-    std::uint32_t checksum = 0;  // of what is above
+    std::uint32_t data_checksum = 0;
+    std::uint32_t header_checksum = 0;  // of what is above
   };
   struct Flight {
     Header header;
@@ -104,9 +104,9 @@ class SocketMedium : public Medium {
   void deliver(Link& link, const Header& header, const std::byte* data);
   [[nodiscard]] Early spare_for(const Header& header);
   void check_size(const Flight& flight, const Header& header, int rank) const;
-  void check_beginning(const Header& header, int rank) const;
-  void check_bytes(const Header& header, const std::byte* data, int rank) const;
-  [[nodiscard]] Error changed(int rank, std::uint64_t bytes) const;
+  void check_header(const Header& header, int rank) const;
+  void check_data(const Header& header, const std::byte* data, int rank) const;
+  [[nodiscard]] Error changed(int rank, const std::string& what) const;
   void keep(Early early);
   void note_wait(const Link& link);
   int idle_flight();
