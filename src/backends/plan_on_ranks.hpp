@@ -16,9 +16,9 @@
 namespace lockstep::backends {
 
 /// Makes a communicator that runs lockstep's own algorithms over messages and shared memory: after this call it uses
-/// no MPI collective. Collective over `group`, which may be closed afterwards. Ranks agree on what one of them may not get:
-/// if the ranks of a node cannot share memory, a selection that forces nothing uses messages only, and one that forces
-/// an algorithm in shared memory fails; if hosts cannot be connected, messages between them go by MPI.
+/// no MPI collective. Collective over `group`, which may be closed afterwards. Ranks agree on what one of them may not
+/// get: if the ranks of a node cannot share memory, a selection that forces nothing uses messages only, and one that
+/// forces an algorithm in shared memory fails; if hosts cannot be connected, messages between them go by MPI.
 /// @param options  the same on all ranks, and not compared here: `selection_on` has completed their selection, and
 ///                 their sockets are from `sockets_on`. Set to what can be had, so that it is not tried again for
 ///                 another communicator of the group. `notice` is told so by rank 0
