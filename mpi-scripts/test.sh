@@ -29,8 +29,8 @@ format() {
   section "clang-format, shellcheck, spelling, license"
   local formatter
   formatter=$(pinned clang-format)
-  files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$formatter" --dry-run -Werror
-  files '*.sh' '*.sbatch' .ci/run | xargs -0 shellcheck
+  files '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs -0 -n 100 -P "$jobs" "$formatter" --dry-run -Werror
+  files '*.sh' '*.sbatch' .ci/run | xargs -0 -n 10 -P "$jobs" shellcheck
   # American English. The pattern takes identifiers apart into their words.
   files '*.hpp' '*.cpp' '*.cu' '*.cuh' '*.h' '*.md' '*.sh' '*.sbatch' '*.py' '*.cmake' '*.in' '*CMakeLists.txt' .ci/run |
     xargs -0 codespell --builtin en-GB_to_en-US --regex '[A-Za-z][a-z]+' ||

@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/dev"
 FOLDERS = ("src", "apps", "bindings", "kernels", "mpi-scripts")
 NOT_TOGETHER = "-clang-analyzer-*,-bugprone-suspicious-include"
+# Flags that change no finding and would keep files apart. gcc has looked for names that hide others, file by file.
+IGNORED = re.compile("-Werror|-Wshadow|-fPIC|-fno-lto|-D[a-z_]+_EXPORTS")
 # What only files say that do not go together.
 CLASHES = ("[clang-diagnostic-error", "[clang-diagnostic-macro-redefined")
 
@@ -38,8 +40,7 @@ def groups(paths):
             continue  # only the part below ROOT counts: a clone may lie in any folder, also in one named "tests"
         if any(path.is_relative_to(wanted) for wanted in paths):
             command = shlex.split(entry["command"])
-            # gcc has looked for names that hide others, file by file.
-            flags = [flag for flag in command[1:] if flag.startswith(("-D", "-I", "-W", "-f", "-m", "-std")) and flag not in ("-Werror", "-Wshadow")]
+            flags = [flag for flag in command[1:] if flag.startswith(("-D", "-I", "-W", "-f", "-m", "-std")) and not IGNORED.fullmatch(flag)]
             flags += [f"-isystem{folder}" for before, folder in zip(command, command[1:]) if before == "-isystem"]
             target = Path(command[command.index("-o") + 1]).as_posix().split(".dir/")[0]
             files[target, tuple(flags)].append(path)
@@ -47,15 +48,14 @@ def groups(paths):
 
 
 def packs(files_by_target, most=16):
-    """Files to be checked together, with their flags: those of a target, and of small targets with the same flags, but one
-    main.cpp only. What several targets compile is checked once."""
+    """Files to be checked together, with their flags: those of a target, and of small targets with the same flags. What several
+    targets compile is checked once."""
     packed = []
     seen = set()
     for (_, flags), files in sorted(files_by_target.items(), key=lambda item: -len(item[1])):
         new = set(files) - seen
         seen |= new
-        fitting = (pack for flags_of_pack, pack in packed if flags_of_pack == flags and len(pack | new) <= most and
-                   sum(file.name == "main.cpp" for file in pack | new) <= 1)
+        fitting = (pack for flags_of_pack, pack in packed if flags_of_pack == flags and len(pack | new) <= most)
         if (pack := next(fitting, None)) is not None:
             pack |= new
         elif new:
@@ -77,7 +77,9 @@ def findings(result):
 
 def check_together(files, flags, work, name):
     source = work / f"{name}.cpp"
-    source.write_text("".join(f'#include "{file}"\n' for file in files))
+    # A program's main is renamed: each has one.
+    source.write_text("".join(f'#define main main_{number}\n#include "{file}"\n#undef main\n' if file.name == "main.cpp" else f'#include "{file}"\n'
+                              for number, file in enumerate(files)))
     result = run(source, flags, NOT_TOGETHER)
     if len(files) > 1 and any(clash in result.stdout for clash in CLASHES):
         half = len(files) // 2
