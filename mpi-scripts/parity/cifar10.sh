@@ -59,8 +59,11 @@ for seed in "${seeds[@]}"; do
   fi
   section "Seed $seed, PyTorch on two ranks"
   if [ ! -f "$logs/pytorch-$seed.jsonl" ]; then
-    [ -d "$out/recipe" ] || train_lockstep "$out/recipe" --steps 1 --eval-interval never
-    "$python" mpi-scripts/parity/cifar10-pytorch.py train "$out/recipe" "$jpegs" "$seed" "$out/pytorch-$seed.jsonl"
+    # Any run of lockstep's holds the recipe: this seed's, or where its log alone is left, one that is cut soon after the warm-up.
+    run=$out/run-$seed
+    [ -d "$run" ] || run=$out/recipe
+    [ -d "$run" ] || train_lockstep "$run" --steps 800 --eval-interval never
+    "$python" mpi-scripts/parity/cifar10-pytorch.py train "$run" "$jpegs" "$seed" "$out/pytorch-$seed.jsonl"
     keep "$out/pytorch-$seed.jsonl"
   fi
 done

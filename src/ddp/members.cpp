@@ -69,6 +69,7 @@ class ProcessMembers : public Members {
   [[nodiscard]] const std::string& host() const override { return group_.host(); }
   [[nodiscard]] std::optional<int> gpu() const override { return gpu_; }
   [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override { return group_.link().recorder(); }
+  [[nodiscard]] std::string explain_ranks() const override { return group_.explain_ranks(); }
 
   std::unique_ptr<Communicator> make_on_device(Progress& progress, Use use) override {
     const Phase phase(group_, "making a communicator on GPUs");

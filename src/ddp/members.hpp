@@ -29,6 +29,8 @@ class Members {
   [[nodiscard]] virtual std::optional<int> gpu() const { return std::nullopt; }
   /// Returns the record of this rank's operations; null if there is none.
   [[nodiscard]] virtual std::shared_ptr<FlightRecorder> recorder() const { return nullptr; }
+  /// As `RankSet::explain_ranks`.
+  [[nodiscard]] virtual std::string explain_ranks() const { return {}; }
   /// Returns how algorithms are chosen in host memory; null if the MPI library chooses.
   [[nodiscard]] const collectives::Selection* selection() const { return options_.selection(); }
 

@@ -167,6 +167,8 @@ ProcessGroup::~ProcessGroup() {
   if (state_ && !state_->origin.is_here()) keep_in_child(std::move(state_));
 }
 
+std::string ProcessGroup::explain_ranks() const { return state_->members->explain_ranks(); }
+
 const std::string& ProcessGroup::host() const { return state_->members->host(); }
 std::chrono::duration<double> ProcessGroup::deadline() const { return state_->options.deadline; }
 

@@ -21,6 +21,7 @@
 #include "platform/ranks/make_node_memory.hpp"
 #include "platform/ranks/open_groups.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/ranks/watch.hpp"
 #include "platform/watchdog/watchdog.hpp"
 
 namespace lockstep {
@@ -98,35 +99,6 @@ std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
   return options.on_stuck ? std::make_shared<Watchdog>(options.deadline, options.on_stuck) : nullptr;
 }
 
-/// Makes the records of the node's ranks, and tells the watchdog about the job. Collective, also over ranks without a
-/// watchdog. @return null if no rank has one
-std::shared_ptr<NodeMemory> watch_job(const RankSet& all, const RankSet& node, Watchdog* watchdog) {
-  const Phase phase(all, "starting up");
-  constexpr const char* none = "-";
-  std::vector<std::string> addresses = all_gather_strings(all, watchdog == nullptr ? none : watchdog->address());
-  if (std::all_of(addresses.begin(), addresses.end(), [](const auto& a) { return a == none; })) return nullptr;
-  for (std::string& address : addresses)
-    if (address == none) address.clear();
-  const NodeMemoryOptions options{.control_bytes = {sizeof(FlightRecorder)}};
-  std::string why_not;
-  std::shared_ptr<NodeMemory> memory = make_node_memory(node, options, why_not);
-  const int rank = all.rank().value;
-  Watchdog::Membership membership{.rank = rank, .job = {all.hosts(), std::move(addresses)}};
-  const int own_node = all.shape().node_of_rank[static_cast<std::size_t>(rank)];
-  membership.node = memory == nullptr ? std::vector<int>{rank} : all.shape().ranks_on(own_node);
-  if (memory == nullptr) memory = make_node_memory_of_threads(1, options).front();
-  for (int i = 0; i < memory->size(); ++i)
-    membership.records.emplace_back(memory, reinterpret_cast<FlightRecorder*>(memory->control(i)));
-  membership.own = membership.records[static_cast<std::size_t>(memory->rank())];
-  // The next node's rank in the same place keeps the last heartbeat, in case this node is cut off.
-  if (all.shape().nodes() > 1) {
-    const std::vector<int> next = all.shape().ranks_on((own_node + 1) % all.shape().nodes());
-    membership.receiver_of_heartbeats = next[static_cast<std::size_t>(node.rank().value) % next.size()];
-  }
-  if (watchdog != nullptr) watchdog->join(std::move(membership));
-  return memory;
-}
-
 RankSet node_group_of(const RankSet& all) {
   const Phase phase(all, "starting up");
   return split_by_node(all, all.shape());
@@ -150,14 +122,15 @@ World::World(const WorldOptions& options)
       notice_(options.notice),
       group_(group_beside(MPI_COMM_WORLD, options.deadline, mpi_messages(), watchdog_)),
       node_group_(node_group_of(group_)),
-      place_(place_of(shape(), rank())),
-      records_(watch_job(group_, node_group_, watchdog_.get())) {}
+      place_(place_of(shape(), rank())) {
+  share_records(group_, node_group_);
+}
 
 void World::become(RankSet group) {
   group_ = std::move(group);
   node_group_ = node_group_of(group_);
   place_ = place_of(shape(), rank());
-  records_ = watch_job(group_, node_group_, watchdog_.get());
+  share_records(group_, node_group_);
 }
 
 World::~World() {
@@ -191,8 +164,6 @@ void World::close() {
     if (!outlives_deaths_ || error.code() != ErrorCode::transport) throw;
     has_lost_ranks_ = true;
   }
-  if (watchdog_) watchdog_->leave();
-  if (records_ && records_.use_count() == 1) records_->close();  // otherwise a group outlives this, and uses its record
   node_group_.close();
   group_.close();
   if (!finalizes_ || has_lost_ranks_) return;

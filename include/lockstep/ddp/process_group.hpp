@@ -222,6 +222,11 @@ class ProcessGroup {
     std::scoped_lock<std::recursive_mutex> lock_;
     Progress::Turn turn_;
   };
+  /// Explains what the ranks do, as `RankSet::explain_ranks` of the group's set. Any thread may call it.
+  /// @return empty unless the set is watched, and for a group whose ranks are threads
+  /// @throws Error{invalid_argument} after close()
+  [[nodiscard]] std::string explain_ranks() const;
+
   /// `const auto turn = group.take_turn();` gives this group, and the groups split from it, to the calling thread while
   /// the result exists. Other threads wait in take_turn(), and in the calls of a `DataParallel`, which take the turn,
   /// too. A thread may take it several times. For programs whose threads submit in turn, such as those of autograd; all

@@ -19,7 +19,6 @@
 
 namespace lockstep {
 
-class NodeMemory;
 class OpenGroups;
 class Watchdog;
 
@@ -152,7 +151,6 @@ class World {
   RankSet group_;
   RankSet node_group_;
   Place place_;
-  std::shared_ptr<NodeMemory> records_;  // the flight recorders of the node; null without a watchdog
   bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more
   bool has_lost_ranks_ = false;
 };

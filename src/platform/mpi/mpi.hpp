@@ -49,7 +49,6 @@ class MpiLink final : public RankSet::Link {
   [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& set) override;
   [[nodiscard]] HasEnded has_ended() const override { return mpi_has_ended; }
   [[nodiscard]] bool may_change_threads() const override;
-  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const override;
 
   /// Lets ranks wait with a deadline from now on, for this link and all that are made from it.
   void watch(std::shared_ptr<WaitMonitor> by);

@@ -280,10 +280,6 @@ int provided_mpi_level() {
 
 bool MpiLink::may_change_threads() const { return provided_mpi_level() >= MPI_THREAD_SERIALIZED; }
 
-std::shared_ptr<FlightRecorder> MpiLink::recorder() const {
-  return monitor == nullptr || monitor->watchdog() == nullptr ? nullptr : monitor->watchdog()->record();
-}
-
 MpiLink& mpi_link(const RankSet& set) { return dynamic_cast<MpiLink&>(set.link()); }
 
 }  // namespace lockstep

@@ -38,18 +38,8 @@ std::optional<WaitMessage> wait_message_from(const std::string& text) {
 }
 
 WaitMonitor::WaitMonitor(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog)
-    : communicator_(communicator), tag_(tag), watchdog_(std::move(watchdog)) {
+    : Tasks(std::move(watchdog)), communicator_(communicator), tag_(tag) {
   LOCKSTEP_MPI(MPI_Comm_rank(communicator_, &rank_));
-}
-
-void WaitMonitor::note_change() const {
-  const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
-  if (record != nullptr) record->set_task(is_idle() ? "" : what());
-}
-
-void WaitMonitor::note_poll() const {
-  const auto record = watchdog_ == nullptr ? nullptr : watchdog_->record();
-  if (record != nullptr) record->note_poll();
 }
 
 void WaitMonitor::add(MPI_Comm group) {

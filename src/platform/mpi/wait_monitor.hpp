@@ -63,7 +63,6 @@ class WaitMonitor final : public Tasks {
   /// Sets the names of the hosts by rank, once they are known.
   void set_hosts(std::vector<std::string> hosts) { hosts_ = std::move(hosts); }
   [[nodiscard]] const std::vector<std::string>& hosts() const { return hosts_; }
-  [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
 
   /// Keeps account of the communicators of all groups that it serves. Any thread may call these.
   void add(MPI_Comm group);
@@ -81,18 +80,13 @@ class WaitMonitor final : public Tasks {
   [[nodiscard]] int rank() const { return rank_; }
   /// Sends without waiting for the message to be received.
   void tell(int rank, const std::string& text);
-  /// Records, for the watchdog, that this rank polls.
-  void note_poll() const;
 
  private:
-  void note_change() const override;
-
   MPI_Comm communicator_;
   int tag_;
   int rank_ = 0;
   std::uint64_t waits_ = 0;
   bool has_told_ = false;
-  std::shared_ptr<Watchdog> watchdog_;
   std::vector<std::string> hosts_;
   std::mutex mutex_;  // guards the groups
   std::vector<MPI_Comm> groups_;

@@ -77,7 +77,9 @@ class RankSet::Link {
   /// Whether another thread than the one that made the set may use it, if it does so at other times.
   [[nodiscard]] virtual bool may_change_threads() const { return true; }
   /// The record of this rank's operations; null if there is none.
-  [[nodiscard]] virtual std::shared_ptr<FlightRecorder> recorder() const { return nullptr; }
+  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const {
+    return tasks == nullptr ? nullptr : tasks->recorder();
+  }
 
   Rank rank;
   int size = 0;
@@ -85,6 +87,7 @@ class RankSet::Link {
   const MessageCarrier* messages = nullptr;  // what carries messages; null: connections of lockstep's own
   std::shared_ptr<NodeFiles> node_files;     // files that this process shares with others of its node
   std::shared_ptr<Tasks> tasks;              // what this rank does; null: the set waits without a deadline
+  std::shared_ptr<NodeMemory> records;       // the flight recorders of the node, in the set that is watched
   std::chrono::duration<double> deadline{};  // how long each collective step waits for its ranks
   std::optional<Error> failure;              // a step has failed: the ranks are no longer in step
   OriginProcess origin;                      // the process that made the link

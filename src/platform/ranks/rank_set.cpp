@@ -5,6 +5,7 @@
 
 #include "platform/ranks/phase.hpp"
 #include "platform/ranks/rank_link.hpp"
+#include "platform/ranks/watch.hpp"
 
 namespace lockstep {
 
@@ -72,6 +73,7 @@ void RankSet::close() {
   if (link_ == nullptr) return;
   (void)link();  // refuses a child of fork()
   const std::unique_ptr<Link> closing = std::move(link_);
+  leave_records(*closing);
   closing->close();
 }
 

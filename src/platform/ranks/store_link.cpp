@@ -67,7 +67,7 @@ class StoreLink final : public RankSet::Link {
       store_->set(key, std::string(value));
       return std::string(value);
     }
-    std::optional<std::string> text = store_->get(key, wait_time());
+    std::optional<std::string> text = await(key, wait_time());
     if (!text) fail({root.value});
     return *std::move(text);
   }
@@ -138,13 +138,25 @@ class StoreLink final : public RankSet::Link {
     return name_ + '/' + std::to_string(++exchanges_);
   }
 
+  /// Waits for a value, and tells the watchdog that this rank does.
+  std::optional<std::string> await(const std::string& key, Seconds at_most) {
+    constexpr Seconds between_polls{1};
+    const Clock::time_point end = after(at_most);
+    for (;;) {
+      const Seconds left = left_until(end);
+      std::optional<std::string> text = store_->get(key, std::min(left, between_polls));
+      if (text || left <= between_polls) return text;
+      tasks->note_poll();
+    }
+  }
+
   /// Rank 0 reads the texts of all, and passes them on.
   std::vector<std::string> collect(const std::string& key) {
     const Clock::time_point end = after(wait_time());
     std::vector<std::string> all;
     std::vector<int> missing;
     for (int other = 0; other < size; ++other) {
-      std::optional<std::string> text = store_->get(of_rank(key, other), left_until(end));
+      std::optional<std::string> text = await(of_rank(key, other), left_until(end));
       if (!text) missing.push_back(other);
       all.push_back(std::move(text).value_or(""));
     }
@@ -159,13 +171,13 @@ class StoreLink final : public RankSet::Link {
   }
 
   std::vector<std::string> await_collected(const std::string& key) {
-    std::optional<std::string> text = store_->get(key, wait_time());
+    std::optional<std::string> text = await(key, wait_time());
     if (!text) {
       std::vector<int> missing;
       for (int other = 0; other < size; ++other)
         if (!store_->get(of_rank(key, other), Seconds(0))) missing.push_back(other);
       const bool waits_for_rank_zero = !missing.empty() && missing.front() == 0;
-      if (!waits_for_rank_zero) text = store_->get(key, wait_time() + grace);  // it came later, and says who is missing
+      if (!waits_for_rank_zero) text = await(key, wait_time() + grace);  // it came later, and says who is missing
       if (!text) fail(missing.empty() ? std::vector<int>{0} : missing);
     }
     if (text->front() == some_are_missing) fail(json::parse(text->substr(1)).get<std::vector<int>>(), true);

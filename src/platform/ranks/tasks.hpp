@@ -2,12 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace lockstep {
+
+class FlightRecorder;
+class Watchdog;
 
 /// What this rank does beside exchanging data, so that ranks that wait for it can say so. `Phase` names it.
 class Tasks {
@@ -18,7 +22,7 @@ class Tasks {
     work,      ///< each rank works by itself: "rank 3 has not finished <what>"
   };
 
-  Tasks() = default;
+  explicit Tasks(std::shared_ptr<Watchdog> watchdog = nullptr) : watchdog_(std::move(watchdog)) {}
   Tasks(const Tasks&) = delete;
   Tasks& operator=(const Tasks&) = delete;
   virtual ~Tasks() = default;
@@ -48,8 +52,17 @@ class Tasks {
                            [](Seconds sum, const Task& task) { return sum + task.extra; });
   }
 
+  /// Tells the watchdog of the tasks from now on.
+  void set_watchdog(std::shared_ptr<Watchdog> watchdog) { watchdog_ = std::move(watchdog); }
+  /// Watches this rank; null if nothing does.
+  [[nodiscard]] const std::shared_ptr<Watchdog>& watchdog() const { return watchdog_; }
+  /// The record of this rank's operations; null unless a watchdog has joined the job.
+  [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const;
+  /// Records that this rank polls.
+  void note_poll() const;
+
  private:
-  virtual void note_change() const {}
+  void note_change() const;
 
   struct Task {
     std::string what;
@@ -57,6 +70,7 @@ class Tasks {
     Seconds extra;
   };
   std::vector<Task> tasks_;
+  std::shared_ptr<Watchdog> watchdog_;
 };
 
 }  // namespace lockstep

@@ -74,11 +74,15 @@ std::string explain_job(const JobTable& job, std::vector<RankReport> known, std:
   return explain_ranks(job.hosts, known, history);
 }
 
-Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck)
+Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck,
+                   std::function<void(std::string_view)> on_late, Seconds late_after)
     : suspect_after_(deadline / 2),
       deadline_(deadline + Seconds(2) + turn_of_this_rank()),
-      interval_(std::clamp<Seconds>(deadline_ / 20, Seconds(0.05), Seconds(1))),
+      interval_(
+          std::clamp<Seconds>((on_late ? std::min(deadline_, late_after) : deadline_) / 20, Seconds(0.05), Seconds(1))),
       on_stuck_(std::move(on_stuck)),
+      on_late_(std::move(on_late)),
+      late_after_(late_after),
       takes_stacks_(prepare_for_stacks()),
       advanced_at_(Clock::now()),
       worked_at_(Clock::now()),
@@ -145,7 +149,7 @@ void Watchdog::watch() {
   Clock::time_point heartbeat;
   for (;;) {
     channel_.serve(interval, [this](Purpose question, bool is_local) { return answer(question, is_local); });
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (ends_) return;
     const Clock::time_point now = Clock::now();
     const auto away = now - std::exchange(looked, now) - interval;
@@ -160,6 +164,13 @@ void Watchdog::watch() {
       send_heartbeat();
     }
     if (on_stuck_ && !has_reported_) has_reported_ = notices_a_hang(now);
+    if (const auto wait = notices_a_wait(now)) {
+      const JobTable job = membership_->job;
+      std::vector<RankReport> known = reports();
+      lock.unlock();  // the rank may go on, and note it
+      constexpr std::size_t history = 3;
+      on_late_(*wait + '\n' + lockstep::explain_job(job, std::move(known), history));
+    }
   }
 }
 
@@ -170,12 +181,13 @@ void Watchdog::look_at_the_rank(Clock::time_point now) {
   const std::uint64_t polls = record.polls();
   if (std::exchange(advances_, advances) != advances) {
     advanced_at_ = worked_at_ = now;
+    has_told_ = false;
     // A rank whose operation has failed ends, and advances in this. What it did before is asked for then.
     const std::uint64_t by_operations = record.operation_advances();
     const bool has_recovered = std::exchange(operation_advances_, by_operations) != by_operations;
     if (has_recovered || now - suspected_at_ > time_of_an_end) suspicion_.reset();
   }
-  if (std::exchange(polls_, polls) != polls) worked_at_ = now;
+  if (std::exchange(polls_, polls) != polls) polled_at_ = worked_at_ = now;
   if (worked_at_ != now) {
     const std::uint64_t work = work_of_other_threads();
     if (std::exchange(work_, work) != work) worked_at_ = now;
@@ -202,6 +214,22 @@ bool Watchdog::notices_a_hang(Clock::time_point now) {
   }
   on_stuck_(text);
   return true;
+}
+
+/// The first line of what on_late is called with, if this rank has waited for so long. The first rank to notice asks
+/// the others, which keep quiet then.
+std::optional<std::string> Watchdog::notices_a_wait(Clock::time_point now) {
+  const Seconds waited = now - advanced_at_;
+  if (!on_late_ || !membership_ || has_told_ || waited < late_after_ || now - polled_at_ > 2 * interval_) return {};
+  if (asked_at_ > advanced_at_ + late_after_ / 2) return {};
+  const auto operations = membership_->own->operations();
+  const auto pending =
+      std::find_if(operations.begin(), operations.end(), [](const auto& one) { return one.is_pending; });
+  if (pending == operations.end()) return {};
+  has_told_ = true;
+  return "rank " + std::to_string(membership_->rank) + " on " +
+         membership_->job.hosts[static_cast<std::size_t>(membership_->rank)] + " has waited for other ranks for " +
+         whole_seconds(waited) + ", and goes on waiting:";
 }
 
 std::string Watchdog::complaint(const Call& call) const {
@@ -235,7 +263,10 @@ void Watchdog::send_heartbeat() {
 std::string Watchdog::answer(Purpose question, bool is_local) {
   const std::lock_guard lock(mutex_);
   if (!membership_) return {};
-  if (question == Purpose::rank_report) return to_json(reports());
+  if (question == Purpose::rank_report) {
+    asked_at_ = Clock::now();
+    return to_json(reports());
+  }
   if (question == Purpose::job_table && is_local) return to_json(membership_->job);
   return {};
 }

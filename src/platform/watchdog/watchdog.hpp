@@ -40,6 +40,9 @@ std::optional<JobTable> job_from_json(const std::string& text);
 ///   another process stops in the middle of the same call.
 /// - It notices when a rank with a task neither computes, reads nor writes for longer than the deadline: it waits for a
 ///   lock, or for a file that never answers. A rank that waits for other ranks polls, and notices by itself.
+/// - It notices when the operations of a rank have waited for other ranks for some time, unless another rank has
+/// noticed
+///   it first, and asked this one what it does.
 /// - It writes down the stacks of a rank that has not advanced for half of the deadline, before an error unwinds them.
 /// - It tells other watchdogs what its rank does, and the other ranks of its node.
 class Watchdog {
@@ -48,7 +51,9 @@ class Watchdog {
 
   /// @param deadline  two seconds are added, in which processes start and better informed ranks report first
   /// @param on_stuck  called once, on the watchdog's thread; see WorldOptions::on_stuck. Null: nothing is reported
-  Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck);
+  /// @param on_late   called on the watchdog's thread; see WatchOptions::on_late. Null: nothing is reported
+  Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck,
+           std::function<void(std::string_view)> on_late = nullptr, Seconds late_after = Seconds(60));
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
@@ -91,6 +96,7 @@ class Watchdog {
   void watch();
   [[nodiscard]] bool notices_a_hang(Clock::time_point now);
   void look_at_the_rank(Clock::time_point now);
+  [[nodiscard]] std::optional<std::string> notices_a_wait(Clock::time_point now);
   void send_heartbeat();
   [[nodiscard]] std::string answer(Purpose question, bool is_local);
   [[nodiscard]] RankReport own_report() const;
@@ -102,6 +108,8 @@ class Watchdog {
   Seconds deadline_;
   Seconds interval_;
   std::function<void(std::string_view)> on_stuck_;
+  std::function<void(std::string_view)> on_late_;
+  Seconds late_after_;
   SideChannel channel_;
   bool takes_stacks_;
 
@@ -117,10 +125,13 @@ class Watchdog {
   std::uint64_t polls_ = 0;
   std::uint64_t work_ = 0;
   Clock::time_point advanced_at_;  // when it last advanced
+  Clock::time_point polled_at_;    // when it last polled
   Clock::time_point worked_at_;    // when it last advanced, polled, computed, read or wrote
   // The report of a rank that is suspect, or was until its last operation failed, and when it was made.
   std::optional<RankReport> suspicion_;
   Clock::time_point suspected_at_;
+  Clock::time_point asked_at_;  // when another process last asked what the ranks do
+  bool has_told_ = false;       // of a wait, and the rank has not advanced since
   std::thread thread_;
 };
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lockstep/base/cluster_shape.hpp"
@@ -12,6 +14,17 @@
 #include "lockstep/base/types.hpp"
 
 namespace lockstep {
+
+/// What `RankSet::watch` calls, each on a thread of its own in every process. Null: nothing is called.
+struct WatchOptions {
+  /// As `WorldOptions::on_stuck`.
+  std::function<void(std::string_view)> on_stuck = nullptr;
+  /// Called when operations have waited for other ranks for `late_after`, once until they go on, and usually on one
+  /// rank only: with a text that says for what this rank waits, and in further lines what all ranks do, which it must
+  /// not ask for by `explain_ranks`. The operations go on waiting.
+  std::function<void(std::string_view)> on_late = nullptr;
+  std::chrono::duration<double> late_after{60};
+};
 
 /// Ranks that can reach each other, and where they run. A ProcessGroup is made of them. `from_mpi` makes a set of an
 /// MPI communicator, `from_store` of processes that know nothing but a key-value store, and a `World` has one.
@@ -60,6 +73,17 @@ class RankSet {
   /// @return nothing on ranks without a color
   /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on a negative color
   [[nodiscard]] std::optional<RankSet> split(std::optional<int> color, int key) const;
+
+  /// Lets a thread of each process watch its rank, until this set is closed: what sets and groups that are made of it
+  /// later do is recorded, and `explain_ranks` and the program `lockstep-stacks` say what all ranks do. The thread
+  /// takes the set's present deadline. Collective. A World with `WorldOptions::on_stuck` does this by itself.
+  /// @throws Error{invalid_argument} if the ranks are watched already; Error{timeout}, Error{transport}
+  /// @cost a thread that wakes up once a second, and some 15 stores to memory for each operation of a group
+  void watch(WatchOptions options) const;
+
+  /// Explains what all watched ranks do, as `World::explain_ranks` does. Any thread may call it.
+  /// @return empty unless the set, or the one that it was made of, is watched
+  [[nodiscard]] std::string explain_ranks() const;
 
   /// Releases what the set holds. Collective; no operation may be under way. Calling it again does nothing.
   /// @throws Error{transport}
