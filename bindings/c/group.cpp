@@ -30,6 +30,14 @@ GroupOptions options_of(const lockstep_group_options* given) {
   return options;
 }
 
+/// Lets a set be watched if the options say so. Collective.
+void watch(const RankSet& ranks, const lockstep_group_options* given) {
+  const lockstep_group_options known = read(given, "lockstep_group_options");
+  if (known.late_after == 0) return;
+  if (!(known.late_after > 0)) refuse("late_after is " + std::to_string(known.late_after) + ", which is no time");
+  ranks.watch({.on_late = notice_of(known), .late_after = std::chrono::duration<double>(known.late_after)});
+}
+
 /// Closes a group, and with the last one of the environment also that. Where that throws, the group is destroyed during
 /// stack unwinding, so that no later call throws the same error.
 void close(GroupState& state) {
@@ -69,7 +77,8 @@ int lockstep_group_from_environment(const lockstep_group_options* options, locks
   return guarded(nullptr, [&] {
     require(group, "group");
     const GroupOptions wanted = options_of(options);
-    const std::shared_ptr<Environment> environment = environment_of_this_process(wanted);
+    const auto is_new = [options](const RankSet& ranks) { watch(ranks, options); };
+    const std::shared_ptr<Environment> environment = environment_of_this_process(wanted, is_new);
     *group = handle_of(environment->make_group(wanted), environment).release();
   });
 }
@@ -86,6 +95,7 @@ int lockstep_group_from_exchange(int rank, int size,
       if (code != 0) throw Error(ErrorCode::transport, "the program's all_gather returned " + std::to_string(code));
     };
     RankSet ranks = from_exchange({rank}, size, gather, wanted.deadline);
+    watch(ranks, options);
     *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }
@@ -97,6 +107,7 @@ int lockstep_group_from_folder(const char* folder, int rank, int size, const loc
     require(group, "group");
     GroupOptions wanted = options_of(options);
     RankSet ranks = from_store(make_file_store(folder), {.rank = {rank}, .size = size}, wanted.deadline);
+    watch(ranks, options);
     *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }
@@ -106,6 +117,7 @@ int lockstep_group_from_mpi(int64_t communicator, const lockstep_group_options* 
     require(group, "group");
     GroupOptions wanted = options_of(options);
     RankSet ranks = ranks_of_communicator(communicator, wanted.deadline);
+    watch(ranks, options);
     *group = handle_of(ProcessGroup(std::move(ranks), std::move(wanted))).release();
   });
 }
@@ -160,6 +172,17 @@ int lockstep_group_gpu(const lockstep_group* group, int* gpu) {
     require(group, "group");
     require(gpu, "gpu");
     *gpu = group->state->group->gpu().value_or(-1);
+  });
+}
+
+int lockstep_group_explain(const lockstep_group* group, char* text, size_t room) {
+  return guarded(nullptr, [&] {
+    require(group, "group");
+    require(text, "text");
+    if (room == 0) refuse("room is 0, but the text ends with a zero byte");
+    const std::string all = group->state->group->explain_ranks().substr(0, room - 1);
+    std::copy(all.begin(), all.end(), text);
+    text[all.size()] = '\0';
   });
 }
 

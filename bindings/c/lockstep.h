@@ -99,10 +99,15 @@ typedef struct lockstep_group_options {
   const char* tuning;    /* a file that comm-bench --tune has written; NULL: a cost model chooses */
   const char* compress;  /* "bf16" or "fp16": how float32 travels in reductions; NULL: unchanged */
   const char* sockets;   /* NULL: "auto"; otherwise "no" or "yes" */
-  /* Receives notices, which are no errors, on the thread that calls. NULL: they are dropped. */
+  /* Receives notices, which are no errors, on the thread that calls, and those of late_after on a thread of lockstep's.
+   * NULL: they are dropped. */
   void (*notice)(const char* text, void* context);
   void* notice_context;
   int checksum; /* not 0: messages between hosts have checksums */
+  /* More than 0: a thread watches this rank, for lockstep_group_explain and the program lockstep-stacks. While
+   * operations wait for other ranks for so many seconds, a notice on one of the ranks says what all ranks do. Groups
+   * from the environment share what the first of them says. 0: ranks are not watched, and groups of threads never are. */
+  double late_after;
 } lockstep_group_options;
 
 /* Makes a group of all ranks that mpirun or srun has started; without a launcher, of this process alone. It initializes
@@ -138,6 +143,10 @@ int lockstep_group_size(const lockstep_group* group, int* size);
 int lockstep_group_host(const lockstep_group* group, const char** host);
 /* The GPU of this rank, by CUDA's index; -1 without LOCKSTEP_CUDA. */
 int lockstep_group_gpu(const lockstep_group* group, int* gpu);
+/* Writes what all ranks do, and the stacks of their threads, into text of room bytes, cut where that is too short, and
+ * ended by a zero byte: an empty text unless the ranks are watched (late_after). It takes at most 2 s. Any thread may
+ * call it at any time before the close. */
+int lockstep_group_explain(const lockstep_group* group, char* text, size_t room);
 /* Makes the operations of all ranks fail with this reason. Any thread may call it at any time before the close. */
 int lockstep_group_abort(lockstep_group* group, const char* why);
 /* Ends the group and releases the handle. Collective, unless an operation of the group has failed, which was reported

@@ -12,6 +12,7 @@ namespace {
 class OfVariables final : public Environment {
  public:
   explicit OfVariables(const GroupOptions& options) : ranks_(from_environment(options.deadline)) {}
+  [[nodiscard]] const RankSet& ranks() const override { return ranks_; }
   ProcessGroup make_group(const GroupOptions& options) override { return ProcessGroup(ranks_.dup(), options); }
   void close() override { ranks_.close(); }
 
@@ -25,13 +26,16 @@ std::shared_ptr<Environment> environment_of_variables(const GroupOptions& option
   return std::make_shared<OfVariables>(options);
 }
 
-std::shared_ptr<Environment> environment_of_this_process(const GroupOptions& options) {
+std::shared_ptr<Environment> environment_of_this_process(const GroupOptions& options,
+                                                         const std::function<void(const RankSet&)>& prepare) {
   static std::mutex mutex;
   static std::weak_ptr<Environment> known;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Environment> environment = known.lock();
-  if (environment == nullptr) environment = environment_of_mpi(options);
+  if (environment != nullptr) return environment;
+  environment = environment_of_mpi(options);
   if (environment == nullptr) environment = environment_of_variables(options);
+  prepare(environment->ranks());
   known = environment;
   return environment;
 }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "lockstep/ddp/process_group.hpp"
@@ -18,15 +19,18 @@ class Environment {
   Environment(const Environment&) = delete;
   Environment& operator=(const Environment&) = delete;
   virtual ~Environment() = default;
+  [[nodiscard]] virtual const RankSet& ranks() const = 0;
   /// Collective. @throws as ProcessGroup
   virtual ProcessGroup make_group(const GroupOptions& options) = 0;
   /// Collective. @throws Error{timeout | transport}
   virtual void close() = 0;
 };
 
-/// The environment of this process; makes it, which is collective, where it does not exist. @throws as World and
-/// from_environment
-std::shared_ptr<Environment> environment_of_this_process(const GroupOptions& options);
+/// The environment of this process; makes it, which is collective, where it does not exist.
+/// @param prepare  is called with the ranks of one that is made
+/// @throws as World, from_environment and `prepare`
+std::shared_ptr<Environment> environment_of_this_process(const GroupOptions& options,
+                                                         const std::function<void(const RankSet&)>& prepare);
 
 /// Makes the environment by the variables that torchrun sets. @throws as from_environment
 std::shared_ptr<Environment> environment_of_variables(const GroupOptions& options);

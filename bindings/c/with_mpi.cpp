@@ -15,6 +15,7 @@ namespace {
 class OfMpi final : public Environment {
  public:
   explicit OfMpi(const GroupOptions& options) : world_({.deadline = options.deadline, .notice = options.notice}) {}
+  [[nodiscard]] const RankSet& ranks() const override { return world_.group(); }
   ProcessGroup make_group(const GroupOptions& options) override { return ProcessGroup(world_, options); }
   void close() override { world_.close(); }
 

@@ -11,21 +11,24 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   py::module_::import("torch._C._distributed_c10d");  // has the type that is returned
   module.def(
       "make_backend",
-      [](const std::vector<int>& ranks, int tag, double timeout) -> c10::intrusive_ptr<c10d::Backend> {
+      [](const std::vector<int>& ranks, int tag, double timeout, bool is_watched) -> c10::intrusive_ptr<c10d::Backend> {
         const std::chrono::duration<double> deadline(timeout);
-        return c10::make_intrusive<Backend>(lockstep::bindings::make_group(ranks, tag, deadline),
+        return c10::make_intrusive<Backend>(lockstep::bindings::make_group(ranks, tag, deadline, is_watched),
                                             std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
       },
-      py::arg("ranks"), py::arg("tag"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+      py::arg("ranks"), py::arg("tag"), py::arg("timeout"), py::arg("is_watched"),
+      py::call_guard<py::gil_scoped_release>());
   module.def(
       "make_backend_from_store",
-      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-         double timeout) -> c10::intrusive_ptr<c10d::Backend> {
+      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, double timeout,
+         bool is_watched) -> c10::intrusive_ptr<c10d::Backend> {
         const std::chrono::duration<double> deadline(timeout);
-        return c10::make_intrusive<Backend>(lockstep::bindings::make_group_from_store(store, rank, size, deadline),
-                                            std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
+        return c10::make_intrusive<Backend>(
+            lockstep::bindings::make_group_from_store(store, rank, size, deadline, is_watched),
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
       },
-      py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::call_guard<py::gil_scoped_release>());
+      py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("is_watched"),
+      py::call_guard<py::gil_scoped_release>());
   module.def(
       "abort",
       [](const c10::intrusive_ptr<c10d::Backend>& backend, const std::string& why) {

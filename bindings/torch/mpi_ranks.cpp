@@ -50,8 +50,8 @@ std::string broadcast_text(const std::string& text) {
   return result;
 }
 
-std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
-                                         std::chrono::duration<double> deadline) {
+std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag, std::chrono::duration<double> deadline,
+                                         bool is_watched) {
   const JobRank job = job_rank();
   const std::set<int> different(ranks.begin(), ranks.end());
   if (different.size() != ranks.size() || *different.rbegin() >= job.size) {
@@ -68,7 +68,7 @@ std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
   MPI_Comm_create_group(MPI_COMM_WORLD, members, tag, &communicator);
   MPI_Group_free(&members);
   MPI_Group_free(&all);
-  auto group = std::make_unique<ProcessGroup>(from_mpi(communicator, deadline), GroupOptions{.deadline = deadline});
+  auto group = group_of(from_mpi(communicator, deadline), deadline, is_watched);
   MPI_Comm_free(&communicator);
   return group;
 }

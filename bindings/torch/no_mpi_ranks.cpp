@@ -21,7 +21,7 @@ JobRank job_rank() { throw no_mpi(); }
 
 std::string broadcast_text(const std::string&) { throw no_mpi(); }
 
-std::unique_ptr<ProcessGroup> make_group(const std::vector<int>&, int, std::chrono::duration<double>) {
+std::unique_ptr<ProcessGroup> make_group(const std::vector<int>&, int, std::chrono::duration<double>, bool) {
   throw no_mpi();
 }
 

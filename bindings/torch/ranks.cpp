@@ -2,6 +2,7 @@
 #include "ranks.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "lockstep/platform/ranks/key_value_store.hpp"
@@ -33,12 +34,24 @@ class TorchStore final : public KeyValueStore {
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
+/// In one piece, because several processes write to the same terminal.
+void print(std::string_view text) {
+  const std::string line = "lockstep_torch: " + std::string(text) + '\n';
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
 }  // namespace
 
-std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                                                    std::chrono::duration<double> deadline) {
-  RankSet ranks = from_store(std::make_shared<TorchStore>(std::move(store)), {.rank = {rank}, .size = size}, deadline);
+std::unique_ptr<ProcessGroup> group_of(RankSet ranks, std::chrono::duration<double> deadline, bool is_watched) {
+  constexpr std::chrono::duration<double> late_after{60};
+  if (is_watched) ranks.watch({.on_late = print, .late_after = std::min(late_after, deadline / 2)});
   return std::make_unique<ProcessGroup>(std::move(ranks), GroupOptions{.deadline = deadline});
+}
+
+std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                                    std::chrono::duration<double> deadline, bool is_watched) {
+  RankSet ranks = from_store(std::make_shared<TorchStore>(std::move(store)), {.rank = {rank}, .size = size}, deadline);
+  return group_of(std::move(ranks), deadline, is_watched);
 }
 
 }  // namespace lockstep::bindings

@@ -31,15 +31,22 @@ std::string broadcast_text(const std::string& text);
 /// Makes a group of some ranks of the job. Collective over these ranks only.
 /// @param ranks  ranks of the job, by their rank in the group
 /// @param tag    differs between groups that are made at the same time; the same on all of their ranks
+/// @param is_watched  whether standard error says what all ranks do while operations of the group wait for others; the
+/// same
+///               on all ranks, for one group of the process at a time
 /// @throws Error{invalid_argument} unless the ranks are different ones of the job; Error{timeout | transport}
-std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
-                                         std::chrono::duration<double> deadline);
+std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag, std::chrono::duration<double> deadline,
+                                         bool is_watched);
 
 /// Makes a group of processes that PyTorch's store connects. Collective over its ranks.
-/// @param store  of this group alone
+/// @param store      of this group alone
+/// @param is_watched as above
 /// @throws Error{timeout | transport | mismatch}
 std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
-                                                    std::chrono::duration<double> deadline);
+                                                    std::chrono::duration<double> deadline, bool is_watched);
+
+/// Makes a group of a set, which is watched where this is wanted.
+std::unique_ptr<ProcessGroup> group_of(RankSet ranks, std::chrono::duration<double> deadline, bool is_watched);
 
 /// Finalizes MPI if `job_rank` has initialized it. @pre all groups are closed
 void finalize();

@@ -77,6 +77,17 @@ killed() {
 killed "$launcher" -n 3 --enable-recovery
 killed tests/install/without_mpi.sh 3
 
+section "A rank that is late"
+# late LAUNCH...   three ranks, of which rank 1 keeps the others waiting
+late() {
+  "$@" "$python" mpi-scripts/parity/torch-late.py 2>build/torch-late.log
+  [ "$(grep -c '^lockstep_torch: rank [02] on .* has waited for other ranks for 4 s, and goes on waiting:' build/torch-late.log)" = 1 ] ||
+    fail "build/torch-late.log does not tell once that the others wait"
+  grep -q '^rank 1 on .*: outside of lockstep' build/torch-late.log || fail "build/torch-late.log does not tell what rank 1 does"
+}
+late "$launcher" -n 3
+late tests/install/without_mpi.sh 3
+
 if [ "${1:-}" = --bench ]; then
   section "Speed beside Gloo"
   "$launcher" -n 2 "$python" mpi-scripts/bench/c10d.py

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static int failures = 0;
 static int rank = 0;
@@ -335,6 +337,39 @@ static int gather_in_vain(void* context, const void* mine, size_t bytes, void* a
   return 7;
 }
 
+static volatile int notices_of_waits;
+
+static void count_wait(const char* text, void* context) {
+  if (strstr(text, "has waited for other ranks") != NULL) ++notices_of_waits;
+  (void)context;
+}
+
+/* A group whose last rank is late for an operation: at least one of the others says so, and each can be asked. */
+static void check_watched_ranks(const char* store) {
+  lockstep_group_options options = LOCKSTEP_INIT(lockstep_group_options);
+  lockstep_group* group = NULL;
+  char text[4000] = "?";
+  int64_t notices = 0;
+  options.notice = count_wait;
+  options.late_after = -1;
+  FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_from_folder(store, rank, ranks, &options, &group));
+  options.late_after = 0.3;
+  GOOD(lockstep_group_from_folder(store, rank, ranks, &options, &group));
+  if (group == NULL) return;
+  GOOD(lockstep_group_explain(group, text, sizeof text));
+  CHECK(strstr(text, "rank") != NULL);
+  GOOD(lockstep_group_explain(group, text, 1));
+  CHECK(text[0] == '\0');
+  FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_group_explain(group, text, 0));
+  const time_t until = time(NULL) + (ranks > 1 && rank == ranks - 1 ? 2 : 0);
+  while (time(NULL) < until) sleep(1); /* the signal for stacks ends a sleep */
+  GOOD(lockstep_barrier(group, NULL));
+  notices = notices_of_waits;
+  GOOD(lockstep_all_reduce(group, &notices, &notices, 1, LOCKSTEP_INT64, LOCKSTEP_SUM, NULL));
+  CHECK(ranks == 1 ? notices == 0 : notices > 0);
+  GOOD(lockstep_group_close(group));
+}
+
 /* Groups of ranks that find each other by something else than MPI. */
 static void check_other_ranks(lockstep_group* group, const char* folder) {
   char store[1000];
@@ -351,6 +386,7 @@ static void check_other_ranks(lockstep_group* group, const char* folder) {
     CHECK(size == ranks && sum == (int64_t)ranks * (ranks + 1) / 2);
     GOOD(lockstep_group_close(other));
   }
+  check_watched_ranks(store);
   lockstep_group* none = NULL;
   lockstep_group_options options = LOCKSTEP_INIT(lockstep_group_options);
   options.sockets = "no";

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +24,15 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::optional<ErrorCode> code_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
 
 /// Texts that a thread of the watch passes on.
 class Notices {
@@ -45,8 +55,21 @@ WatchOptions telling(Notices& notices, std::chrono::duration<double> after) {
   return {.on_late = [&](std::string_view text) { notices.add(text); }, .late_after = after};
 }
 
-RankSet set_of(const std::string& folder, int rank) {
-  return from_store(make_file_store(folder), {.rank = {rank}, .size = 2}, 60s);
+/// A folder that is removed at the end.
+class Folder {
+ public:
+  Folder() { path_ = mkdtemp(path_.data()); }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = (std::filesystem::temp_directory_path() / "lockstep-watch-XXXXXX").string();
+};
+
+RankSet set_of(const std::string& folder, int rank, std::chrono::duration<double> deadline = 60s) {
+  return from_store(make_file_store(folder), {.rank = {rank}, .size = 2}, deadline);
 }
 
 /// A place of which the stacks of a rank tell.
@@ -78,21 +101,20 @@ bool comes_true(Work& work, const std::function<bool()>& condition) {
 }
 
 TEST(WatchedRanks, SayWhatAllDoWhileOneDoesNotCome) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-watch-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const Folder folder;
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t child = fork();
   if (child == 0) {
     close(pipe_ends[1]);
-    _exit(run_slow_rank(folder, pipe_ends[0]));
+    _exit(run_slow_rank(folder.path(), pipe_ends[0]));
   }
   close(pipe_ends[0]);
   Notices notices;
-  RankSet set = set_of(folder, 0);
+  RankSet set = set_of(folder.path(), 0);
   EXPECT_EQ(set.explain_ranks(), "");
   set.watch(telling(notices, 300ms));
-  EXPECT_THROW(set.watch({}), Error);
+  EXPECT_EQ(code_of([&] { set.watch({}); }), ErrorCode::invalid_argument);
   ProcessGroup group(std::move(set));
   std::vector<float> values(1000, 1.0F);
   Work work = group.communicator().all_reduce(values, values, ReduceOp::sum, Queue::host(), "means");
@@ -111,10 +133,24 @@ TEST(WatchedRanks, SayWhatAllDoWhileOneDoesNotCome) {
   work.wait();
   EXPECT_EQ(values.back(), 3.0F);
   group.close();
+  EXPECT_EQ(code_of([&] { (void)group.explain_ranks(); }), ErrorCode::invalid_argument);
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  std::filesystem::remove_all(folder);
+}
+
+TEST(WatchedRanks, NameOneThatIsNotToBeWatched) {
+  const Folder folder;
+  std::thread other([&] { (void)set_of(folder.path(), 1); });
+  RankSet set = set_of(folder.path(), 0, 500ms);
+  try {
+    set.watch({});
+    FAIL() << "rank 1 is not to be watched";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::timeout);
+    EXPECT_EQ(error.context().peers, std::vector<int>{1}) << error.what();
+  }
+  other.join();
 }
 
 }  // namespace

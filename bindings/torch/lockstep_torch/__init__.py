@@ -82,14 +82,15 @@ def _create(options, _):
     module = _module()
     store, rank, size = options.store, options.group_rank, options.group_size
     timeout = options.timeout.total_seconds()
+    is_watched = not dist.is_initialized()  # the default group, which all processes have
     if _come_from_mpi():
         # Which ranks of MPI the group has is only known to them.
         store.set(f"lockstep/{rank}", str(module.job_rank()[0]))
         ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
         tag = zlib.crc32(f"{options.group_id} {ranks}".encode()) % 32767
-        backend = module.make_backend(ranks, tag, timeout)
+        backend = module.make_backend(ranks, tag, timeout, is_watched)
     else:
-        backend = module.make_backend_from_store(store, rank, size, timeout)
+        backend = module.make_backend_from_store(store, rank, size, timeout, is_watched)
     if not _backends:  # programs that only import torch keep their own
         sys.excepthook = functools.partial(_note_failure, sys.excepthook)
         atexit.register(_end)

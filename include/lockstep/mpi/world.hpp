@@ -151,7 +151,7 @@ class World {
   RankSet group_;
   RankSet node_group_;
   Place place_;
-  bool outlives_deaths_ = false;         // run_elastic has returned, so that a death ends nothing any more
+  bool outlives_deaths_ = false;  // run_elastic has returned, so that a death ends nothing any more
   bool has_lost_ranks_ = false;
 };
 

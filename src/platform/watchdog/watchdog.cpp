@@ -220,7 +220,12 @@ bool Watchdog::notices_a_hang(Clock::time_point now) {
 /// the others, which keep quiet then.
 std::optional<std::string> Watchdog::notices_a_wait(Clock::time_point now) {
   const Seconds waited = now - advanced_at_;
-  if (!on_late_ || !membership_ || has_told_ || waited < late_after_ || now - polled_at_ > 2 * interval_) return {};
+  if (!on_late_ || !membership_ || has_told_) return {};
+  // All ranks look at the same interval, so the first ones take turns.
+  constexpr int most_turns = 8;
+  if (waited < late_after_ + 1.5 * interval_ * std::min(membership_->rank, most_turns) ||
+      now - polled_at_ > 2 * interval_)
+    return {};
   if (asked_at_ > advanced_at_ + late_after_ / 2) return {};
   const auto operations = membership_->own->operations();
   const auto pending =
