@@ -61,34 +61,36 @@ module lockstep
     lockstep_checkpoint_free
 
   !> The ranks of an MPI communicator: its integer handle. Module lockstep_mpi adds type(MPI_Comm).
+  !> @param late_after  here and below: the ranks are watched, and while operations wait for others for so many seconds,
+  !>                    standard error of one of the ranks says what all do
   interface lockstep_group_from_mpi
-    integer(c_int) function lockstep_group_from_handle(communicator, group, algorithm, deadline) &
+    integer(c_int) function lockstep_group_from_handle(communicator, group, algorithm, deadline, late_after) &
         bind(c, name="lockstep_f_group_from_mpi")
       import
       integer(c_int), value :: communicator
       type(lockstep_group), intent(out) :: group
       character(len=*, kind=c_char), intent(in), optional :: algorithm
-      real(c_double), intent(in), optional :: deadline  !< in seconds
+      real(c_double), intent(in), optional :: deadline, late_after  !< in seconds
     end function
   end interface
 
   interface
-    integer(c_int) function lockstep_group_from_environment(group, algorithm, deadline) &
+    integer(c_int) function lockstep_group_from_environment(group, algorithm, deadline, late_after) &
         bind(c, name="lockstep_f_group_from_environment")
       import
       type(lockstep_group), intent(out) :: group
       character(len=*, kind=c_char), intent(in), optional :: algorithm
-      real(c_double), intent(in), optional :: deadline
+      real(c_double), intent(in), optional :: deadline, late_after  !< in seconds
     end function
     !> The processes that share a folder, on one host or by a file system of all hosts; without MPI.
-    integer(c_int) function lockstep_group_from_folder(folder, rank, size, group, algorithm, deadline) &
+    integer(c_int) function lockstep_group_from_folder(folder, rank, size, group, algorithm, deadline, late_after) &
         bind(c, name="lockstep_f_group_from_folder")
       import
       character(len=*, kind=c_char), intent(in) :: folder
       integer(c_int), value :: rank, size  !< ranks are counted from 0
       type(lockstep_group), intent(out) :: group
       character(len=*, kind=c_char), intent(in), optional :: algorithm
-      real(c_double), intent(in), optional :: deadline  !< in seconds
+      real(c_double), intent(in), optional :: deadline, late_after  !< in seconds
     end function
     !> @param color  -1 to join no group
     integer(c_int) function lockstep_group_split(group, color, key, part) bind(c)

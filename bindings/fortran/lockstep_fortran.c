@@ -4,6 +4,7 @@
 #include <ISO_Fortran_binding.h>
 #include <limits.h>
 #include <lockstep.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,31 +203,41 @@ int lockstep_f_recv(lockstep_group* group, CFI_cdesc_t* in, int from_rank, CFI_c
   return lockstep_recv(group, to.data, to.count, to.dtype, from_rank, &call);
 }
 
+static void print(const char* notice, void* context) {
+  fprintf(stderr, "lockstep: %s\n", notice);
+  (void)context;
+}
+
 /* Options of a group as arguments that may be missing. */
-static lockstep_group_options options_of(const CFI_cdesc_t* algorithm, const double* deadline, text* room) {
+static lockstep_group_options options_of(const CFI_cdesc_t* algorithm, const double* deadline, const double* late_after,
+                                         text* room) {
   lockstep_group_options options = LOCKSTEP_INIT(lockstep_group_options);
   options.algorithm = text_of(algorithm, room);
   options.deadline = deadline == NULL ? 0 : *deadline;
+  options.late_after = late_after == NULL ? 0 : *late_after;
+  if (options.late_after > 0) options.notice = print;
   return options;
 }
 
-int lockstep_f_group_from_environment(lockstep_group** group, CFI_cdesc_t* algorithm, double* deadline) {
+int lockstep_f_group_from_environment(lockstep_group** group, CFI_cdesc_t* algorithm, double* deadline,
+                                      double* late_after) {
   text room;
-  const lockstep_group_options options = options_of(algorithm, deadline, &room);
+  const lockstep_group_options options = options_of(algorithm, deadline, late_after, &room);
   return lockstep_group_from_environment(&options, group);
 }
 
 int lockstep_f_group_from_folder(CFI_cdesc_t* folder, int rank, int size, lockstep_group** group, CFI_cdesc_t* algorithm,
-                                 double* deadline) {
+                                 double* deadline, double* late_after) {
   text room;
   text path;
-  const lockstep_group_options options = options_of(algorithm, deadline, &room);
+  const lockstep_group_options options = options_of(algorithm, deadline, late_after, &room);
   return lockstep_group_from_folder(text_of(folder, &path), rank, size, &options, group);
 }
 
-int lockstep_f_group_from_mpi(int communicator, lockstep_group** group, CFI_cdesc_t* algorithm, double* deadline) {
+int lockstep_f_group_from_mpi(int communicator, lockstep_group** group, CFI_cdesc_t* algorithm, double* deadline,
+                              double* late_after) {
   text room;
-  const lockstep_group_options options = options_of(algorithm, deadline, &room);
+  const lockstep_group_options options = options_of(algorithm, deadline, late_after, &room);
   return lockstep_group_from_mpi(communicator, &options, group);
 }
 

@@ -14,18 +14,20 @@ module lockstep_mpi
 
 contains
 
-  integer(c_int) function from_communicator(communicator, group, algorithm, deadline) result(code)
+  integer(c_int) function from_communicator(communicator, group, algorithm, deadline, late_after) result(code)
     type(MPI_Comm), intent(in) :: communicator
     type(lockstep_group), intent(out) :: group
     character(len=*, kind=c_char), intent(in), optional :: algorithm
-    real(c_double), intent(in), optional :: deadline  !< in seconds
+    real(c_double), intent(in), optional :: deadline, late_after  !< in seconds
     character(len=:, kind=c_char), allocatable :: name
-    real(c_double) :: seconds
+    real(c_double) :: seconds, late
     name = "auto"  ! gfortran 12 cannot pass on a text that may be missing
     if (present(algorithm)) name = algorithm
     seconds = 0  ! the default
     if (present(deadline)) seconds = deadline
-    code = lockstep_group_from_mpi(communicator%MPI_VAL, group, name, seconds)
+    late = 0
+    if (present(late_after)) late = late_after
+    code = lockstep_group_from_mpi(communicator%MPI_VAL, group, name, seconds, late)
   end function
 
 end module lockstep_mpi

@@ -13,7 +13,7 @@ program fortran_test
   failures = 0
   call get_command_argument(1, folder)
   call MPI_Init_thread(MPI_THREAD_MULTIPLE, provided)
-  call good(lockstep_group_from_mpi(MPI_COMM_WORLD, group, deadline=60.0_real64), __LINE__)
+  call good(lockstep_group_from_mpi(MPI_COMM_WORLD, group, deadline=60.0_real64, late_after=30.0_real64), __LINE__)
   call good(lockstep_group_rank(group, rank), __LINE__)
   call good(lockstep_group_size(group, ranks), __LINE__)
   call check_collectives()
