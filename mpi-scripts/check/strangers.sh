@@ -133,6 +133,10 @@ no_mpi() {
   if ldd "$out"/no-mpi-torch/_lockstep*.so | grep 'libmpi\.so'; then fail "lockstep_torch needs that"; fi
   PYTHONPATH=$out/no-mpi-site OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --nproc-per-node 2 tests/bindings/torch_test.py
   expect "y = 3.000x -1.000" tests/install/without_mpi.sh 3 "$examples/c_train"
+  cmake -S examples/torch -B "$out/no-mpi-libtorch" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" \
+    -DLIBTORCH="$("$python" -c 'import torch; print(torch.__path__[0])')" >/dev/null
+  cmake --build "$out/no-mpi-libtorch"
+  expect "y = 3.00x - 1.00" tests/install/without_mpi.sh 3 "$out/no-mpi-libtorch/torch_line"
 }
 
 subproject() {

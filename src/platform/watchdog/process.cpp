@@ -204,6 +204,8 @@ bool prepare_for_stacks() {
 }
 
 std::vector<ThreadStack> stacks_of_other_threads() {
+  static std::mutex mutex;  // a process may have several watchdogs, one for each set of ranks that is watched
+  const std::lock_guard lock(mutex);
   std::vector<ThreadStack> stacks;
   std::error_code none;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", none)) {
