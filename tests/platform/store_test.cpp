@@ -26,6 +26,7 @@
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/ranks/tcp_store.hpp"
 #include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/tcp.hpp"
 
@@ -39,6 +40,12 @@ std::uint16_t free_port() {
   std::uint16_t port = 0;
   (void)open_sockets(SOCK_STREAM, {}, port);
   return port;
+}
+
+bool is_listened_on(const std::string& host, std::uint16_t port) {
+  const Descriptor tried(socket(AF_INET, SOCK_STREAM, 0));
+  const SocketAddress at = socket_address(host, port);
+  return connect(tried.get(), at.plain(), at.length) == 0;
 }
 
 /// A folder that is removed at the end.
@@ -108,6 +115,21 @@ TEST(Stores, ServeValuesOverTcp) {
   EXPECT_EQ(make_tcp_store("127.0.0.1", port, false)->get("late", 0s), "came");
   const std::string taken = message_of([&] { (void)make_tcp_store("127.0.0.1", port, true); }, ErrorCode::transport);
   EXPECT_NE(taken.find("port " + std::to_string(port)), std::string::npos) << taken;
+}
+
+TEST(Stores, ListenOnlyWhereTheyAreSoughtAfter) {
+  for (const std::string host : {"127.0.0.3", "localhost"}) {
+    const std::uint16_t port = free_port();
+    const auto served = make_tcp_store(host, port, true, 5s);
+    const auto client = make_tcp_store(host, port, false, 5s);
+    client->set("key", host);
+    EXPECT_EQ(served->get("key", 5s), host);
+    EXPECT_FALSE(is_listened_on("127.0.0.9", port)) << host;
+  }
+  std::uint16_t port = 0;
+  const auto chosen = serve_store({"127.0.0.4", "127.0.0.5"}, port);
+  EXPECT_TRUE(is_listened_on("127.0.0.4", port) && is_listened_on("127.0.0.5", port));
+  EXPECT_FALSE(is_listened_on("127.0.0.1", port));
 }
 
 TEST(Stores, NameAServerThatIsNotThere) {

@@ -357,8 +357,9 @@ RankSet from_exchange(Rank rank, int size,
   std::array<std::byte, most> mine{};
   if (rank.value == 0) {
     TcpAddress address{.secret = random_word()};
-    store = serve_store(address.tcp);
-    address.hosts = own_addresses().hosts;
+    const OwnAddresses own = own_addresses();
+    store = serve_store(own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp);
+    address.hosts = own.hosts;
     std::string text = to_text(address);
     while (text.size() >= most) {
       address.hosts.pop_back();

@@ -96,24 +96,14 @@ class Reader {
 /// Serves values to clients by a thread of its own.
 class Server {
  public:
-  /// @param port  0: any that is free; set to the port
-  explicit Server(std::uint16_t& port) {
-    listener_ = Descriptor(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const bool has_ipv6 = listener_.open();
-    if (!has_ipv6) listener_ = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const int on = 1;
-    const int off = 0;
-    if (has_ipv6) setsockopt(listener_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const SocketAddress any = socket_address("", port, has_ipv6 ? AF_INET6 : AF_INET);
-    if (bind(listener_.get(), any.plain(), any.length) != 0 || listen(listener_.get(), SOMAXCONN) != 0) {
+  /// @param hosts  where to listen; none: at all addresses of this host
+  /// @param port   0: any that is free; set to the port
+  Server(const std::vector<std::string>& hosts, std::uint16_t& port)
+      : listeners_(open_sockets(SOCK_STREAM, hosts, port)), host_(hosts.empty() ? "localhost" : hosts.front()) {
+    if (listeners_.empty()) {
       throw Error(ErrorCode::transport, "cannot serve the store on port " + std::to_string(port) + ": " +
                                             what_errno_says() + "; choose another port");
     }
-    SocketAddress own{.length = sizeof own.storage};
-    getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length);
-    port = ntohs(has_ipv6 ? reinterpret_cast<const sockaddr_in6&>(own.storage).sin6_port
-                          : reinterpret_cast<const sockaddr_in&>(own.storage).sin_port);
     thread_ = std::thread([this] { serve(); });
   }
   Server(const Server&) = delete;
@@ -124,6 +114,9 @@ class Server {
     (void)!::write(end_.get(), &one, sizeof one);
     thread_.join();
   }
+
+  /// Where this process reaches it.
+  [[nodiscard]] const std::string& host() const { return host_; }
 
  private:
   struct Client {
@@ -136,19 +129,22 @@ class Server {
     constexpr std::chrono::seconds farewell{3};
     std::optional<Clock::time_point> end;
     while (!end || (!clients_.empty() && Clock::now() < *end)) {
-      std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}, {end ? -1 : end_.get(), POLLIN, 0}};
+      std::vector<pollfd> entries{{end ? -1 : end_.get(), POLLIN, 0}};
       for (const Client& client : clients_) entries.push_back({client.socket.get(), POLLIN, 0});
+      const std::size_t first_listener = entries.size();
+      for (const Descriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
       poll(entries.data(), entries.size(), end ? milliseconds_until(*end) : -1);
-      if (entries[1].revents != 0) end = Clock::now() + farewell;
+      if (entries[0].revents != 0) end = Clock::now() + farewell;
       for (std::size_t i = clients_.size(); i-- > 0;)
-        if (entries[i + 2].revents != 0 && !serve(clients_[i]))
+        if (entries[i + 1].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i));
-      if (entries[0].revents != 0) accept_some();
+      for (std::size_t i = 0; i < listeners_.size(); ++i)
+        if (entries[first_listener + i].revents != 0) accept_one(listeners_[i].get());
     }
   }
 
-  void accept_some() {
-    Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  void accept_one(int listener) {
+    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket.open()) {
       if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return;
@@ -231,7 +227,8 @@ class Server {
     return std::string(1, are_all_there ? '\0' : '\1');
   }
 
-  Descriptor listener_;
+  std::vector<Descriptor> listeners_;
+  std::string host_;
   Descriptor end_{eventfd(0, EFD_CLOEXEC)};
   std::vector<Client> clients_;
   std::map<std::string, std::string> values_;
@@ -240,12 +237,14 @@ class Server {
 
 class TcpStore final : public KeyValueStore {
  public:
-  TcpStore(std::string host, std::uint16_t port, bool serves, Seconds at_most) : host_(std::move(host)), port_(port) {
-    if (serves) server_ = std::make_unique<Server>(port_);
-    connect(serves ? "localhost" : host_, at_most);
-    std::string hello{static_cast<char>(Query::validate)};
-    append_number(hello, magic);
-    send(hello);
+  /// Connects to the store of another process.
+  TcpStore(std::string host, std::uint16_t port, Seconds at_most) : host_(std::move(host)), port_(port) {
+    meet(host_, at_most);
+  }
+  /// Serves it. @param hosts  as for Server
+  TcpStore(std::string host, std::uint16_t port, const std::vector<std::string>& hosts, Seconds at_most)
+      : host_(std::move(host)), port_(port), server_(std::make_unique<Server>(hosts, port_)) {
+    meet(server_->host(), at_most);
   }
 
   void set(const std::string& key, const std::string& value) override {
@@ -295,6 +294,13 @@ class TcpStore final : public KeyValueStore {
     return is_missing == 0;
   }
 
+  void meet(const std::string& to, Seconds at_most) {
+    connect(to, at_most);
+    std::string hello{static_cast<char>(Query::validate)};
+    append_number(hello, magic);
+    send(hello);
+  }
+
   void connect(const std::string& to, Seconds at_most) {
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(at_most);
     std::string why;
@@ -342,17 +348,27 @@ class TcpStore final : public KeyValueStore {
   Descriptor socket_;  // closed before the server waits for its clients
 };
 
+/// Where a store listens that others know by this host: only there if it is an address of this machine. For a name it
+/// listens at all addresses, since the name may stand for other ones on other hosts.
+std::vector<std::string> places_to_listen(const std::string& host) {
+  if (host == "localhost") return {"127.0.0.1"};
+  std::uint16_t any = 0;
+  const bool is_own = socket_address(host, 0).length != 0 && !open_sockets(SOCK_DGRAM, {host}, any).empty();
+  return is_own ? std::vector<std::string>{host} : std::vector<std::string>();
+}
+
 }  // namespace
 
-std::unique_ptr<KeyValueStore> serve_store(std::uint16_t& port) {
-  auto store = std::make_unique<TcpStore>("localhost", 0, true, usual_deadline);
+std::unique_ptr<KeyValueStore> serve_store(const std::vector<std::string>& hosts, std::uint16_t& port) {
+  auto store = std::make_unique<TcpStore>("this process", 0, hosts, usual_deadline);
   port = store->port();
   return store;
 }
 
 std::unique_ptr<KeyValueStore> make_tcp_store(const std::string& host, std::uint16_t port, bool serves,
                                               std::chrono::duration<double> at_most) {
-  return std::make_unique<TcpStore>(host, port, serves, at_most);
+  if (!serves) return std::make_unique<TcpStore>(host, port, at_most);
+  return std::make_unique<TcpStore>(host, port, places_to_listen(host), at_most);
 }
 
 }  // namespace lockstep

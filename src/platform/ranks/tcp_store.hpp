@@ -8,7 +8,9 @@
 
 namespace lockstep {
 
-/// Serves a store, as make_tcp_store does, on any port that is free. @param port  set to it
-std::unique_ptr<KeyValueStore> serve_store(std::uint16_t& port);
+/// Serves a store, as make_tcp_store does, on any port that is free.
+/// @param hosts  the addresses to listen at; none: all of this host
+/// @param port   set to the port
+std::unique_ptr<KeyValueStore> serve_store(const std::vector<std::string>& hosts, std::uint16_t& port);
 
 }  // namespace lockstep

@@ -51,10 +51,15 @@ bool lies_in(const std::string& address, const std::string& subnet) {
   return (ntohl(one.s_addr) & mask) == (ntohl(other.s_addr) & mask);
 }
 
-Descriptor open_socket_at(int type, const SocketAddress& at, std::uint16_t& port) {
+Descriptor open_socket_at(int type, const SocketAddress& at, bool is_given, std::uint16_t& port) {
   const int family = at.storage.ss_family;
   Descriptor opened(socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int off = 0;
+  const int on = 1;
+  // A server may start again while connections of its last run end. Of ports that the system chooses this would permit
+  // a second use.
+  if (opened.open() && type == SOCK_STREAM && is_given)
+    setsockopt(opened.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (opened.open() && family == AF_INET6) setsockopt(opened.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
   SocketAddress own;
   own.length = sizeof own.storage;
@@ -211,19 +216,20 @@ SocketAddress socket_address(const std::string& host, std::uint16_t port, int fa
 
 std::vector<Descriptor> open_sockets(int type, const std::vector<std::string>& hosts, std::uint16_t& port) {
   std::vector<Descriptor> opened;
+  const std::uint16_t given = port;
   if (hosts.empty()) {
     for (const int family : {AF_INET6, AF_INET}) {
-      Descriptor any = open_socket_at(type, socket_address("", 0, family), port);
+      Descriptor any = open_socket_at(type, socket_address("", given, family), given != 0, port);
       if (any.open()) opened.push_back(std::move(any));
       if (!opened.empty()) break;
     }
     return opened;
   }
-  constexpr int tries = 16;  // a port that is free at the first address may be taken at another one
+  const int tries = given == 0 ? 16 : 1;  // a port that is free at the first address may be taken at another one
   for (int i = 0; i < tries && opened.size() < hosts.size(); ++i) {
     opened.clear();
     for (const std::string& host : hosts) {
-      Descriptor one = open_socket_at(type, socket_address(host, opened.empty() ? std::uint16_t{0} : port), port);
+      Descriptor one = open_socket_at(type, socket_address(host, opened.empty() ? given : port), given != 0, port);
       if (!one.open()) break;
       opened.push_back(std::move(one));
     }

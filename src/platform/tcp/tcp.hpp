@@ -82,10 +82,10 @@ struct SocketAddress {
 /// @param family  AF_INET or AF_INET6, in which an IPv4 address is mapped; AF_UNSPEC: that of `host`
 SocketAddress socket_address(const std::string& host, std::uint16_t port, int family = AF_UNSPEC);
 
-/// Opens nonblocking sockets on one port, any that is free at all these addresses; those of SOCK_STREAM listen.
+/// Opens nonblocking sockets on one port; those of SOCK_STREAM listen.
 /// @param hosts  an address for each socket; none: one socket at all addresses of this host, of both families where the
 ///         system has IPv6
-/// @param port   set to the port
+/// @param port   0: any that is free at all these addresses; set to the port
 /// @return none on failure, with errno set
 std::vector<Descriptor> open_sockets(int type, const std::vector<std::string>& hosts, std::uint16_t& port);
 
