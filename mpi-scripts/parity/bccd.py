@@ -4,13 +4,13 @@
 
   bccd.py layout VOC OUT        writes a data set in Pascal VOC's layout as YOLOv5 reads it, with OUT/data.yaml
   bccd.py exchange VOC OUT      copies VOC, with the annotations of its training pictures exchanged
-  bccd.py train DATA OUT EPOCHS SEED WORKERS
+  bccd.py train DATA OUT EPOCHS SEED WORKERS [BACKEND]
       trains yolov5n by the package yolov5 of PyPI with its own recipe, from random weights, and writes OUT/log.jsonl; torchrun
-      starts several processes of it
+      or mpirun starts several processes of it, which average gradients over BACKEND (gloo)
   bccd.py accuracy FOLDER       prints the accuracies in FOLDER's logs, and checks them
   bccd.py speed FOLDER          prints the images per second in FOLDER's logs, and checks them
 
-The package trains on several processes with GPUs only. It averages its gradients over Gloo after one condition in its text is changed.
+The package trains on several processes with GPUs only. It does so on CPUs after one condition in its text is changed.
 """
 import contextlib
 import json
@@ -26,7 +26,7 @@ import xml.etree.ElementTree as ElementTree
 
 SIZE = 320
 BATCH = 16
-RANK = int(os.environ.get("RANK", -1))
+RANK = int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", -1)))
 
 
 def names_of(voc, part):
@@ -124,7 +124,7 @@ class Log:
                  images_per_second=self.pictures / self.seconds)
 
 
-def train(data, out, epochs, seed, workers):
+def train(data, out, epochs, seed, workers, backend="gloo"):
     out = pathlib.Path(out).resolve()
     module = package(out / "settings")
     import torch
@@ -133,7 +133,7 @@ def train(data, out, epochs, seed, workers):
     threads = os.cpu_count() // max(1, int(os.environ.get("WORLD_SIZE", 1)))
     torch.set_num_threads(threads)
     if RANK != -1:
-        torch.distributed.init_process_group("gloo")
+        torch.distributed.init_process_group(backend)
     models = pathlib.Path(module.__file__).parent / "models"
     options = module.parse_opt(True)
     vars(options).update(imgsz=SIZE, data=str(data), weights="", cfg=str(models / "yolov5n.yaml"), epochs=int(epochs), batch_size=BATCH,

@@ -12,7 +12,7 @@ if ! "$python" -c 'import yolov5, onnxruntime, safetensors' 2>/dev/null; then
   python3 -m venv build/yolov5-venv >&2 || fail "python3 cannot make virtual environments; install python3-venv"
   install=("$python" -m pip install --quiet)
   "${install[@]}" torch torchvision numpy safetensors onnxruntime opencv-python-headless pandas seaborn matplotlib scipy psutil pyyaml \
-    tqdm requests gitpython fire tensorboard pycocotools "setuptools==75.8.0" >&2 || fail "pip could not install what yolov5 needs"
+    tqdm requests gitpython fire tensorboard pycocotools scikit-build-core ninja "setuptools==75.8.0" >&2 || fail "pip could not install what yolov5 needs"
   # Their own requirements name packages that these comparisons do not need.
   "${install[@]}" --no-deps thop yolov5==7.0.14 ultralytics sahi py-cpuinfo "huggingface-hub==0.24.7" >&2 ||
     fail "pip could not install yolov5"

@@ -96,7 +96,9 @@ bool start_mpi(ThreadLevel wanted, const std::shared_ptr<Watchdog>& watchdog) {
 /// Also checks the deadline, because it comes before MPI is initialized.
 std::shared_ptr<Watchdog> make_watchdog(const WorldOptions& options) {
   require_deadline(options.deadline);
-  return options.on_stuck ? std::make_shared<Watchdog>(options.deadline, options.on_stuck) : nullptr;
+  if (!options.on_stuck) return nullptr;
+  return std::make_shared<Watchdog>(Watchdog::Options{
+      .deadline = options.deadline, .is_local = all_on_this_host(read_environment()), .on_stuck = options.on_stuck});
 }
 
 RankSet node_group_of(const RankSet& all) {

@@ -315,14 +315,14 @@ class Answering {
   [[nodiscard]] const std::string& address() const { return channel_.address(); }
 
  private:
-  SideChannel channel_;
+  SideChannel channel_{false};
   std::atomic<bool> ends_ = false;
   std::thread thread_;
 };
 
 TEST(SideChannel, AnswersThoseWhoKnowItsSecretOnly) {
   const Answering long_one(std::string(300'000, 'x'));
-  const SideChannel silent;  // accepts connections, and nobody serves it
+  const SideChannel silent(false);  // accepts connections, and nobody serves it
   std::string wrong = long_one.address();
   wrong.front() = wrong.front() == '0' ? '1' : '0';
   const auto answers =
@@ -375,10 +375,10 @@ TEST(SideChannel, IsReachedOverIpv4AndIpv6) {
   const SocketAddress loopback = socket_address("::1", 0);
   if (!wide.open() || bind(wide.get(), loopback.plain(), loopback.length) != 0)
     LOCKSTEP_SKIP(ipv6) << "this system has no IPv6";
-  SideChannel channel;
+  SideChannel channel(false);
   for (const std::string host : {"127.0.0.1", "::1"}) {
     const std::string address = at_host(channel.address(), host);
-    const SideChannel sender;
+    const SideChannel sender(false);
     sender.send_heartbeat(address, "3 over " + host);
     std::vector<std::optional<std::string>> answers;
     std::thread asker([&] { answers = ask_all({address}, Purpose::rank_report, std::chrono::milliseconds(1500)); });
@@ -421,6 +421,28 @@ class Variable {
  private:
   const char* name_;
 };
+
+TEST(SideChannel, DoesNotTellTheSecretOfTheJobInItsAddress) {
+  const std::string secret = "a word that is long enough";
+  std::string address;
+  {
+    const Variable with_secret("LOCKSTEP_SECRET", secret.c_str());
+    SideChannel channel(true);
+    address = channel.address();
+    EXPECT_EQ(address.find(secret), std::string::npos);
+    EXPECT_EQ(tcp_address_from(address).hosts, std::vector<std::string>{"127.0.0.1"});
+    for (const bool is_known : {true, false}) {
+      std::optional<Variable> other;
+      if (!is_known) other.emplace("LOCKSTEP_SECRET", "another word of this length");
+      std::vector<std::optional<std::string>> answers;
+      std::thread asker([&] { answers = ask_all({address}, Purpose::rank_report, std::chrono::milliseconds(1000)); });
+      for (int i = 0; i < 20; ++i)
+        channel.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string("here"); });
+      asker.join();
+      EXPECT_EQ(answers.front().has_value(), is_known);
+    }
+  }
+}
 
 TEST(InterfaceChoice, IsWhatIsListenedOn) {
   const Variable chosen("LOCKSTEP_SOCKET_IFNAME", "=lo");
@@ -543,8 +565,8 @@ TEST(SideChannel, OtherUsersAreNotBelieved) {
 }
 
 TEST(SideChannel, KeepsTheLastHeartbeatOfEachSender) {
-  SideChannel receiver;
-  const SideChannel sender;
+  SideChannel receiver(false);
+  const SideChannel sender(false);
   sender.send_heartbeat(receiver.address(), "3 first");
   sender.send_heartbeat(receiver.address(), "4 other");
   sender.send_heartbeat(receiver.address(), "3 last");

@@ -53,8 +53,11 @@ void RankSet::watch(WatchOptions options) const {
                 "before",
                 {.rank = rank_.value, .host = host()});
   }
-  link().tasks->set_watchdog(std::make_shared<Watchdog>(link().deadline, std::move(options.on_stuck),
-                                                        std::move(options.on_late), options.late_after));
+  link().tasks->set_watchdog(std::make_shared<Watchdog>(Watchdog::Options{.deadline = link().deadline,
+                                                                          .is_local = shape().nodes() == 1,
+                                                                          .on_stuck = std::move(options.on_stuck),
+                                                                          .on_late = std::move(options.on_late),
+                                                                          .late_after = options.late_after}));
   RankSet node = split_by_node(*this, shape());
   share_records(*this, node);
   node.close();

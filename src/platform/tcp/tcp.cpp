@@ -118,6 +118,15 @@ std::optional<std::string> job_secret() {
   return secret.substr(0, 32);
 }
 
+std::string secret_of(const TcpAddress& address) {
+  if (address.secret != secret_of_job) return address.secret;
+  try {
+    return job_secret().value_or(address.secret);
+  } catch (const Error&) {  // its file has gone since the start
+    return address.secret;
+  }
+}
+
 InterfaceChoice InterfaceChoice::from_environment() {
   const auto value_of = [](const char* name) {
     const char* const value = std::getenv(name);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/text_file.hpp"
@@ -31,6 +32,11 @@ std::string random_word();
 /// that nobody else may read. Its first 32 characters count.
 /// @throws Error{invalid_argument} if it has less than 16; Error{io} if the file cannot be read, or others may read it
 std::optional<std::string> job_secret();
+
+/// What stands for the secret of the job in an address, because addresses go through stores that others may read.
+inline constexpr std::string_view secret_of_job = "-";
+/// The word that the process at this address asks for, which may be that of the job, as far as this process knows it.
+std::string secret_of(const TcpAddress& address);
 
 /// The interfaces that a user has chosen for connections between hosts.
 class InterfaceChoice {

@@ -101,10 +101,12 @@ std::vector<std::optional<std::string>> ask(std::vector<AskAttempt> attempts, st
 
 }  // namespace
 
-SideChannel::SideChannel()
-    : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), secret_(random_word()), askers_(secret_), local_askers_("") {
-  TcpAddress address{.secret = secret_};
-  const bool is_local = all_on_this_host(read_environment());
+SideChannel::SideChannel(bool is_local)
+    : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      secret_(job_secret().value_or(random_word())),
+      askers_(secret_),
+      local_askers_("") {
+  TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_};
   const OwnAddresses own = is_local ? OwnAddresses{{"127.0.0.1"}, true} : own_addresses();
   const std::vector<std::string> listens = own.are_chosen ? own.hosts : std::vector<std::string>();
   tcp_ = open_sockets(SOCK_STREAM, listens, address.tcp);
@@ -170,7 +172,7 @@ void SideChannel::receive_heartbeats(int socket) {
 
 void SideChannel::send_heartbeat(const std::string& to, const std::string& text) const {
   const TcpAddress address = tcp_address_from(to);
-  const std::string datagram = address.secret + ' ' + text;
+  const std::string datagram = secret_of(address) + ' ' + text;
   for (const std::string& host : address.hosts)
     for (const Descriptor& socket : udp_) {
       const SocketAddress place = socket_address(host, address.udp, family_of(socket.get()));
@@ -187,7 +189,7 @@ std::vector<std::optional<std::string>> ask_all(const std::vector<std::string>& 
     if (addresses[i].empty()) continue;
     const TcpAddress address = tcp_address_from(addresses[i]);
     for (const std::string& host : address.hosts)
-      attempts.push_back({i, begin_connection(host, address.tcp), greeting_to(address.secret, question)});
+      attempts.push_back({i, begin_connection(host, address.tcp), greeting_to(secret_of(address), question)});
   }
   std::erase_if(attempts, [](const AskAttempt& attempt) { return !attempt.connection.open(); });
   return ask(std::move(attempts), addresses.size(), Clock::now() + time);

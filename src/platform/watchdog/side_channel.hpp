@@ -15,15 +15,16 @@ namespace lockstep {
 
 /// Answers questions of other processes of the job over TCP, and of processes of this host over a Unix socket, while
 /// MPI may be stuck. A connection carries a greeting, whose purpose is the question, and the answer, up to the end of
-/// the connection. Over TCP nothing is answered without the secret word. If the launcher says that all ranks are on
-/// this host, only processes of this host reach the port; otherwise it listens on the interfaces of `InterfaceChoice`.
+/// the connection. Over TCP nothing is answered without the secret word. If all ranks are on this
+/// host, only its processes reach the port; otherwise it listens on the interfaces of `InterfaceChoice`.
 /// What is sent is not encrypted.
 ///
 /// It also sends heartbeats: short UDP datagrams to one other rank, which keeps the last one of each sender.
 class SideChannel {
  public:
   /// Opens the sockets. What cannot be opened is left out, and the address says so.
-  SideChannel();
+  /// @param is_local  whether all who ask are on this host. @throws as job_secret() and own_addresses()
+  explicit SideChannel(bool is_local);
 
   /// Where others reach this one, and the secret word of their greetings; one line of text.
   [[nodiscard]] const std::string& address() const { return address_; }

@@ -9,6 +9,7 @@
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/launch.hpp"
+#include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
 
@@ -26,6 +27,17 @@ constexpr const char* silent = "silent";            // the state of a rank that 
 std::chrono::duration<double> turn_of_this_rank() {
   const int number = process_number(read_environment()).value_or(0);
   return number == 0 ? Watchdog::Seconds(0) : Watchdog::Seconds(0.4 + 0.1 * std::min(number, 6));
+}
+
+/// A table for a process of this user, which may not have the secret of the job in its environment.
+JobTable with_secrets(JobTable job) {
+  for (std::string& text : job.addresses) {
+    if (text.empty()) continue;
+    TcpAddress address = tcp_address_from(text);
+    address.secret = secret_of(address);
+    text = to_text(address);
+  }
+  return job;
 }
 
 std::string this_process() {
@@ -74,15 +86,15 @@ std::string explain_job(const JobTable& job, std::vector<RankReport> known, std:
   return explain_ranks(job.hosts, known, history);
 }
 
-Watchdog::Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck,
-                   std::function<void(std::string_view)> on_late, Seconds late_after)
-    : suspect_after_(deadline / 2),
-      deadline_(deadline + Seconds(2) + turn_of_this_rank()),
-      interval_(
-          std::clamp<Seconds>((on_late ? std::min(deadline_, late_after) : deadline_) / 20, Seconds(0.05), Seconds(1))),
-      on_stuck_(std::move(on_stuck)),
-      on_late_(std::move(on_late)),
-      late_after_(late_after),
+Watchdog::Watchdog(Options options)
+    : suspect_after_(options.deadline / 2),
+      deadline_(options.deadline + Seconds(2) + turn_of_this_rank()),
+      late_after_(options.late_after),
+      interval_(std::clamp<Seconds>((options.on_late ? std::min(deadline_, late_after_) : deadline_) / 20,
+                                    Seconds(0.05), Seconds(1))),
+      on_stuck_(std::move(options.on_stuck)),
+      on_late_(std::move(options.on_late)),
+      channel_(options.is_local),
       takes_stacks_(prepare_for_stacks()),
       advanced_at_(Clock::now()),
       worked_at_(Clock::now()),
@@ -272,7 +284,7 @@ std::string Watchdog::answer(Purpose question, bool is_local) {
     asked_at_ = Clock::now();
     return to_json(reports());
   }
-  if (question == Purpose::job_table && is_local) return to_json(membership_->job);
+  if (question == Purpose::job_table && is_local) return to_json(with_secrets(membership_->job));
   return {};
 }
 

@@ -49,11 +49,17 @@ class Watchdog {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// @param deadline  two seconds are added, in which processes start and better informed ranks report first
-  /// @param on_stuck  called once, on the watchdog's thread; see WorldOptions::on_stuck. Null: nothing is reported
-  /// @param on_late   called on the watchdog's thread; see WatchOptions::on_late. Null: nothing is reported
-  Watchdog(Seconds deadline, std::function<void(std::string_view)> on_stuck,
-           std::function<void(std::string_view)> on_late = nullptr, Seconds late_after = Seconds(60));
+  struct Options {
+    Seconds deadline;       ///< two seconds are added, in which processes start and better informed ranks report first
+    bool is_local = false;  ///< whether all ranks are on this host
+    /// Called on the watchdog's thread, once. See WorldOptions::on_stuck. Null: nothing is reported.
+    std::function<void(std::string_view)> on_stuck = nullptr;
+    /// Called on the watchdog's thread. See WatchOptions::on_late. Null: nothing is reported.
+    std::function<void(std::string_view)> on_late = nullptr;
+    Seconds late_after{60};
+  };
+  /// @throws as SideChannel
+  explicit Watchdog(Options options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
@@ -106,10 +112,10 @@ class Watchdog {
 
   Seconds suspect_after_;  // the rank has not advanced for so long
   Seconds deadline_;
+  Seconds late_after_;
   Seconds interval_;
   std::function<void(std::string_view)> on_stuck_;
   std::function<void(std::string_view)> on_late_;
-  Seconds late_after_;
   SideChannel channel_;
   bool takes_stacks_;
 
