@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ranks.hpp"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <thread>
 
 #include "lockstep/platform/ranks/key_value_store.hpp"
@@ -34,17 +35,14 @@ class TorchStore final : public KeyValueStore {
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
-/// In one piece, because several processes write to the same terminal.
-void print(std::string_view text) {
-  const std::string line = "lockstep_torch: " + std::string(text) + '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
+/// By PyTorch's log, since the thread that calls this is none of Python's.
+void warn(std::string_view text) { TORCH_WARN("lockstep: ", text); }
 
 }  // namespace
 
 std::unique_ptr<ProcessGroup> group_of(RankSet ranks, std::chrono::duration<double> deadline, bool is_watched) {
   constexpr std::chrono::duration<double> late_after{60};
-  if (is_watched) ranks.watch({.on_late = print, .late_after = std::min(late_after, deadline / 2)});
+  if (is_watched) ranks.watch({.on_late = warn, .late_after = std::min(late_after, deadline / 2)});
   return std::make_unique<ProcessGroup>(std::move(ranks), GroupOptions{.deadline = deadline});
 }
 

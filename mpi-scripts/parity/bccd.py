@@ -201,7 +201,7 @@ def speed(folder):
 def main(arguments):
     commands = {"layout": (layout, 2), "exchange": (exchange, 2), "train": (train, 5), "accuracy": (accuracy, 1), "speed": (speed, 1)}
     call, count = commands.get(arguments[0] if arguments else "", (None, 0))
-    if call is None or len(arguments) != count + 1:
+    if call is None or len(arguments) - 1 not in (count, count + (call is train)):
         sys.exit(__doc__)
     call(*arguments[1:])
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Python package lockstep_torch for an installed PyTorch and tests it: every operation of torch.distributed beside Gloo's
 # on 1, 2 and 3 ranks under mpirun and torchrun, and on two hosts under mpirun, srun and torchrun; DistributedDataParallel,
-# ZeroRedundancyOptimizer, FSDP2, lightning and accelerate under mpirun and torchrun, whose weights must be Gloo's; and a rank that is
-# killed. Takes some minutes.
+# ZeroRedundancyOptimizer, FSDP2, lightning and accelerate under mpirun and torchrun, and lightning under srun, whose weights must be
+# Gloo's; and ranks that are killed or late. Takes some minutes.
 #   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
 #   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
 #   PRESET  the build of lockstep that is installed for it (release)
@@ -67,6 +67,17 @@ on_hosts --per-host 1 "$python" tests/bindings/torch_test.py
 on_hosts --slurm srun --mpi=pmix -N2 -n2 "$python" tests/bindings/torch_test.py
 on_hosts mpi-scripts/parity/torchrun-on-hosts.sh "$python" tests/bindings/torch_test.py
 
+section "lightning under srun on two hosts"
+# lightning refuses srun's -n.
+ours=$(digests on_hosts --slurm srun --mpi=pmix -N2 --ntasks-per-node=1 "$python" -- lightning-language lockstep)
+if [ -n "$ours" ]; then
+  gloo=$(digests "${torchrun[@]}" 2 -- lightning-language gloo)
+  [ "$ours" = "$gloo" ] || fail "lightning-language under srun: $ours, and with Gloo $gloo"
+  echo "lightning-language: $ours, with Gloo, too"
+else
+  echo "skipped: this machine has no hosts for it"
+fi
+
 section "A rank that is killed"
 # killed LAUNCH...   launches that leave the other ranks alive
 killed() {
@@ -81,7 +92,7 @@ section "A rank that is late"
 # late LAUNCH...   three ranks, of which rank 1 keeps the others waiting
 late() {
   "$@" "$python" mpi-scripts/parity/torch-late.py 2>build/torch-late.log
-  [ "$(grep -c '^lockstep_torch: rank [02] on .* has waited for other ranks for 4 s, and goes on waiting:' build/torch-late.log)" = 1 ] ||
+  [ "$(grep -c 'Warning: lockstep: rank [02] on .* has waited for other ranks for 4 s, and goes on waiting:' build/torch-late.log)" = 1 ] ||
     fail "build/torch-late.log does not tell once that the others wait"
   grep -q '^rank 1 on .*: outside of lockstep' build/torch-late.log || fail "build/torch-late.log does not tell what rank 1 does"
 }

@@ -113,7 +113,8 @@ def with_lightning(name, backend):
 
         def configure_optimizers(self):
             return torch.optim.SGD(self.parameters(), 0.01)
-    trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]), max_epochs=2,
+    nodes = int(os.environ.get("SLURM_NNODES", 1))
+    trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ["WORLD_SIZE"]) // nodes, num_nodes=nodes, max_epochs=2,
                                 strategy=DDPStrategy(process_group_backend=backend), logger=False, enable_checkpointing=False,
                                 enable_progress_bar=False, enable_model_summary=False)
     trainer.fit(Module(), torch.utils.data.DataLoader(data, 4))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rank 1 comes to an all-reduce six seconds late. Meanwhile another rank says on standard error what all ranks do."""
+"""Rank 1 comes to an all-reduce six seconds late. Meanwhile another rank says in a warning what all ranks do."""
 import datetime
 import time
 

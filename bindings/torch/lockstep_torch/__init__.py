@@ -13,6 +13,7 @@ starts them on several hosts.
 import atexit
 import functools
 import os
+import re
 import socket
 import sys
 import zlib
@@ -51,7 +52,8 @@ def _set_environment():
         return
     rank, size, local, on_host = (os.environ.get(name) for name in names)
     os.environ |= {"RANK": rank, "WORLD_SIZE": size, "LOCAL_RANK": local or "0"}
-    if (on_host or "").isdigit():
+    on_host = re.sub(r"\(x\d+\)$", "", on_host or "")  # Slurm's "2(x3)": two on each of three hosts
+    if on_host.isdigit():
         os.environ["LOCAL_WORLD_SIZE"] = on_host
     if "MASTER_ADDR" not in os.environ:
         one_host = on_host == size
