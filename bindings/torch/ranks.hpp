@@ -31,8 +31,8 @@ std::string broadcast_text(const std::string& text);
 /// Makes a group of some ranks of the job. Collective over these ranks only.
 /// @param ranks  ranks of the job, by their rank in the group
 /// @param tag    differs between groups that are made at the same time; the same on all of their ranks
-/// @param is_watched  whether a warning of PyTorch says what all ranks do while operations of the group wait for others;
-///               the same on all ranks
+/// @param is_watched  whether a warning of PyTorch says what all ranks do while operations of the group wait; the same
+///               on all ranks
 /// @throws Error{invalid_argument} unless the ranks are different ones of the job; Error{timeout | transport}
 std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag, std::chrono::duration<double> deadline,
                                          bool is_watched);
