@@ -431,7 +431,7 @@ TEST(SecretOfAJob, MayBeInAFileThatNobodyElseCanRead) {
   std::filesystem::permissions(file, std::filesystem::perms(0640));
   EXPECT_NE(message_of([] { (void)job_secret(); }, ErrorCode::io).find("others may read it"), std::string::npos);
   std::filesystem::permissions(file, std::filesystem::perms(0600));
-  EXPECT_EQ(job_secret(), "the secret in a file");
+  EXPECT_EQ(job_secret(), "the_secret_in_a_file");
   unsetenv("LOCKSTEP_SECRET_FILE");
 }
 

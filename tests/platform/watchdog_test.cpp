@@ -423,24 +423,23 @@ class Variable {
 };
 
 TEST(SideChannel, DoesNotTellTheSecretOfTheJobInItsAddress) {
-  const std::string secret = "a word that is long enough";
-  std::string address;
-  {
-    const Variable with_secret("LOCKSTEP_SECRET", secret.c_str());
-    SideChannel channel(true);
-    address = channel.address();
-    EXPECT_EQ(address.find(secret), std::string::npos);
-    EXPECT_EQ(tcp_address_from(address).hosts, std::vector<std::string>{"127.0.0.1"});
-    for (const bool is_known : {true, false}) {
-      std::optional<Variable> other;
-      if (!is_known) other.emplace("LOCKSTEP_SECRET", "another word of this length");
-      std::vector<std::optional<std::string>> answers;
-      std::thread asker([&] { answers = ask_all({address}, Purpose::rank_report, std::chrono::milliseconds(1000)); });
-      for (int i = 0; i < 20; ++i)
-        channel.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string("here"); });
-      asker.join();
-      EXPECT_EQ(answers.front().has_value(), is_known);
-    }
+  const Variable with_secret("LOCKSTEP_SECRET", "some words that nobody knows");
+  SideChannel channel(true);
+  const std::string address = channel.address();
+  EXPECT_EQ(address.find("nobody"), std::string::npos);
+  EXPECT_EQ(tcp_address_from(address).hosts, std::vector<std::string>{"127.0.0.1"});
+  SideChannel(true).send_heartbeat(address, "7 is well");
+  channel.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string(); });
+  EXPECT_EQ(channel.heartbeats().at("7").text, "7 is well");
+  for (const bool is_known : {true, false}) {
+    std::optional<Variable> other;
+    if (!is_known) other.emplace("LOCKSTEP_SECRET", "another word of this length");
+    std::vector<std::optional<std::string>> answers;
+    std::thread asker([&] { answers = ask_all({address}, Purpose::rank_report, std::chrono::milliseconds(1000)); });
+    for (int i = 0; i < 20; ++i)
+      channel.serve(std::chrono::milliseconds(20), [](Purpose, bool) { return std::string("here"); });
+    asker.join();
+    EXPECT_EQ(answers.front().has_value(), is_known);
   }
 }
 

@@ -222,7 +222,7 @@ class ProcessGroup {
     std::scoped_lock<std::recursive_mutex> lock_;
     Progress::Turn turn_;
   };
-  /// Explains what the ranks do, as `RankSet::explain_ranks` of the group's set. Any thread may call it.
+  /// Explains what the ranks do, as `RankSet::explain_ranks` of the group's set.
   /// @return empty unless the set is watched, and for a group whose ranks are threads
   /// @throws Error{invalid_argument} after close()
   [[nodiscard]] std::string explain_ranks() const;

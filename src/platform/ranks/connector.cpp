@@ -41,10 +41,11 @@ class Round {
         missing_(partners),
         arrivals_(secret_, most_strangers + 2 * partners.size()) {
     for (const int partner : partners) {
-      const TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
+      TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
       if ((its.secret == secret_of_job) != has_job_secret)
         note_failure(partner, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
-      secrets_.emplace_back(partner, secret_of(its));
+      if (its.secret == secret_of_job) its.secret = secret_;
+      secrets_.emplace_back(partner, its.secret);
       if (partner < me) continue;
       if (its.tcp == 0) note_failure(partner, "it has no socket");
       for (const std::string& host : its.hosts) call(partner, its, host);
@@ -87,8 +88,7 @@ class Round {
   void call(int partner, const TcpAddress& its, const std::string& host) {
     Descriptor connection = begin_connection(host, its.tcp);
     if (!connection.open()) return note_failure(partner, host + ": " + text_of_errno(errno));
-    attempts_.push_back(
-        {partner, Arrival(std::move(connection)), greeting_to(secret_of(its), Purpose::connection, me_)});
+    attempts_.push_back({partner, Arrival(std::move(connection)), greeting_to(its.secret, Purpose::connection, me_)});
   }
 
   /// @return whether the attempt has ended

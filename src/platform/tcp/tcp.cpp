@@ -115,6 +115,8 @@ std::optional<std::string> job_secret() {
     throw Error(ErrorCode::invalid_argument, "the secret of LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE has " +
                                                  std::to_string(secret.size()) + " characters, and needs 16 or more");
   }
+  const auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
+  std::replace_if(secret.begin(), secret.end(), is_space, '_');  // addresses and heartbeats have it between spaces
   return secret.substr(0, 32);
 }
 

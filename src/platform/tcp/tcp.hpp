@@ -29,7 +29,7 @@ TcpAddress tcp_address_from(const std::string& text);
 std::string random_word();
 
 /// The secret of all ranks of the job, where the user has set one: LOCKSTEP_SECRET, or the file LOCKSTEP_SECRET_FILE
-/// that nobody else may read. Its first 32 characters count.
+/// that nobody else may read. Its first 32 characters count, and spaces in it are taken for '_'.
 /// @throws Error{invalid_argument} if it has less than 16; Error{io} if the file cannot be read, or others may read it
 std::optional<std::string> job_secret();
 

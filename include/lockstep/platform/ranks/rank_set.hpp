@@ -15,7 +15,7 @@
 
 namespace lockstep {
 
-/// What `RankSet::watch` calls, each on a thread of its own in every process. Null: nothing is called.
+/// What the thread of `RankSet::watch` calls. Null: nothing is called.
 struct WatchOptions {
   /// As `WorldOptions::on_stuck`.
   std::function<void(std::string_view)> on_stuck = nullptr;
@@ -81,7 +81,8 @@ class RankSet {
   /// @cost a thread that wakes up once a second, and some 15 stores to memory for each operation of a group
   void watch(WatchOptions options) const;
 
-  /// Explains what all watched ranks do, as `World::explain_ranks` does. Any thread may call it.
+  /// Explains what all watched ranks do, as `World::explain_ranks` does. Any thread may call it, unless
+  /// another one closes the set meanwhile.
   /// @return empty unless the set, or the one that it was made of, is watched
   [[nodiscard]] std::string explain_ranks() const;
 
