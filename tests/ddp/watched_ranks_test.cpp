@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "lockstep/ddp/process_group.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#include "state/scratch_folder.hpp"
 
 namespace lockstep {
 namespace {
@@ -55,19 +55,6 @@ WatchOptions telling(Notices& notices, std::chrono::duration<double> after) {
   return {.on_late = [&](std::string_view text) { notices.add(text); }, .late_after = after};
 }
 
-/// A folder that is removed at the end.
-class Folder {
- public:
-  Folder() { path_ = mkdtemp(path_.data()); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = (std::filesystem::temp_directory_path() / "lockstep-watch-XXXXXX").string();
-};
-
 RankSet set_of(const std::string& folder, int rank, std::chrono::duration<double> deadline = 60s) {
   return from_store(make_file_store(folder), {.rank = {rank}, .size = 2}, deadline);
 }
@@ -101,7 +88,7 @@ bool comes_true(Work& work, const std::function<bool()>& condition) {
 }
 
 TEST(WatchedRanks, SayWhatAllDoWhileOneDoesNotCome) {
-  const Folder folder;
+  const state::ScratchFolder folder;
   std::array<int, 2> pipe_ends{};
   ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t child = fork();
@@ -140,7 +127,7 @@ TEST(WatchedRanks, SayWhatAllDoWhileOneDoesNotCome) {
 }
 
 TEST(WatchedRanks, NameOneThatIsNotToBeWatched) {
-  const Folder folder;
+  const state::ScratchFolder folder;
   std::thread other([&] { (void)set_of(folder.path(), 1); });
   RankSet set = set_of(folder.path(), 0, 500ms);
   try {
