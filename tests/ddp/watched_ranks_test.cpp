@@ -100,8 +100,9 @@ TEST(WatchedRanks, SayWhatAllDoWhileOneDoesNotCome) {
   Notices notices;
   RankSet set = set_of(folder.path(), 0);
   EXPECT_EQ(set.explain_ranks(), "");
+  EXPECT_EQ(code_of([&] { set.watch(telling(notices, 0s)); }), ErrorCode::invalid_argument);
   set.watch(telling(notices, 300ms));
-  EXPECT_EQ(code_of([&] { set.watch({}); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of([&] { set.watch({}); }), ErrorCode::invalid_argument) << "a second time";
   ProcessGroup group(std::move(set));
   std::vector<float> values(1000, 1.0F);
   Work work = group.communicator().all_reduce(values, values, ReduceOp::sum, Queue::host(), "means");

@@ -53,6 +53,11 @@ void RankSet::watch(WatchOptions options) const {
                 "before",
                 {.rank = rank_.value, .host = host()});
   }
+  if (!(options.late_after.count() > 0)) {
+    throw Error(ErrorCode::invalid_argument,
+                "late_after is " + std::to_string(options.late_after.count()) + " s: choose a time of more than 0 s",
+                {.rank = rank_.value, .host = host()});
+  }
   link().tasks->set_watchdog(std::make_shared<Watchdog>(Watchdog::Options{.deadline = link().deadline,
                                                                           .is_local = shape().nodes() == 1,
                                                                           .on_stuck = std::move(options.on_stuck),
