@@ -31,16 +31,21 @@ std::shared_ptr<NodeMemory> share_memory(const RankSet& group, const RankSet& no
   return nullptr;
 }
 
-/// Makes connections to all ranks, for ranks that nothing else connects. @throws Error{transport} on every rank
+SocketMedium::Options options_of_sockets(const RankSet& group, std::vector<int> ranks, const PlanOptions& options) {
+  return {.me = group.rank(), .hosts = group.hosts(), .ranks = std::move(ranks), .checksum = options.checksum};
+}
+
+/// Makes a medium of connections alone, for ranks that nothing else connects. Those to partners on other hosts are made
+/// now, which shows at the start whether the hosts reach each other. @throws Error{transport} on every rank
 std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanOptions& options) {
-  std::vector<int> others;
-  for (int rank = 0; rank < group.size(); ++rank)
-    if (rank != group.rank().value) others.push_back(rank);
   std::string why_not;
-  auto connections = connect_ranks(group, others, why_not);
+  auto connector = std::make_unique<Connector>();
+  auto connections =
+      connect_ranks(group, *connector, socket_partners(group.shape(), group.rank(), Sockets::automatic), why_not);
   if (connections)
-    return std::make_unique<SocketMedium>(nullptr, *std::move(connections), group.hosts(), options.checksum,
-                                          group.rank());
+    return std::make_unique<SocketMedium>(
+        nullptr, std::move(connector), *std::move(connections),
+        options_of_sockets(group, ranks_by_socket(group.shape(), group.rank(), Sockets::everywhere), options));
   throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
               {.rank = group.rank().value, .host = group.host()})
       .on_every_rank();
@@ -50,10 +55,14 @@ std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) 
   const MessageLibrary* const library = library_of(group);
   if (library == nullptr) return make_medium_of_sockets(group, options);
   auto messages = library->make_medium(group, PlanCommunicator::channels(options));
-  auto connections = connect_hosts(group, options);
+  if (options.sockets == Sockets::no) return messages;
+  auto connector = std::make_unique<Connector>();
+  auto connections = connect_hosts(group, *connector, options);
   if (!connections) options.sockets = Sockets::no;
   if (!connections) return messages;
-  return std::make_unique<SocketMedium>(std::move(messages), *std::move(connections), group.hosts(), options.checksum);
+  return std::make_unique<SocketMedium>(
+      std::move(messages), std::move(connector), *std::move(connections),
+      options_of_sockets(group, ranks_by_socket(group.shape(), group.rank(), options.sockets), options));
 }
 
 }  // namespace
@@ -64,10 +73,11 @@ Sockets sockets_on(const ClusterShape& shape, const PlanOptions& wish, bool is_r
   return shape.nodes() == 1 || leave_to_rdma ? Sockets::no : wish.sockets;
 }
 
-std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, const PlanOptions& options) {
-  if (options.sockets == Sockets::no) return std::nullopt;
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Connector& connector,
+                                                     const PlanOptions& options) {
   std::string why_not;
-  auto connections = connect_ranks(group, socket_partners(group.shape(), group.rank(), options), why_not);
+  auto connections =
+      connect_ranks(group, connector, socket_partners(group.shape(), group.rank(), options.sockets), why_not);
   if (connections) return connections;
   if (options.checksum || options.sockets != Sockets::automatic) {
     throw Error(ErrorCode::unsupported,

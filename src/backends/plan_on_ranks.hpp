@@ -30,10 +30,11 @@ std::unique_ptr<Communicator> make_plan_communicator(const RankSet& group, Progr
 /// @param is_rdma_anywhere  whether `has_rdma` on any rank
 Sockets sockets_on(const ClusterShape& shape, const PlanOptions& wish, bool is_rdma_anywhere);
 
-/// Connects this rank to its `socket_partners`, unless sockets are `no`. Collective. `notice` is called by rank 0 if
+/// Connects this rank to its `socket_partners`. Collective. `notice` is called by rank 0 if
 /// connections that would help cannot be made.
 /// @return nothing, on every rank, if messages between hosts go by MPI
 /// @throws Error{unsupported}, on every rank, if connections are demanded and cannot be made; Error{transport}
-std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, const PlanOptions& options);
+std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Connector& connector,
+                                                     const PlanOptions& options);
 
 }  // namespace lockstep::backends

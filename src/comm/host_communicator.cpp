@@ -202,11 +202,11 @@ bool HostCommunicator::sleep(std::chrono::nanoseconds at_most) noexcept {
     const bool waits = operation.begun() && operation.state() == Operation::State::pending;
     if (waits && !operation.is_woken()) all_are_woken = false;
   });
-  if (!all_are_woken) return false;
   constexpr int looks_before_the_deadline = 20;
   const auto deadline = std::chrono::duration_cast<std::chrono::nanoseconds>(options_.deadline);
   const Clock::time_point begin = progress_->now();
-  if (!sleep_unless([this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
+  if (!sleep_unless(
+          all_are_woken, [this] { return progress(); }, std::min(at_most, deadline / looks_before_the_deadline)))
     return false;
   // Sleeping counts as waiting, not as being away, unless the process was stopped meanwhile.
   const Clock::time_point end = progress_->now();

@@ -60,10 +60,12 @@ class HostCommunicator : public BackEnd, private ProgressSource {
   virtual void prepare(HostOperation& operation, const Collective& collective) = 0;
   /// Is called at intervals while this rank waits. @throws Error{transport} if a peer is known to have ended
   virtual void check_peers();
-  /// Sleeps, at most `at_most`, until a rank of the node rings the bell. Does not sleep if `moved` returns true when
-  /// called after this rank has announced that it is about to sleep.
-  /// @return false, without calling `moved`, if ranks do not wake each other
-  virtual bool sleep_unless(const std::function<bool()>& /*moved*/, std::chrono::nanoseconds /*at_most*/) {
+  /// Sleeps, at most `at_most`, until an operation may advance. Does not sleep if `moved` returns true when called
+  /// after this rank has announced to its node that it is about to sleep.
+  /// @param all_are_woken  whether all operations wait for ranks of the node, which wake each other
+  /// @return false, without calling `moved`, if nothing would wake this rank
+  virtual bool sleep_unless(bool /*all_are_woken*/, const std::function<bool()>& /*moved*/,
+                            std::chrono::nanoseconds /*at_most*/) {
     return false;
   }
   /// Reports a failure of this rank to the other ranks. It does not communicate.

@@ -65,8 +65,8 @@ class SocketMediumTest : public testing::Test {
       std::vector<Connection> connections;
       connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] =
-          std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), std::move(connections),
-                                         std::vector<std::string>{"host1", "host2", "host3"}, false);
+          std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), nullptr, std::move(connections),
+                                         SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2", "host3"}});
     }
   }
 
@@ -250,8 +250,9 @@ class AloneTest : public testing::TestWithParam<bool> {
     for (int rank = 0; rank < 2; ++rank) {
       std::vector<Connection> connections;
       connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
-      media_[rank] = std::make_unique<SocketMedium>(nullptr, std::move(connections),
-                                                    std::vector<std::string>{"host1", "host2"}, GetParam(), Rank{rank});
+      media_[rank] = std::make_unique<SocketMedium>(
+          nullptr, nullptr, std::move(connections),
+          SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2"}, .checksum = GetParam()});
     }
   }
   static std::vector<std::int64_t> numbers(std::int64_t first, std::size_t count) {
@@ -384,8 +385,9 @@ class ChangedBits : public testing::TestWithParam<std::size_t> {
       ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
       std::vector<Connection> connections;
       connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[0]))});
-      media[rank] = std::make_unique<SocketMedium>(nullptr, std::move(connections),
-                                                   std::vector<std::string>{"host1", "host2"}, true, Rank{rank});
+      media[rank] = std::make_unique<SocketMedium>(
+          nullptr, nullptr, std::move(connections),
+          SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2"}, .checksum = true});
       hands[rank] = Descriptor(ends[1]);
     }
     const Bytes bytes{static_cast<std::int64_t>(8 * data.size())};
@@ -426,12 +428,14 @@ TEST_P(ChangedBits, AreFoundWhereverTheyAre) {
 INSTANTIATE_TEST_SUITE_P(Numbers, ChangedBits, testing::Values(1, 100, small + 1000));
 
 TEST(SocketPartners, AreAllRanksOfOtherHostsIfTheseAreFew) {
-  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}), std::vector<int>{});
-  EXPECT_EQ(socket_partners(equal_nodes(2, 2), {1}), (std::vector{2, 3}));
-  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {1}, {.sockets = Sockets::everywhere}), (std::vector{0, 2, 3}));
-  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}, {.sockets = Sockets::everywhere}), (std::vector{1, 2}));
-  EXPECT_EQ(socket_partners(equal_nodes(64, 16), {5}, {.checksum = true}).size(), 63U * 16U);
-  EXPECT_EQ(socket_partners(equal_nodes(8, 4), {31}).size(), 28U);
+  constexpr auto usual = Sockets::automatic;
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}, usual), std::vector<int>{});
+  EXPECT_EQ(socket_partners(equal_nodes(2, 2), {1}, usual), (std::vector{2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {1}, Sockets::everywhere), (std::vector{0, 2, 3}));
+  EXPECT_EQ(socket_partners(equal_nodes(1, 4), {0}, Sockets::everywhere), (std::vector{1, 2}));
+  EXPECT_EQ(ranks_by_socket(equal_nodes(1, 4), {0}, Sockets::everywhere), (std::vector{1, 2, 3}));
+  EXPECT_EQ(ranks_by_socket(equal_nodes(64, 16), {5}, usual).size(), 63U * 16U);
+  EXPECT_EQ(socket_partners(equal_nodes(8, 4), {31}, usual).size(), 28U);
 }
 
 TEST(SocketPartners, AreFewAndMutualOnLargeClusters) {
@@ -440,7 +444,7 @@ TEST(SocketPartners, AreFewAndMutualOnLargeClusters) {
   for (const ClusterShape& shape : shapes) {
     std::vector<std::vector<int>> partners;
     for (int rank = 0; rank < shape.ranks(); ++rank) {
-      partners.push_back(socket_partners(shape, {rank}));
+      partners.push_back(socket_partners(shape, {rank}, Sockets::automatic));
       EXPECT_LE(partners.back().size(), 32U);
     }
     for (int a = 0; a < shape.ranks(); ++a) {

@@ -65,8 +65,8 @@ struct GroupOptions {
   /// Whether lockstep's own algorithms carry messages between hosts over TCP connections of their own, which take less
   /// time than those of MPI libraries: "auto" (if no host has a network adapter with RDMA, and the hosts can reach each
   /// other; a notice says if they cannot), "no", or "yes" (with RDMA, too; it is an error if they cannot). Ranks that
-  /// MPI does not connect have such connections in any case. Among more than 32 ranks, those that exchange small
-  /// messages have connections, and others send by MPI.
+  /// MPI does not connect have such connections in any case. Among more than 32 ranks, connections are made when two
+  /// ranks first need them, except for those between the usual partners.
   std::string sockets = "auto";
   /// Whether messages between hosts have checksums, for networks that may change bits: a message that was changed fails
   /// its operation, with an error that names the rank that sent it. All messages between hosts then go over

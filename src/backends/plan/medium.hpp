@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -49,6 +50,9 @@ class Medium {
   /// @return whether it seems to have advanced one of those messages, so that it should be called again soon
   /// @throws Error{transport}
   virtual bool help_others() { return false; }
+  /// Blocks until a message of this rank may advance, at most so long.
+  /// @return false, at once, if the medium has no way to be woken by all of them
+  virtual bool sleep(std::chrono::nanoseconds /*at_most*/) { return false; }
   /// Releases what the medium holds. Collective. @throws Error{transport}
   virtual void close() = 0;
 };

@@ -131,8 +131,14 @@ void PlanCommunicator::release() {
   if (link_) link_->memory().close();
 }
 
-bool PlanCommunicator::sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) {
-  if (!link_) return false;
+bool PlanCommunicator::sleep_unless(bool all_are_woken, const std::function<bool()>& moved,
+                                    std::chrono::nanoseconds at_most) {
+  if (!link_ || !all_are_woken) {
+    // Messages end this sleep. Ranks of the node, for which operations may wait as well, do not.
+    constexpr std::chrono::microseconds beside_the_node{100};
+    if (link_ && link_->memory().size() > 1) at_most = std::min<std::chrono::nanoseconds>(at_most, beside_the_node);
+    return medium_->sleep(at_most);
+  }
   NodeMemory& memory = link_->memory();
   if (medium_->is_shared()) {
     // The sleep is short because the program's own messages need help, even shorter if the last help has advanced one,

@@ -52,7 +52,7 @@ class PlanCommunicator : public HostCommunicator {
   void prepare(HostOperation& operation, const Collective& collective) override;
   void release() override;
   void check_peers() override;
-  bool sleep_unless(const std::function<bool()>& moved, std::chrono::nanoseconds at_most) override;
+  bool sleep_unless(bool all_are_woken, const std::function<bool()>& moved, std::chrono::nanoseconds at_most) override;
 
  private:
   void prepare_plan(PlanOperation& plan, const Collective& collective);

@@ -30,6 +30,8 @@ constexpr std::uint64_t impossible = std::uint64_t{1} << 47;
 // Memory of early messages is used again up to this size.
 constexpr std::size_t most_kept = 1024 * 1024;
 
+constexpr std::size_t plenty = 64;
+
 std::uint32_t crc_of(const void* data, std::size_t bytes) {
   return static_cast<std::uint32_t>(crc32_z(0, static_cast<const Bytef*>(data), bytes));
 }
@@ -54,27 +56,56 @@ Medium::Ticket doubled(Medium::Ticket ticket) { return {2 * ticket.index}; }
 
 }  // namespace
 
-SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections,
-                           std::vector<std::string> hosts, bool checksum, Rank me)
-    : messages_(std::move(messages)), hosts_(std::move(hosts)), checksum_(checksum), link_of_rank_(hosts_.size(), -1) {
-  constexpr std::size_t plenty = 64;
-  constexpr std::size_t frames_at_a_time = 4;
+SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::unique_ptr<Connector> connector,
+                           std::vector<Connection> connections, Options options)
+    : messages_(std::move(messages)),
+      connector_(std::move(connector)),
+      options_(std::move(options)),
+      link_of_rank_(options_.hosts.size(), -1) {
+  const auto add_link = [this](int rank) {
+    int& link = link_of_rank_[static_cast<std::size_t>(rank)];
+    if (link >= 0) return;
+    link = static_cast<int>(links_.size());
+    links_.push_back({.rank = rank, .socket = {}});
+  };
   for (Connection& connection : connections) {
-    link_of_rank_[static_cast<std::size_t>(connection.rank)] = static_cast<int>(links_.size());
-    Link& link = links_.emplace_back(Link{.rank = connection.rank, .socket = std::move(connection.socket)});
-    link.arrived.resize(frames_at_a_time * (sizeof(Header) + small_frame));
-    link.unsent.reserve(plenty);
-    link.awaited.reserve(plenty);
-    link.early.reserve(plenty);
+    add_link(connection.rank);
+    attach(std::move(connection));
   }
-  if (me.value >= 0) {
-    link_of_rank_[static_cast<std::size_t>(me.value)] = static_cast<int>(links_.size());
-    links_.push_back({.rank = me.value, .socket = {}});
-  }
+  for (const int rank : options_.ranks) add_link(rank);
+  if (!messages_) add_link(options_.me.value);
   flights_.reserve(plenty);
   flights_.emplace_back();  // its ticket is `complete`
   free_.reserve(plenty);
   spare_.reserve(plenty);
+}
+
+void SocketMedium::attach(Connection connection) {
+  constexpr std::size_t frames_at_a_time = 4;
+  Link& link = links_[static_cast<std::size_t>(link_to({connection.rank}))];
+  link.socket = std::move(connection.socket);
+  link.arrived.resize(frames_at_a_time * (sizeof(Header) + small_frame));
+  link.unsent.reserve(plenty);
+  link.awaited.reserve(plenty);
+  link.early.reserve(plenty);
+}
+
+void SocketMedium::connect_more() {
+  for (Connection& connection : connector_->advance()) attach(std::move(connection));
+}
+
+/// Whether there is a connection to another rank; begins to make it, or goes on, if there is none.
+bool SocketMedium::is_connected(Link& link) {
+  if (link.socket.open()) return true;
+  if (connector_ == nullptr || link.rank == options_.me.value) return false;
+  connector_->want(link.rank);
+  connect_more();
+  if (link.socket.open()) return true;
+  if (!link.end) {
+    link.failure = connector_->failure_of(link.rank);
+    if (!link.failure.empty()) link.end = Clock::now();
+  }
+  return false;
 }
 
 bool SocketMedium::is_under_way() const {
@@ -84,19 +115,22 @@ bool SocketMedium::is_under_way() const {
 
 Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
   const int to = link_to(peer);
-  if (to < 0) return doubled(messages_->send(peer, tag, data, bytes));
+  if (to < 0) {
+    ++messages_elsewhere_;
+    return doubled(messages_->send(peer, tag, data, bytes));
+  }
   Link& link = links_[static_cast<std::size_t>(to)];
   Header header{tag, static_cast<std::uint64_t>(bytes.value)};
   const auto* const from = static_cast<const std::byte*>(data);
-  if (checksum_) {
+  if (options_.checksum) {
     header.data_checksum = crc_of(data, header.bytes);
     header.header_checksum = checksum_of_header(tag, header.bytes, header.data_checksum);
   }
-  if (!link.socket.open()) {
+  if (link.rank == options_.me.value) {
     deliver(link, header, from);
     return complete;
   }
-  if (link.unsent.empty()) {
+  if (link.unsent.empty() && is_connected(link)) {
     link.sent_of_first = send_some(link, header, from, 0);
     if (link.sent_of_first == sizeof header + header.bytes) return complete;
   }
@@ -108,7 +142,10 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
 
 Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
   const int from = link_to(peer);
-  if (from < 0) return doubled(messages_->receive(peer, tag, data, bytes));
+  if (from < 0) {
+    ++messages_elsewhere_;
+    return doubled(messages_->receive(peer, tag, data, bytes));
+  }
   Link& link = links_[static_cast<std::size_t>(from)];
   Flight flight{
       .header = {tag, static_cast<std::uint64_t>(bytes.value)}, .link = from, .into = static_cast<std::byte*>(data)};
@@ -128,12 +165,16 @@ Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* dat
 }
 
 bool SocketMedium::test(Ticket ticket) {
-  if (!is_of_socket(ticket)) return messages_->test({ticket.index / 2});
+  if (!is_of_socket(ticket)) {
+    const bool is_complete = messages_->test({ticket.index / 2});
+    if (is_complete) --messages_elsewhere_;
+    return is_complete;
+  }
   if (ticket.index == complete.index) return true;
   const int index = ticket.index / 2;
   if (!at(index).is_done) {
     Link& link = links_[static_cast<std::size_t>(at(index).link)];
-    at(index).is_send ? flush(link) : read(link);
+    if (is_connected(link)) at(index).is_send ? flush(link) : read(link);
     if (!at(index).is_done) {
       note_wait(link);
       return false;
@@ -145,7 +186,33 @@ bool SocketMedium::test(Ticket ticket) {
   return true;
 }
 
+bool SocketMedium::sleep(std::chrono::nanoseconds at_most) {
+  if (messages_elsewhere_ > 0) return false;
+  constexpr std::chrono::milliseconds moment{1};
+  if (messages_) at_most = std::min<std::chrono::nanoseconds>(at_most, moment);  // the program's own need help
+  awaited_sockets_.clear();
+  for (const Link& link : links_) {
+    const bool receives = !link.awaited.empty() || link.incoming;
+    const bool sends = !link.unsent.empty();
+    if (!receives && !sends) continue;
+    if (link.rank == options_.me.value || link.end) return false;
+    const int events = (receives ? POLLIN : 0) | (sends ? POLLOUT : 0);
+    if (link.socket.open()) {
+      awaited_sockets_.push_back({link.socket.get(), static_cast<short>(events), 0});
+    } else {
+      at_most = std::min<std::chrono::nanoseconds>(at_most, moment);  // a call may be due
+    }
+  }
+  if (connector_) connector_->add_to(awaited_sockets_);
+  if (awaited_sockets_.empty()) return false;
+  const timespec time{.tv_sec = at_most.count() / std::nano::den, .tv_nsec = at_most.count() % std::nano::den};
+  (void)ppoll(awaited_sockets_.data(), awaited_sockets_.size(), &time, nullptr);
+  if (connector_) connect_more();
+  return true;
+}
+
 void SocketMedium::close() {
+  connector_.reset();
   links_.clear();
   std::fill(link_of_rank_.begin(), link_of_rank_.end(), -1);
   if (messages_) messages_->close();
@@ -184,7 +251,6 @@ void SocketMedium::flush(Link& link) {
 
 /// Receives what has arrived, and delivers whole frames.
 void SocketMedium::read(Link& link) {
-  if (!link.socket.open()) return;
   if (link.incoming) return read_incoming(link);
   std::size_t count = 0;
   if (!read_into(link, link.arrived.data() + link.size, link.arrived.size() - link.size, count)) return;
@@ -290,7 +356,7 @@ void SocketMedium::check_size(const Flight& flight, const Header& header, int ra
 
 /// @throws Error{transport} if it has changed, or is none
 void SocketMedium::check_header(const Header& header, int rank) const {
-  if (checksum_ && header.header_checksum != checksum_of_header(header.tag, header.bytes, header.data_checksum))
+  if (options_.checksum && header.header_checksum != checksum_of_header(header.tag, header.bytes, header.data_checksum))
     throw changed(rank, "the header of a message");
   if (header.bytes < impossible) return;
   throw Error(ErrorCode::transport,
@@ -300,13 +366,13 @@ void SocketMedium::check_header(const Header& header, int rank) const {
 
 /// @throws Error{transport} if they have changed
 void SocketMedium::check_data(const Header& header, const std::byte* data, int rank) const {
-  if (checksum_ && crc_of(data, header.bytes) != header.data_checksum)
+  if (options_.checksum && crc_of(data, header.bytes) != header.data_checksum)
     throw changed(rank, "a message of " + std::to_string(header.bytes) + " bytes");
 }
 
 Error SocketMedium::changed(int rank, const std::string& what) const {
   return Error(ErrorCode::transport,
-               what + " from rank " + std::to_string(rank) + " on " + hosts_[static_cast<std::size_t>(rank)] +
+               what + " from rank " + std::to_string(rank) + " on " + options_.hosts[static_cast<std::size_t>(rank)] +
                    " has changed on its way: the checksum differs; test the network between the hosts",
                {.peers = {rank}});
 }
@@ -315,16 +381,21 @@ void SocketMedium::keep(Early early) {
   if (early.data.capacity() <= most_kept) spare_.push_back(std::move(early));
 }
 
-/// Yields, and helps the other medium, after some time. @throws Error{transport} if the connection has ended a moment
-/// ago
+/// Yields, and helps the other medium and ranks that want a connection, after some time.
+/// @throws Error{transport} if the connection has ended a moment ago
 void SocketMedium::note_wait(const Link& link) {
-  if (++vain_tests_ > next_help_) next_help_ = vain_tests_ + (help_others() ? 0 : tests_between_helps);
+  if (++vain_tests_ > next_help_) {
+    if (connector_) connect_more();
+    next_help_ = vain_tests_ + (help_others() ? 0 : tests_between_helps);
+  }
   if (vain_tests_ > tests_before_yield) std::this_thread::yield();
   constexpr std::chrono::milliseconds moment{30};
   if (!link.end || Clock::now() - *link.end < moment) return;
+  const std::string who =
+      "rank " + std::to_string(link.rank) + " on " + options_.hosts[static_cast<std::size_t>(link.rank)];
   throw Error(ErrorCode::transport,
-              "rank " + std::to_string(link.rank) + " on " + hosts_[static_cast<std::size_t>(link.rank)] +
-                  " has ended: its connection is closed",
+              link.failure.empty() ? who + " has ended: its connection is closed"
+                                   : who + " has ended or cannot be reached: " + link.failure,
               {.peers = {link.rank}});
 }
 
@@ -339,25 +410,32 @@ int SocketMedium::idle_flight() {
   return index;
 }
 
-std::vector<int> socket_partners(const ClusterShape& shape, Rank me, const PlanOptions& options) {
-  const bool same_host = options.sockets == Sockets::everywhere;
+std::vector<int> ranks_by_socket(const ClusterShape& shape, Rank me, Sockets sockets) {
+  const Place here = place_of(shape, me);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    const bool is_here = shape.node_of_rank[static_cast<std::size_t>(rank)] == here.node;
+    if (rank != me.value && (!is_here || sockets == Sockets::everywhere)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<int> socket_partners(const ClusterShape& shape, Rank me, Sockets sockets) {
   constexpr int few = 32;
+  std::vector<int> partners = ranks_by_socket(shape, me, sockets);
+  if (shape.ranks() <= few && sockets != Sockets::everywhere) return partners;
   const Place here = place_of(shape, me);
   std::vector<int> local_rank;  // of each rank
   std::vector<int> ranks_of_node(static_cast<std::size_t>(shape.nodes()));
   for (const int node : shape.node_of_rank) local_rank.push_back(ranks_of_node[static_cast<std::size_t>(node)]++);
-  std::vector<int> all;
-  std::vector<int> some;
   const auto is_power_of_two = [](int distance) { return std::has_single_bit(static_cast<unsigned>(distance)); };
-  for (int rank = 0; rank < shape.ranks(); ++rank) {
-    const int node = shape.node_of_rank[static_cast<std::size_t>(rank)];
-    if (rank == me.value || (node == here.node && !same_host)) continue;
-    all.push_back(rank);
+  std::erase_if(partners, [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
     const bool is_in_lane =
-        local_rank[static_cast<std::size_t>(rank)] == here.local_rank && is_power_of_two(std::abs(node - here.node));
-    if (is_in_lane || is_power_of_two(std::abs(rank - me.value))) some.push_back(rank);
-  }
-  return options.checksum || (shape.ranks() <= few && !same_host) ? all : some;
+        local_rank[index] == here.local_rank && is_power_of_two(std::abs(shape.node_of_rank[index] - here.node));
+    return !is_in_lane && !is_power_of_two(std::abs(rank - me.value));
+  });
+  return partners;
 }
 
 }  // namespace lockstep::backends

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +19,9 @@
 
 namespace lockstep::backends {
 
-/// Messages between ranks that have a TCP connection, of all sizes. Another medium, if there is one, carries the
-/// messages between ranks that have none. Without another medium, all ranks have connections.
+/// Messages over TCP connections, of all sizes, between ranks that have one or can get one. Another medium, if there is
+/// one, carries the messages between all others. A connection that is not there is made when two ranks first need it:
+/// the first message between them then waits until both are in an operation.
 ///
 /// A message is one frame: its tag, its size and its bytes. A frame that is not awaited yet is put aside. Frames are
 /// read only from ranks from which a message is awaited; a rank that is too far ahead is held back by TCP. Small frames
@@ -35,19 +38,26 @@ class SocketMedium : public Medium {
   /// A frame of at most so many bytes is received as a whole, together with others, and then copied.
   static constexpr std::size_t small_frame = 16 * 1024;
 
-  /// @param messages     the medium of all other messages; null: there is none
-  /// @param connections  to some of the ranks, which have one to this rank, too; without another medium, to all
-  /// @param hosts        the hosts of all ranks
-  /// @param checksum     whether frames have checksums; the same on all ranks
-  /// @param me           this rank, where there is no other medium: what it sends to itself is copied
-  SocketMedium(std::unique_ptr<Medium> messages, std::vector<Connection> connections, std::vector<std::string> hosts,
-               bool checksum, Rank me = {-1});
+  struct Options {
+    Rank me;
+    std::vector<std::string> hosts;  ///< of all ranks
+    std::vector<int> ranks = {};     ///< those to which connections are made when they are needed
+    bool checksum = false;           ///< whether frames have checksums; the same on all ranks
+  };
+  /// @param messages     the medium of all other messages; null: there are none, and what this rank sends to itself is
+  ///         copied
+  /// @param connector    makes the connections that are needed later; null: none are
+  /// @param connections  those that are there
+  SocketMedium(std::unique_ptr<Medium> messages, std::unique_ptr<Connector> connector,
+               std::vector<Connection> connections, Options options);
 
   Ticket send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) override;
   Ticket receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) override;
   bool test(Ticket ticket) override;
   [[nodiscard]] bool is_shared() const override { return messages_ ? messages_->is_shared() : is_under_way(); }
   bool help_others() override { return messages_ && messages_->help_others(); }
+  /// Waits for the connections, unless messages of the other medium are under way.
+  bool sleep(std::chrono::nanoseconds at_most) override;
   void close() override;
 
  private:
@@ -80,7 +90,7 @@ class SocketMedium : public Medium {
   };
   struct Link {
     int rank;
-    ConnectedSocket socket;            // none to this rank itself
+    ConnectedSocket socket;            // none to this rank itself, and before it is connected
     std::vector<int> unsent;           // flights in their order
     std::size_t sent_of_first = 0;     // bytes of the frame of the first of them
     std::vector<int> awaited;          // flights in their order
@@ -88,11 +98,15 @@ class SocketMedium : public Medium {
     std::vector<std::byte> arrived;    // bytes that have been received and do not form a whole frame yet
     std::size_t size = 0;              // number of these
     std::optional<Incoming> incoming;  // then nothing is in `arrived`
-    std::optional<std::chrono::steady_clock::time_point> end;  // when the connection was found to have ended
+    std::optional<std::chrono::steady_clock::time_point> end;  // when the connection was found to have ended, or
+    std::string failure;                                       // that it cannot be made, with the reason
   };
 
   [[nodiscard]] int link_to(Rank peer) const { return link_of_rank_[static_cast<std::size_t>(peer.value)]; }
   [[nodiscard]] bool is_under_way() const;
+  void attach(Connection connection);
+  void connect_more();
+  [[nodiscard]] bool is_connected(Link& link);
   [[nodiscard]] std::size_t send_some(Link& link, const Header& header, const std::byte* data, std::size_t from);
   void flush(Link& link);
   void read(Link& link);
@@ -113,22 +127,27 @@ class SocketMedium : public Medium {
   [[nodiscard]] Flight& at(int index) { return flights_[static_cast<std::size_t>(index)]; }
 
   std::unique_ptr<Medium> messages_;
-  std::vector<std::string> hosts_;
-  bool checksum_;
+  std::unique_ptr<Connector> connector_;
+  Options options_;
   std::vector<int> link_of_rank_;  // −1 where there is none
   std::vector<Link> links_;
   std::vector<Flight> flights_;
   std::vector<int> free_;
-  std::vector<Early> spare_;     // to be used again
-  std::int64_t vain_tests_ = 0;  // since the last message
-  std::int64_t next_help_ = 0;   // the number of these after which the other medium is helped
+  std::vector<Early> spare_;  // to be used again
+  std::vector<pollfd> awaited_sockets_;
+  std::int64_t messages_elsewhere_ = 0;  // tickets of the other medium
+  std::int64_t vain_tests_ = 0;          // since the last message
+  std::int64_t next_help_ = 0;           // the number of these after which the other medium is helped
 };
 
-/// The ranks with which a rank has connections, if lockstep uses any: those of other hosts, if these are few; otherwise
-/// those with which it exchanges small messages in recursive doubling, with and without a hierarchy, and in barriers
-/// among powers of two. It is a partner of each of its partners.
-/// @param options  with `checksum`, they are all ranks of other hosts; with `Sockets::everywhere`, ranks of the same
-///                 host count as if they were elsewhere, and the cluster as if it were large
-std::vector<int> socket_partners(const ClusterShape& shape, Rank me, const PlanOptions& options = {});
+/// The ranks to which a rank sends over connections, if lockstep uses any: those of other hosts; with
+/// `Sockets::everywhere`, all others.
+std::vector<int> ranks_by_socket(const ClusterShape& shape, Rank me, Sockets sockets);
+
+/// Those of `ranks_by_socket` to which connections are made at the start: all, if the cluster has few ranks; otherwise
+/// those with which a rank exchanges small messages in recursive doubling, with and without a hierarchy, and in
+/// barriers among powers of two. It is a partner of each of its partners. With `Sockets::everywhere` the cluster counts
+/// as large.
+std::vector<int> socket_partners(const ClusterShape& shape, Rank me, Sockets sockets);
 
 }  // namespace lockstep::backends

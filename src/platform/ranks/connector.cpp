@@ -28,111 +28,24 @@ struct Attempt {
   int rank;
   Arrival arrival;
   Greeting to_send;
+  Clock::time_point end;  // when it has taken too long to reach the host
   bool is_sent = false;
 };
 
-/// The connections that one rank makes at a time.
-class Round {
- public:
-  Round(int me, std::string secret, bool has_job_secret, const std::vector<std::string>& addresses,
-        const std::vector<int>& partners)
-      : me_(me),
-        secret_(std::move(secret)),
-        missing_(partners),
-        arrivals_(secret_, most_strangers + 2 * partners.size()) {
-    for (const int partner : partners) {
-      TcpAddress its = tcp_address_from(addresses[static_cast<std::size_t>(partner)]);
-      if ((its.secret == secret_of_job) != has_job_secret)
-        note_failure(partner, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
-      if (its.secret == secret_of_job) its.secret = secret_;
-      secrets_.emplace_back(partner, its.secret);
-      if (partner < me) continue;
-      if (its.tcp == 0) note_failure(partner, "it has no socket");
-      for (const std::string& host : its.hosts) call(partner, its, host);
-    }
-  }
+/// A rank to which a connection is to be made.
+struct Wanted {
+  int rank;
+  Clock::time_point next_call;  // never, if the other one has to call
+  std::string failure;          // of the last call; there is no other call unless it reached a process
+  bool is_reached = false;
 
-  [[nodiscard]] bool is_done() const { return missing_.empty(); }
-  [[nodiscard]] const std::vector<int>& missing() const { return missing_; }
-  [[nodiscard]] const std::string& failure() const { return failure_; }
-  [[nodiscard]] std::vector<Connection>& made() { return made_; }
-
-  /// Waits for the network, at most until `end`, and advances what it can.
-  void advance(const std::vector<Descriptor>& listeners, Clock::time_point end) {
-    std::vector<pollfd> entries;
-    for (const Descriptor& listener : listeners) entries.push_back({listener.get(), POLLIN, 0});
-    for (const Attempt& attempt : attempts_)
-      entries.push_back({attempt.arrival.socket(), static_cast<short>(attempt.is_sent ? POLLIN : POLLOUT), 0});
-    arrivals_.add_to(entries);
-    if (poll(entries.data(), entries.size(), std::max(milliseconds_until(end), 1)) <= 0) return;
-    for (std::size_t i = attempts_.size(); i-- > 0;)
-      if (entries[i + listeners.size()].revents != 0 && advance(attempts_[i]))
-        attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
-    std::erase_if(attempts_, [&](const Attempt& attempt) { return !is_missing(attempt.rank); });
-    for (std::size_t i = 0; i < listeners.size(); ++i)
-      if (entries[i].revents != 0) arrivals_.accept_from(listeners[i].get());
-    for (Arrival& arrival : arrivals_.those_who_know()) answer(arrival);
-  }
-
- private:
-  static constexpr std::size_t most_strangers = 256;
-
-  [[nodiscard]] bool is_missing(int rank) const {
-    return std::find(missing_.begin(), missing_.end(), rank) != missing_.end();
-  }
-
-  void note_failure(int partner, const std::string& why) {
-    if (failure_.empty()) failure_ = "rank " + std::to_string(partner) + ", " + why;
-  }
-
-  void call(int partner, const TcpAddress& its, const std::string& host) {
-    Descriptor connection = begin_connection(host, its.tcp);
-    if (!connection.open()) return note_failure(partner, host + ": " + text_of_errno(errno));
-    attempts_.push_back({partner, Arrival(std::move(connection)), greeting_to(its.secret, Purpose::connection, me_)});
-  }
-
-  /// @return whether the attempt has ended
-  bool advance(Attempt& attempt) {
-    Arrival& arrival = attempt.arrival;
-    if (!attempt.is_sent) {
-      int error = 0;
-      socklen_t length = sizeof error;
-      getsockopt(arrival.socket(), SOL_SOCKET, SO_ERROR, &error, &length);
-      attempt.is_sent = true;
-      if (error == 0 && send_greeting(arrival.socket(), attempt.to_send)) return false;
-      note_failure(attempt.rank, text_of_errno(error));
-      return true;
-    }
-    if (arrival.receive()) return true;
-    if (!arrival.is_complete()) return false;
-    if (knows(arrival.greeting(), secret_) && arrival.greeting().rank == attempt.rank) keep(arrival);
-    return true;
-  }
-
-  /// Completes a connection that a partner with a lower rank has made.
-  void answer(Arrival& arrival) {
-    const int rank = arrival.greeting().rank;
-    if (rank >= me_ || !is_missing(rank) || arrival.greeting().purpose != Purpose::connection) return;
-    const auto its = std::find_if(secrets_.begin(), secrets_.end(), [&](const auto& s) { return s.first == rank; });
-    if (send_greeting(arrival.socket(), greeting_to(its->second, Purpose::connection, me_))) keep(arrival);
-  }
-
-  void keep(Arrival& arrival) {
-    const int on = 1;
-    setsockopt(arrival.socket(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    std::erase(missing_, arrival.greeting().rank);
-    made_.push_back({arrival.greeting().rank, ConnectedSocket(arrival.take())});
-  }
-
-  int me_;
-  std::string secret_;
-  std::vector<std::pair<int, std::string>> secrets_;  // of the partners
-  std::vector<int> missing_;
-  Arrivals arrivals_;
-  std::vector<Attempt> attempts_;
-  std::vector<Connection> made_;
-  std::string failure_;
+  [[nodiscard]] bool is_given_up() const { return !failure.empty() && !is_reached; }
 };
+
+constexpr std::size_t most_strangers = 256;
+constexpr std::chrono::milliseconds time_to_reach{3000};
+// A higher rank waits so long for the call of the lower one before it calls itself, and between its calls.
+constexpr std::chrono::milliseconds patience{5};
 
 /// Ranks that are connected wait in the next exchange for those that are not, so it is well below the group's deadline.
 std::chrono::milliseconds time_to_connect(const RankSet& group) {
@@ -150,31 +63,213 @@ bool has_entries(const char* folder) {
 
 }  // namespace
 
+/// What a rank knows of its connections to others.
+class Connector::Calls {
+ public:
+  Calls(int me, std::string secret, bool has_job_secret, const std::vector<std::string>& addresses,
+        std::size_t partners)
+      : me_(me),
+        secret_(std::move(secret)),
+        has_job_secret_(has_job_secret),
+        addresses_(addresses),
+        is_connected_(addresses.size()),
+        arrivals_(secret_, most_strangers + 2 * partners) {}
+
+  void want(int rank, Clock::time_point first_call) {
+    if (is_connected_[static_cast<std::size_t>(rank)] || wanted(rank) != nullptr) return;
+    wanted_.push_back({rank, first_call, {}});
+    if ((address_of(rank).secret == secret_of_job) == has_job_secret_) return;
+    note_failure(rank, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
+  }
+
+  [[nodiscard]] const std::vector<Wanted>& wanted() const { return wanted_; }
+  [[nodiscard]] std::string failure_of(int rank) const {
+    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.rank == rank; });
+    return it == wanted_.end() || !it->is_given_up() || is_calling(rank) ? std::string() : it->failure;
+  }
+  [[nodiscard]] bool is_lower_than(int rank) const { return me_ < rank; }
+  [[nodiscard]] bool has_all() const {
+    return std::count(is_connected_.begin(), is_connected_.end(), true) + 1 == std::ssize(is_connected_);
+  }
+
+  void add_to(std::vector<pollfd>& entries, const std::vector<ConnectedSocket>& listeners) const {
+    for (const ConnectedSocket& listener : listeners) entries.push_back({listener.get(), POLLIN, 0});
+    for (const Attempt& attempt : attempts_)
+      entries.push_back({attempt.arrival.socket(), static_cast<short>(attempt.is_sent ? POLLIN : POLLOUT), 0});
+    arrivals_.add_to(entries);
+  }
+
+  /// Waits for the network, at most until `end`, and advances what it can. @return the connections that it has made
+  std::vector<Connection> advance(const std::vector<ConnectedSocket>& listeners, Clock::time_point end) {
+    accept_from(listeners);  // a call that has come makes one of this rank's own superfluous
+    if (!made_.empty()) end = Clock::now();
+    for (Wanted& one : wanted_) call_if_due(one, end);
+    std::vector<pollfd> entries;
+    add_to(entries, listeners);
+    if (poll(entries.data(), entries.size(), milliseconds_until(end)) > 0) {
+      for (std::size_t i = attempts_.size(); i-- > 0;)
+        if (entries[i + listeners.size()].revents != 0 && advance(attempts_[i]))
+          attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(i));
+      accept_from(listeners);
+    }
+    std::erase_if(attempts_,
+                  [&](const Attempt& attempt) { return wanted(attempt.rank) == nullptr || is_late(attempt); });
+    return std::exchange(made_, {});
+  }
+
+ private:
+  [[nodiscard]] Wanted* wanted(int rank) {
+    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.rank == rank; });
+    return it == wanted_.end() ? nullptr : &*it;
+  }
+  [[nodiscard]] bool is_calling(int rank) const {
+    return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& one) { return one.rank == rank; });
+  }
+
+  void note_failure(int rank, const std::string& why) {
+    Wanted* const one = wanted(rank);
+    if (one != nullptr && one->failure.empty()) one->failure = why;
+  }
+
+  [[nodiscard]] TcpAddress address_of(int rank) const {
+    return tcp_address_from(addresses_[static_cast<std::size_t>(rank)]);
+  }
+  [[nodiscard]] Greeting greeting_for(const TcpAddress& its) const {
+    return greeting_to(its.secret == secret_of_job ? secret_ : its.secret, Purpose::connection, me_);
+  }
+
+  /// Calls a rank at all of its addresses, unless that is under way, not due or in vain.
+  /// @param next  set to the time of its next call, if that is earlier
+  void call_if_due(Wanted& whom, Clock::time_point& next) {
+    if (is_calling(whom.rank) || whom.is_given_up()) return;
+    if (Clock::now() < whom.next_call) {
+      next = std::min(next, whom.next_call);
+      return;
+    }
+    whom.next_call = Clock::now() + patience;
+    whom.failure.clear();
+    whom.is_reached = false;
+    const TcpAddress its = address_of(whom.rank);
+    if (its.tcp == 0) whom.failure = "it has no socket";
+    for (const std::string& host : its.hosts) {
+      Descriptor connection = begin_connection(host, its.tcp);
+      if (connection.open()) {
+        attempts_.push_back(
+            {whom.rank, Arrival(std::move(connection)), greeting_for(its), Clock::now() + time_to_reach});
+      } else {
+        note_failure(whom.rank, host + ": " + text_of_errno(errno));
+      }
+    }
+  }
+
+  /// Whether the host has not answered in time.
+  bool is_late(const Attempt& attempt) {
+    if (attempt.is_sent || Clock::now() < attempt.end) return false;
+    note_failure(attempt.rank, "its host does not answer");
+    return true;
+  }
+
+  /// @return whether the attempt has ended
+  bool advance(Attempt& attempt) {
+    Arrival& arrival = attempt.arrival;
+    if (!attempt.is_sent) {
+      int error = 0;
+      socklen_t length = sizeof error;
+      getsockopt(arrival.socket(), SOL_SOCKET, SO_ERROR, &error, &length);
+      attempt.is_sent = true;
+      if (error == 0 && send_greeting(arrival.socket(), attempt.to_send)) {
+        if (Wanted* const one = wanted(attempt.rank)) one->is_reached = true;
+        return false;
+      }
+      note_failure(attempt.rank, text_of_errno(error));
+      return true;
+    }
+    if (arrival.receive()) return true;
+    if (!arrival.is_complete()) return false;
+    if (knows(arrival.greeting(), secret_) && arrival.greeting().rank == attempt.rank) keep(arrival);
+    return true;
+  }
+
+  void accept_from(const std::vector<ConnectedSocket>& listeners) {
+    for (const ConnectedSocket& listener : listeners) arrivals_.accept_from(listener.get());
+    for (Arrival& arrival : arrivals_.those_who_know()) answer(arrival);
+  }
+
+  /// Completes a connection that another rank has begun.
+  void answer(Arrival& arrival) {
+    const int rank = arrival.greeting().rank;
+    if (rank < 0 || rank == me_ || static_cast<std::size_t>(rank) >= addresses_.size()) return;
+    if (arrival.greeting().purpose != Purpose::connection || is_connected_[static_cast<std::size_t>(rank)]) return;
+    if (rank > me_ && is_calling(rank)) return;
+    if (send_greeting(arrival.socket(), greeting_for(address_of(rank)))) keep(arrival);
+  }
+
+  void keep(Arrival& arrival) {
+    const int rank = arrival.greeting().rank;
+    const int on = 1;
+    setsockopt(arrival.socket(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    is_connected_[static_cast<std::size_t>(rank)] = true;
+    std::erase_if(wanted_, [&](const Wanted& one) { return one.rank == rank; });
+    made_.push_back({rank, ConnectedSocket(arrival.take())});
+  }
+
+  int me_;
+  std::string secret_;
+  bool has_job_secret_;
+  std::vector<std::string> addresses_;
+  std::vector<bool> is_connected_;  // by rank
+  std::vector<Wanted> wanted_;
+  Arrivals arrivals_;
+  std::vector<Attempt> attempts_;
+  std::vector<Connection> made_;
+};
 Connector::Connector() : secret_(job_secret().value_or(random_word())) {
   const OwnAddresses own = own_addresses();
   // The job's secret is not told: ranks that belong to the job know it.
   TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_, .hosts = own.hosts};
-  listeners_ = open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp);
+  for (Descriptor& one :
+       open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp))
+    listeners_.emplace_back(std::move(one));
   if (!listeners_.empty()) address_ = to_text(address);
 }
+
+Connector::~Connector() = default;
 
 std::vector<Connection> Connector::connect(int me, const std::vector<int>& partners,
                                            const std::vector<std::string>& addresses, std::chrono::milliseconds at_most,
                                            std::string& why_not) {
-  const Clock::time_point end = Clock::now() + at_most;
+  const auto begin = Clock::now();
   const bool has_job_secret = tcp_address_from(address_).secret == secret_of_job;
-  Round round(me, secret_, has_job_secret, addresses, partners);
-  while (!round.is_done() && Clock::now() < end) round.advance(listeners_, end);
-  if (!round.is_done()) {
-    why_not = round.failure().empty() ? "rank " + std::to_string(round.missing().front()) + ", it does not answer"
-                                      : round.failure();
-  }
-  return std::move(round.made());
+  calls_ = std::make_unique<Calls>(me, secret_, has_job_secret, addresses, partners.size());
+  for (const int partner : partners) calls_->want(partner, partner > me ? begin : Clock::time_point::max());
+  std::vector<Connection> made;
+  while (!calls_->wanted().empty() && Clock::now() < begin + at_most)
+    for (Connection& one : calls_->advance(listeners_, begin + at_most)) made.push_back(std::move(one));
+  if (calls_->wanted().empty()) return made;
+  const Wanted& missing = calls_->wanted().front();
+  const std::string& why = missing.failure.empty() ? "it does not answer" : missing.failure;
+  why_not = "rank " + std::to_string(missing.rank) + ", " + why;
+  return made;
 }
 
-std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, const std::vector<int>& partners,
-                                                     std::string& why_not) {
-  Connector connector;
+void Connector::want(int rank) {
+  const auto now = Clock::now();
+  calls_->want(rank, calls_->is_lower_than(rank) ? now : now + patience);
+}
+
+std::vector<Connection> Connector::advance() {
+  if (listeners_.empty()) return {};
+  std::vector<Connection> made = calls_->advance(listeners_, Clock::now());
+  if (calls_->has_all()) listeners_.clear();
+  return made;
+}
+
+void Connector::add_to(std::vector<pollfd>& entries) const { calls_->add_to(entries, listeners_); }
+
+std::string Connector::failure_of(int rank) const { return calls_->failure_of(rank); }
+
+std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
+                                                     const std::vector<int>& partners, std::string& why_not) {
   const std::vector<std::string> addresses = all_gather_strings(group, connector.address());
   std::string failure;
   std::vector<Connection> made =

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/text_file.hpp"
 #include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/tcp/connected_socket.hpp"
 
@@ -18,39 +20,60 @@ struct Connection {
   ConnectedSocket socket;
 };
 
-/// Makes TCP connections between ranks that know each other's addresses. Of two ranks, the lower one connects to the
-/// higher one, over the first of its addresses that answers. Each proves that it knows the secret word in the
-/// other's address before a connection counts, so that strangers are turned away.
+/// Makes TCP connections between the ranks of a group, each of which proves that it knows the secret word in the
+/// other's address before the connection counts, so that strangers are turned away.
+///
+/// `connect` makes those that are needed at once: of two ranks, the lower one calls the higher one, at all of its
+/// addresses, of which the first that answers counts. `want` and `advance` make the others when they are first needed:
+/// then one rank may need a connection much earlier than the other, so the other answers whenever it calls `advance`,
+/// and a higher rank that has waited for a moment calls as well. If both call, the call of the lower one counts.
 class Connector {
  public:
   /// Listens on any port, of the interfaces of `InterfaceChoice`. @throws as own_addresses()
   Connector();
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  ~Connector();
 
   /// Where others reach this rank, and the secret word; one line of text. Empty if no socket can be opened.
   [[nodiscard]] const std::string& address() const { return address_; }
 
   /// Connects this rank to its partners, which do the same. It takes at most `at_most`.
   /// @param partners   other ranks; this rank is a partner of each of them
-  /// @param addresses  `address()` of each rank
+  /// @param addresses  `address()` of each rank; `want` uses them later
   /// @param why_not    set to the reason, which names the rank, if not all connections could be made
-  /// @return nonblocking connections to all partners that could be reached
+  /// @return nonblocking connections to all partners that could be reached, and to others that have called
   std::vector<Connection> connect(int me, const std::vector<int>& partners, const std::vector<std::string>& addresses,
                                   std::chrono::milliseconds at_most, std::string& why_not);
 
+  /// Begins to connect to a rank that may not need the connection yet. Does nothing if that has begun.
+  /// @pre connect() has been called
+  void want(int rank);
+  /// Makes and accepts connections without waiting. @return those that have become complete
+  std::vector<Connection> advance();
+  /// Adds what poll() waits for until `advance` has something to do.
+  void add_to(std::vector<pollfd>& entries) const;
+  /// Why a rank that is wanted cannot be reached; empty as long as it can, or this is not known.
+  [[nodiscard]] std::string failure_of(int rank) const;
+
  private:
-  std::vector<Descriptor> listeners_;
+  class Calls;
+
+  std::vector<ConnectedSocket> listeners_;
   std::string secret_;
   std::string address_;
+  std::unique_ptr<Calls> calls_;  // after connect()
 };
 
 /// Connects ranks of the group. Collective.
-/// @param partners  as above
-/// @param why_not   the reason, on every rank, if nothing is returned
+/// @param connector  this rank's, which can make further connections later
+/// @param partners   as above
+/// @param why_not    the reason, on every rank, if nothing is returned
 /// @return nothing, on every rank, unless all ranks are connected to all their partners within 3 s, or a
 ///         quarter of the group's deadline if that is less
 /// @throws Error{timeout}, Error{transport}
-std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, const std::vector<int>& partners,
-                                                     std::string& why_not);
+std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
+                                                     const std::vector<int>& partners, std::string& why_not);
 
 /// Whether this host has a network adapter with RDMA, which MPI libraries use without the kernel.
 bool has_rdma();

@@ -9,109 +9,198 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <map>
+#include <deque>
 #include <thread>
 
+#include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
+#include "platform/tcp/greeting.hpp"
+#include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
 namespace {
 
-/// A text on a connection has its length before it.
+using Clock = std::chrono::steady_clock;
+
+/// On a connection there is a greeting, the length of the text, and the text.
 class TcpPost final : public ControlChannel::Post {
  public:
-  explicit TcpPost(std::vector<Connection> connections) {
-    for (Connection& connection : connections) lines_[connection.rank].socket = std::move(connection.socket);
+  TcpPost() : secret_(job_secret().value_or(random_word())), arrivals_(secret_) {
+    const OwnAddresses own = own_addresses();
+    TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_};
+    for (Descriptor& one :
+         open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp))
+      listeners_.emplace_back(std::move(one));
+    if (!listeners_.empty()) address_ = to_text(address);
+  }
+
+  /// Where texts to this rank arrive, but for the host; one line. Empty if there is no socket.
+  [[nodiscard]] const std::string& address() const { return address_; }
+
+  /// @param addresses  `address()` of all ranks
+  /// @param hosts      by which this rank reaches them
+  void meet(int me, const std::vector<std::string>& addresses, const std::vector<std::string>& hosts) {
+    me_ = me;
+    for (std::size_t rank = 0; rank < addresses.size(); ++rank) {
+      ranks_.push_back(tcp_address_from(addresses[rank]));
+      ranks_.back().hosts = {hosts[rank]};
+    }
   }
 
   void send(const std::vector<int>& ranks, const std::string& text, Delivery /*delivery*/) override {
     const auto length = static_cast<std::uint32_t>(text.size());
     for (const int rank : ranks) {
-      Line& line = lines_.at(rank);
-      line.unsent.append(reinterpret_cast<const char*>(&length), sizeof length);
-      line.unsent += text;
-      flush(line);
+      const Greeting greeting =
+          greeting_to(secret_of(ranks_[static_cast<std::size_t>(rank)]), Purpose::control_text, me_);
+      Leaving& one = leaving_.emplace_back(Leaving{.rank = rank, .end = Clock::now() + time_to_leave});
+      one.bytes.append(reinterpret_cast<const char*>(&greeting), sizeof greeting);
+      one.bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
+      one.bytes += text;
     }
+    advance();
   }
 
-  /// What has left arrives before anything that is sent later, and no later communicator uses these connections.
-  bool is_acknowledged() override { return flush_all(); }
+  /// What has left arrives, and at no later communicator, because each has listeners of its own.
+  bool is_acknowledged() override {
+    advance();
+    return leaving_.empty();
+  }
 
   void push() override {
     constexpr std::chrono::milliseconds at_most{20};
-    const auto begin = std::chrono::steady_clock::now();
-    while (!flush_all() && std::chrono::steady_clock::now() - begin < at_most) std::this_thread::yield();
+    const auto begin = Clock::now();
+    while (!is_acknowledged() && Clock::now() - begin < at_most) std::this_thread::yield();
   }
 
   std::optional<std::string> receive() override {
-    (void)flush_all();
-    for (auto& [rank, line] : lines_) {
-      std::optional<std::string> text = take_text(line);
-      if (!text && read(line)) text = take_text(line);
-      if (text) return text;
-    }
-    return std::nullopt;
-  }
-
-  void close() override { lines_.clear(); }
-
- private:
-  struct Line {
-    ConnectedSocket socket;
-    std::string unsent;
-    std::string arrived;
-  };
-
-  /// A rank that has ended keeps the others from nothing: a text to it counts as sent.
-  static void flush(Line& line) {
-    while (!line.unsent.empty()) {
-      const ssize_t count =
-          ::send(line.socket.get(), line.unsent.data(), line.unsent.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (count < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS)) return;
-      if (count < 0) return line.unsent.clear();
-      line.unsent.erase(0, static_cast<std::size_t>(count));
-    }
-  }
-  /// @return whether nothing is left
-  bool flush_all() {
-    bool is_empty = true;
-    for (auto& [rank, line] : lines_) {
-      flush(line);
-      is_empty = is_empty && line.unsent.empty();
-    }
-    return is_empty;
-  }
-
-  /// @return whether something has arrived
-  static bool read(Line& line) {
-    std::array<char, 4096> piece{};
-    const ssize_t count = recv(line.socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
-    if (count > 0) line.arrived.append(piece.data(), static_cast<std::size_t>(count));
-    return count > 0;
-  }
-
-  static std::optional<std::string> take_text(Line& line) {
-    std::uint32_t length = 0;
-    if (line.arrived.size() < sizeof length) return std::nullopt;
-    std::memcpy(&length, line.arrived.data(), sizeof length);
-    if (line.arrived.size() < sizeof length + length) return std::nullopt;
-    std::string text = line.arrived.substr(sizeof length, length);
-    line.arrived.erase(0, sizeof length + length);
+    advance();
+    for (const ConnectedSocket& listener : listeners_) arrivals_.accept_from(listener.get());
+    for (Arrival& arrival : arrivals_.those_who_know())
+      if (arrival.greeting().purpose == Purpose::control_text) coming_.push_back({ConnectedSocket(arrival.take()), {}});
+    std::optional<std::string> text;
+    std::erase_if(coming_, [&](Coming& one) { return !text && receive(one, text); });
     return text;
   }
 
-  std::map<int, Line> lines_;  // by rank
+  void close() override {
+    leaving_.clear();
+    coming_.clear();
+    listeners_.clear();
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds time_to_leave{3000};
+  static constexpr std::ptrdiff_t most_at_a_time = 32;
+  static constexpr std::uint32_t longest = 1U << 20;
+
+  struct Leaving {
+    int rank;
+    Clock::time_point end;  // after it the text counts as sent
+    ConnectedSocket connection{};
+    std::string bytes{};
+  };
+  struct Coming {
+    ConnectedSocket connection;
+    std::string bytes;
+  };
+
+  /// Sends what can leave.
+  void advance() {
+    std::ptrdiff_t others = 0;
+    std::erase_if(leaving_, [&](Leaving& one) {
+      return others < most_at_a_time && (has_left(one) || (++others, Clock::now() > one.end));
+    });
+  }
+
+  /// A rank that has ended keeps the others from nothing: a text to it counts as sent.
+  bool has_left(Leaving& one) {
+    if (!one.connection.open()) {
+      const TcpAddress& its = ranks_[static_cast<std::size_t>(one.rank)];
+      one.connection = ConnectedSocket(begin_connection(its.hosts.front(), its.tcp));
+      if (!one.connection.open()) return errno != EMFILE && errno != ENFILE;
+    }
+    const ssize_t count = ::send(one.connection.get(), one.bytes.data(), one.bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) return errno != EAGAIN && errno != EINTR && errno != ENOBUFS;
+    one.bytes.erase(0, static_cast<std::size_t>(count));
+    return one.bytes.empty();
+  }
+
+  /// @return whether the connection has nothing more to say
+  static bool receive(Coming& one, std::optional<std::string>& text) {
+    std::array<char, 4096> piece{};
+    const ssize_t count = recv(one.connection.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+    if (count < 0) return errno != EAGAIN && errno != EINTR;
+    one.bytes.append(piece.data(), static_cast<std::size_t>(count));
+    std::uint32_t length = 0;
+    if (one.bytes.size() < sizeof length) return count == 0;
+    std::memcpy(&length, one.bytes.data(), sizeof length);
+    if (one.bytes.size() < sizeof length + length) return count == 0 || length > longest;
+    text = one.bytes.substr(sizeof length, length);
+    return true;
+  }
+
+  int me_ = -1;
+  std::string secret_;
+  std::string address_;
+  std::vector<ConnectedSocket> listeners_;
+  std::vector<TcpAddress> ranks_;
+  Arrivals arrivals_;
+  std::deque<Leaving> leaving_;
+  std::vector<Coming> coming_;
 };
+
+/// Finds out by which address each rank's host is reached. Collective. @throws Error{transport} on every rank
+std::vector<std::string> hosts_that_answer(const RankSet& set) {
+  const ClusterShape& shape = set.shape();
+  Connector connector;
+  std::string why_not;
+  const auto connections = connect_ranks(set, connector, partners_on_nodes(shape, set.rank()), why_not);
+  if (!connections) {
+    throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
+                {.rank = set.rank().value, .host = set.host()})
+        .on_every_rank();
+  }
+  // A rank of the same node is reached by any address of the node.
+  std::vector<std::string> of_node(static_cast<std::size_t>(shape.nodes()), own_addresses().hosts.front());
+  const auto node_of = [&shape](int rank) {
+    return static_cast<std::size_t>(shape.node_of_rank[static_cast<std::size_t>(rank)]);
+  };
+  for (const Connection& one : *connections) of_node[node_of(one.rank)] = host_of_peer(one.socket.get());
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < set.size(); ++rank) hosts.push_back(of_node[node_of(rank)]);
+  return hosts;
+}
 
 }  // namespace
 
-std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set, const std::vector<int>& elsewhere) {
-  std::string why_not;
-  auto connections = connect_ranks(set, elsewhere, why_not);
-  if (connections) return std::make_unique<TcpPost>(*std::move(connections));
-  throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
-              {.rank = set.rank().value, .host = set.host()})
-      .on_every_rank();
+std::vector<int> partners_on_nodes(const ClusterShape& shape, Rank me) {
+  const Place here = place_of(shape, me);
+  const auto mine = std::ssize(shape.ranks_on(here.node));
+  std::vector<int> partners;
+  for (int node = 0; node < shape.nodes(); ++node) {
+    if (node == here.node) continue;
+    const std::vector<int> ranks = shape.ranks_on(node);
+    const auto smaller = std::min(mine, std::ssize(ranks));
+    for (auto local = here.local_rank % smaller; local < std::ssize(ranks); local += smaller)
+      partners.push_back(ranks[static_cast<std::size_t>(local)]);
+  }
+  std::sort(partners.begin(), partners.end());
+  return partners;
+}
+
+std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
+  const std::vector<std::string> hosts = hosts_that_answer(set);
+  auto post = std::make_unique<TcpPost>();
+  const std::vector<std::string> addresses = all_gather_strings(set, post->address());
+  const auto without = std::find(addresses.begin(), addresses.end(), std::string());
+  if (without != addresses.end()) {
+    const auto rank = static_cast<int>(without - addresses.begin());
+    throw Error(ErrorCode::transport, "rank " + std::to_string(rank) + " on " + set.host_of({rank}) + " has no socket",
+                {.rank = set.rank().value, .host = set.host(), .peers = {rank}})
+        .on_every_rank();
+  }
+  post->meet(set.rank().value, addresses, hosts);
+  return post;
 }
 
 }  // namespace lockstep

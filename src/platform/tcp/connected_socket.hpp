@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-/// Owns a connection to another process, and closes it at the end. A child of fork() closes its copy at once: otherwise
-/// the other process would not notice that this one has ended, as long as the child lives. Move-only.
+/// Owns a connection to another process, or a socket that listens for connections, and closes it at the end. A child of
+/// fork() closes its copy at once: otherwise other processes would not notice that this one has ended, as long as the
+/// child lives. Move-only.
 class ConnectedSocket {
  public:
   ConnectedSocket() = default;

@@ -17,9 +17,10 @@ namespace lockstep {
 
 /// Why a process connects to another one of its job.
 enum class Purpose : std::uint32_t {
-  connection,   ///< to exchange messages between two ranks; the other side answers with a greeting of its own
-  rank_report,  ///< to ask what the rank does; the answer is text, up to the end of the connection
-  job_table,    ///< to ask which ranks the job has; likewise
+  connection,    ///< to exchange messages between two ranks; the other side answers with a greeting of its own
+  rank_report,   ///< to ask what the rank does; the answer is text, up to the end of the connection
+  job_table,     ///< to ask which ranks the job has; likewise
+  control_text,  ///< to send a text of a control channel; there is no answer
 };
 
 /// The first bytes on a connection.

@@ -256,6 +256,16 @@ int family_of(int socket) {
   return storage.ss_family;
 }
 
+std::string host_of_peer(int connection) {
+  sockaddr_storage storage{};
+  socklen_t length = sizeof storage;
+  if (getpeername(connection, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return {};
+  const std::string host = text_of(reinterpret_cast<const sockaddr*>(&storage));
+  constexpr std::string_view mapped = "::ffff:";  // an IPv4 address that an IPv6 socket sees
+  const bool is_mapped = host.starts_with(mapped) && host.find('.') != std::string::npos;
+  return is_mapped ? host.substr(mapped.size()) : host;
+}
+
 Descriptor begin_connection(int family, const sockaddr* address, socklen_t length) {
   Descriptor opened(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool is_begun = opened.open() && (connect(opened.get(), address, length) == 0 || errno == EINPROGRESS);

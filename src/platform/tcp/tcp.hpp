@@ -98,6 +98,9 @@ std::vector<Descriptor> open_sockets(int type, const std::vector<std::string>& h
 /// The family of a socket. @pre it is open
 int family_of(int socket);
 
+/// The IPv4 or IPv6 address of the host at the other end of a connection; empty if there is none.
+std::string host_of_peer(int connection);
+
 /// Begins to connect without waiting. @return a closed descriptor if that fails at once, with errno set
 Descriptor begin_connection(int family, const sockaddr* address, socklen_t length);
 Descriptor begin_connection(const std::string& host, std::uint16_t port);
