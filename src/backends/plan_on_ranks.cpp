@@ -4,8 +4,10 @@
 #include "backends/message_library.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
+#include "backends/plan/thread_medium.hpp"
 #include "platform/ranks/make_node_memory.hpp"
 #include "platform/ranks/rank_link.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -52,6 +54,10 @@ std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanO
 }
 
 std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) {
+  if (group.link().shared_by_threads) {
+    auto boxes = group.link().share<Mailboxes>([&] { return std::make_shared<Mailboxes>(group.size()); });
+    return std::make_unique<ThreadMedium>(std::move(boxes), group.rank());
+  }
   const MessageLibrary* const library = library_of(group);
   if (library == nullptr) return make_medium_of_sockets(group, options);
   auto messages = library->make_medium(group, PlanCommunicator::channels(options));

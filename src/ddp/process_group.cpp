@@ -11,7 +11,9 @@
 #include "comm/back_end.hpp"
 #include "comm/progress_thread.hpp"
 #include "ddp/members.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 #include "platform/ranks/open_groups.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 
 namespace lockstep {
 
@@ -151,9 +153,19 @@ ProcessGroup::ProcessGroup(RankSet group, GroupOptions options)
     : state_(std::make_unique<State>(ddp::members_of(std::move(group), options), std::move(options))) {}
 
 std::vector<ProcessGroup> ProcessGroup::of_threads(int ranks, const GroupOptions& options) {
+  if (options.device != Device::cpu) {
+    ddp::require_device(options.device);
+    throw Error(ErrorCode::unsupported,
+                "threads of one process are ranks of the device cpu only: for cuda, make the group of processes");
+  }
+  std::vector<RankSet> sets = from_threads(ranks, options.deadline);
+  std::vector<std::optional<ProcessGroup>> made(sets.size());
+  on_each_thread(ranks, [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    made[index].emplace(std::move(sets[index]), options);
+  });
   std::vector<ProcessGroup> groups;
-  for (auto& members : ddp::members_of_threads(ranks, options))
-    groups.push_back(ddp::group_of(std::move(members), options));
+  for (std::optional<ProcessGroup>& group : made) groups.push_back(*std::move(group));
   return groups;
 }
 
@@ -232,7 +244,7 @@ std::optional<ProcessGroup> ProcessGroup::split(std::optional<int> color, int ke
                 {.rank = rank().value, .host = host()});
   }
   state_->check_process();
-  auto part = state_->members->split(color, key, communicator(), options);
+  auto part = state_->members->split(color, key, options);
   if (!part) return std::nullopt;
   auto state = std::make_unique<State>(std::move(part), options, state_->open_groups, state_->engine);
   state_->reach->add(state->reach);

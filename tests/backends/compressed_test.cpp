@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backends/contract/contract.hpp"
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
 #include "support/algorithms.hpp"
 #include "support/errors.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/local.hpp"
+#include "support/local.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,13 @@
 #include <vector>
 
 #include "backends/contract/contract.hpp"
+#include "backends/make_agreed.hpp"
 #include "comm/progress_thread.hpp"
 #include "lockstep/base/error.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/ranks/bootstrap.hpp"
+#include "platform/ranks/rank_link.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 #include "support/algorithms.hpp"
 
 namespace lockstep::backends {
@@ -22,21 +27,25 @@ using collectives::Algorithm;
 
 enum class Helper { none, progress_thread };
 
-/// Runs `body` on one thread per rank, each with its own communicator.
-void run_ranks(const std::shared_ptr<LocalGroup>& group, int ranks, const PlanOptions& options,
-               const std::function<void(Communicator&)>& body, Helper helper = Helper::none) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      Progress progress({.spins_before_yield = 0});
-      std::optional<ProgressThread> thread;
-      if (helper == Helper::progress_thread) thread.emplace(progress);
-      const auto communicator = make_local(group, {rank}, progress, options);
-      body(*communicator);
-      communicator->close();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+ClusterShape one_node(int ranks) { return {std::vector<int>(static_cast<std::size_t>(ranks))}; }
+
+/// Runs `body` on one thread per rank, each with its own communicator. The threads take themselves for ranks of these
+/// nodes.
+void run_ranks(const ClusterShape& shape, const PlanOptions& options, const std::function<void(Communicator&)>& body,
+               Helper helper = Helper::none) {
+  std::vector<RankSet> sets = from_threads(shape.ranks());
+  on_each_thread(shape.ranks(), [&](int rank) {
+    RankSet& set = sets[static_cast<std::size_t>(rank)];
+    set.link().members = std::make_shared<RankSet::Members>(RankSet::Members{set.hosts(), shape});
+    set = set.dup();
+    Progress progress({.spins_before_yield = 0});
+    std::optional<ProgressThread> thread;
+    if (helper == Helper::progress_thread) thread.emplace(progress);
+    const auto communicator = plan_on(set, progress, options);
+    body(*communicator);
+    communicator->close();
+    set.close();
+  });
 }
 
 class LocalContract : public testing::TestWithParam<std::tuple<Algorithm, int>> {};
@@ -44,7 +53,7 @@ class LocalContract : public testing::TestWithParam<std::tuple<Algorithm, int>> 
 TEST_P(LocalContract, Holds) {
   const auto [algorithm, ranks] = GetParam();
   // Segments are short, so that small buffers are split, too.
-  run_ranks(make_local_group(ranks), ranks,
+  run_ranks(one_node(ranks),
             {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
              .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}},
              .message_limit = {1000}},
@@ -59,7 +68,7 @@ class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm,
 
 TEST_P(HierarchicalContract, Holds) {
   const auto [algorithm, shape] = GetParam();
-  run_ranks(make_local_group(shape), shape.ranks(),
+  run_ranks(shape,
             {.selection = collectives::forced({.algorithm = algorithm, .segment = {256}, .blocks_in_flight = 3}),
              .node = {.staging = {2048}}},
             [](Communicator& c) { contract::check_all(c); });
@@ -79,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(TreeOrder, HierarchicalContract,
 TEST(Local, TheContractHoldsWithAProgressThread) {
   for (const int ranks : {1, 2, 3}) {
     run_ranks(
-        make_local_group(ranks), ranks, {.selection = collectives::forced({.segment = {256}, .blocks_in_flight = 3})},
+        one_node(ranks), {.selection = collectives::forced({.segment = {256}, .blocks_in_flight = 3})},
         [](Communicator& c) { contract::check_all(c); }, Helper::progress_thread);
   }
 }
@@ -93,7 +102,7 @@ std::chrono::nanoseconds time_on_a_processor() {
 
 TEST(LocalWait, SleepsUntilTheOthersOfItsNodeHaveCome) {
   constexpr std::chrono::milliseconds late{300};
-  run_ranks(make_local_group(2), 2, {.selection = collectives::forced({.algorithm = Algorithm::shared_memory})},
+  run_ranks(one_node(2), {.selection = collectives::forced({.algorithm = Algorithm::shared_memory})},
             [&](Communicator& c) {
               c.barrier().wait();
               if (c.rank() == Rank{1}) std::this_thread::sleep_for(late);
@@ -113,9 +122,59 @@ TEST(LocalSelection, HoldsWhereTheAlgorithmChangesWithTheSize) {
     add(0, 16, Algorithm::recursive_doubling, 1);
     add(16, 3000, Algorithm::double_tree, 7);
     add(3000, 4000, Algorithm::halving_doubling, 2);  // larger sizes use the cost model
-    run_ranks(make_local_group(ranks), ranks, {.selection = selection},
-              [](Communicator& c) { contract::check_all(c); });
+    run_ranks(one_node(ranks), {.selection = selection}, [](Communicator& c) { contract::check_all(c); });
   }
+}
+
+TEST(RanksOfThreads, ExchangeAndSplit) {
+  constexpr int ranks = 5;
+  std::vector<RankSet> sets = from_threads(ranks);
+  on_each_thread(ranks, [&](int rank) {
+    RankSet& set = sets[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(set.rank().value, rank);
+    EXPECT_EQ(set.shape().nodes(), 1);
+    EXPECT_EQ(all_gather_numbers(set, rank * rank), (std::vector<std::int64_t>{0, 1, 4, 9, 16}));
+    std::optional<RankSet> part = set.split(rank == 2 ? std::nullopt : std::optional(rank % 2), -rank);
+    EXPECT_EQ(part.has_value(), rank != 2);
+    const std::vector<std::int64_t> expected =
+        rank % 2 == 0 ? std::vector<std::int64_t>{4, 0} : std::vector<std::int64_t>{3, 1};
+    if (part) {
+      EXPECT_EQ(all_gather_numbers(*part, rank), expected);
+    }
+    barrier(set);
+  });
+}
+
+TEST(RanksOfThreads, NameAThreadThatDoesNotCome) {
+  std::vector<RankSet> sets = from_threads(3, std::chrono::milliseconds(300));
+  on_each_thread(2, [&](int rank) {
+    try {
+      (void)all_gather_numbers(sets[static_cast<std::size_t>(rank)], 1);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::timeout);
+      EXPECT_EQ(error.context().peers, std::vector<int>{2}) << error.what();
+    }
+  });
+  for (const auto& [ranks, deadline] : {std::pair(0, 1), std::pair(1, 0)}) {
+    try {
+      (void)from_threads(ranks, std::chrono::seconds(deadline));
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+    }
+  }
+}
+
+TEST(RanksOfThreads, AreNotWatched) {
+  const std::vector<RankSet> sets = from_threads(2);
+  try {
+    sets[0].watch({});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+  }
+  EXPECT_EQ(sets[0].explain_ranks(), "");
 }
 
 TEST(Local, RefusesARankOutsideTheGroup) {

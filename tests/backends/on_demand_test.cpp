@@ -312,7 +312,7 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
     std::vector<int> elsewhere;
     for (int rank = 0; rank < ranks; ++rank)
       if (rank / 3 != set.rank().value / 3) elsewhere.push_back(rank);
-    const auto post = make_tcp_post(set, elsewhere);
+    const auto post = make_tcp_post(set);
     const std::string long_text(100'000, static_cast<char>('a' + set.rank().value));
     for (int round = 0; round < 3; ++round) {
       post->send(elsewhere, long_text, ControlChannel::Post::Delivery::plain);
@@ -345,7 +345,7 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
 TEST(TextsOfControlChannels, AreThereAfterTheirRankHasEnded) {
   std::barrier both(2);
   on_nodes_of_threads(2, 1, [&](RankSet& set) {
-    auto post = make_tcp_post(set, {1 - set.rank().value});
+    auto post = make_tcp_post(set);
     if (set.rank() == Rank{0}) {
       post->send({1}, "the last word", ControlChannel::Post::Delivery::plain);
       post->push();

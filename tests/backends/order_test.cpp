@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "backends/stated_order.hpp"
 #include "kernels/awkward_elements.hpp"
 #include "kernels/convert.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/keep.hpp"
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::backends {

@@ -13,6 +13,7 @@
 #include "comm/back_end.hpp"
 #include "ddp/members.hpp"
 #include "ddp/model.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 
 namespace lockstep::ddp {
 namespace {
@@ -173,26 +174,14 @@ class Untouchable : public BackEnd {
 /// One rank, with such a communicator for its GPU.
 class OneRank : public Members {
  public:
-  explicit OneRank(Calls& calls)
-      : Members({}), calls_(&calls), on_host_(std::move(members_of_threads(1, {}).front())) {}
+  explicit OneRank(Calls& calls) : Members(std::move(from_threads(1).front()), {}, 0), calls_(&calls) {}
 
-  [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
   std::unique_ptr<Communicator> make_on_device(Progress& progress, Use /*use*/) override {
     return std::make_unique<Communicator>(std::make_unique<Untouchable>(*calls_, progress));
   }
-  std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
-                                 const GroupOptions& /*options*/) override {
-    return nullptr;
-  }
-  void close() override { on_host_->close(); }
 
  private:
-  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& /*options*/) override {
-    return on_host_->make(progress, Use::further);
-  }
-
   Calls* calls_;
-  std::unique_ptr<Members> on_host_;
 };
 
 TEST(DataParallelOnAGpu, LeavesTheMemoryToTheDeviceAndTheOrderToTheStream) {

@@ -62,7 +62,7 @@ TEST(ProcessGroupErrors, OfMemoryThatIsNotThere) {
   on_every_rank([](ProcessGroup& group) {
     constexpr std::int64_t too_much = std::int64_t{1} << 57;
     expect_error([&] { (void)group.allocate({-1}); }, ErrorCode::invalid_argument);
-    if (group.host() == "this process" || group.size() == 1) {
+    if (ranks_are_threads() || group.size() == 1) {
       EXPECT_THROW((void)group.allocate({too_much}), std::bad_alloc);
     } else {
       expect_error([&] { (void)group.allocate({too_much}); }, ErrorCode::unsupported);

@@ -250,7 +250,7 @@ TEST(ProcessGroup, ExplainsWhichAlgorithmRunsAtEachSize) {
   on_every_rank([&](ProcessGroup& group) {
     const std::string text = explained(group);
     EXPECT_NE(text.find("cost model"), std::string::npos) << text;
-    if (group.host() == "this process") return;  // the MPI library's collectives are between processes
+    if (ranks_are_threads()) return;  // the MPI library's collectives are between processes
     auto part = group.split(0, group.rank().value, {.algorithm = "mpi"});
     EXPECT_NE(explained(*part).find("the MPI library chooses"), std::string::npos);
   });
@@ -277,7 +277,7 @@ TEST(ProcessGroup, RefusesNumbersThatAreNoEnumeratorsAndSizesThatCannotBe) {
 
 TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
   on_every_rank([](ProcessGroup& group) {
-    if (group.size() == 1 || group.host() == "this process") return;  // the groups of threads are made together
+    if (group.size() == 1) return;
     const bool is_last = group.rank().value == group.size() - 1;
     const std::string message =
         message_of([&] { (void)group.split(0, group.rank().value, {.device = is_last ? Device::cuda : Device::cpu}); });
@@ -289,7 +289,7 @@ TEST(ProcessGroup, NamesWhoAsksForAnotherDevice) {
 TEST(ProcessGroup, OfThreadsIsOfTheCpu) {
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.device = Device::cuda}); }).find("cpu only"),
             std::string::npos);
-  EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.algorithm = "mpi"}); }).find("between processes"),
+  EXPECT_NE(message_of([] { ProcessGroup::of_threads(2, {.algorithm = "mpi"}); }).find("another algorithm than mpi"),
             std::string::npos);
   EXPECT_NE(message_of([] { ProcessGroup::of_threads(0); }).find("at least 1 rank"), std::string::npos);
 }

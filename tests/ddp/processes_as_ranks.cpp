@@ -4,6 +4,8 @@
 
 namespace lockstep::ddp {
 
+bool ranks_are_threads() { return false; }
+
 void on_every_rank(const std::function<void(ProcessGroup&)>& body, const GroupOptions& options) {
   World world;
   GroupOptions patient = options;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
 
 namespace lockstep::ddp {

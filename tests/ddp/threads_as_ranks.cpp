@@ -6,6 +6,8 @@
 
 namespace lockstep::ddp {
 
+bool ranks_are_threads() { return true; }
+
 void on_every_rank(const std::function<void(ProcessGroup&)>& body, const GroupOptions& options) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
     GroupOptions patient = options;

@@ -16,6 +16,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "platform/node_memory/node_memory.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 #include "schedules/fickle_medium.hpp"
 
 namespace lockstep::schedules {
@@ -58,7 +59,7 @@ class Cluster {
     std::shared_ptr<FickleMedium::Traffic> traffic;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
     std::vector<std::shared_ptr<NodeMemory>> words;     ///< memory of the control channel
-    std::shared_ptr<backends::LocalPosts> posts;
+    std::shared_ptr<ThreadPosts> posts;
     std::vector<int> joined;  ///< world ranks
     std::uint64_t seed = 0;   ///< seed of the behavior of its messages
   };

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/local.hpp"
+#include "support/local.hpp"
 
 /// Tests the shortest successions in which a slow rank would lose data of others if slots were opened too early.
 namespace lockstep::backends {

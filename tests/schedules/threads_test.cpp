@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "comm/progress_thread.hpp"
 #include "support/algorithms.hpp"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/local.hpp"
+#include "support/local.hpp"
 #include "comm/operation.hpp"
 #include "lockstep/comm/progress.hpp"
 

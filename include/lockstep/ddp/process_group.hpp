@@ -120,8 +120,8 @@ class ProcessGroup {
   /// Makes a group of the ranks of a set, which it takes over: one that `from_mpi` (`lockstep/mpi.hpp`) has made of a
   /// program's own communicator, or `from_store` of processes that MPI has not started. Collective. @throws as above
   explicit ProcessGroup(RankSet ranks, GroupOptions options = {});
-  /// Makes groups whose ranks are threads of this process: each thread takes one of them, by rank. It is for tests and
-  /// for trying things out.
+  /// Makes groups of the sets of `from_threads`: each thread of this process takes one of them, by rank. It is for tests
+  /// and for trying things out.
   /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the algorithm "mpi"
   ///         and for `cuda`
   static std::vector<ProcessGroup> of_threads(int ranks, const GroupOptions& options = {});

@@ -14,6 +14,7 @@
 #include "platform/node_memory/node_file.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace lockstep {
 namespace {
@@ -264,6 +265,12 @@ RankSet split_by_node(const RankSet& group, const ClusterShape& shape) {
 
 std::shared_ptr<NodeMemory> make_node_memory(const RankSet& node, const NodeMemoryOptions& options,
                                              std::string& why_not) {
+  if (node.link().shared_by_threads) {
+    using Views = std::vector<std::shared_ptr<NodeMemory>>;
+    const auto views = node.link().share<Views>(
+        [&] { return std::make_shared<Views>(make_node_memory_of_threads(node.size(), options)); });
+    return (*views)[static_cast<std::size_t>(node.rank().value)];
+  }
   const Phase phase(node, "sharing memory of the node");
   const std::shared_ptr<ProcessMemory> memory = Join(node, options).join(why_not);
   if (memory == nullptr) return nullptr;

@@ -10,9 +10,9 @@
 
 namespace lockstep {
 
-/// Makes node memory for ranks that are processes. Collective over `node`, whose ranks are on one node. Groups that
-/// were made from one World, or from one set of ranks, share the node's memory: if all ranks of `node` hold the
-/// same memory already, it is used; otherwise they make new memory.
+/// Makes node memory for the ranks of a set, processes or threads. Collective over `node`, whose ranks are on one node.
+/// Groups that were made from one World, or from one set of ranks, share the node's memory: if all ranks of `node` hold
+/// the same memory already, it is used; otherwise they make new memory.
 /// @param why_not  set to the reason if null is returned; it names the rank and its host
 /// @return null on every rank if any of them cannot take part
 /// @throws Error{transport} from MPI

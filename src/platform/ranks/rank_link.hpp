@@ -16,6 +16,7 @@
 #include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/node_memory/control_channel.hpp"
 #include "platform/ranks/tasks.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 
 namespace lockstep {
 
@@ -76,6 +77,12 @@ class RankSet::Link {
   }
   /// Whether another thread than the one that made the set may use it, if it does so at other times.
   [[nodiscard]] virtual bool may_change_threads() const { return true; }
+  /// Makes an object that all ranks of the set share, or takes the one that another rank has made, without waiting. All
+  /// ranks do the same in the same order. @pre the ranks are threads (`shared_by_threads`)
+  template <typename Object, typename Make>
+  std::shared_ptr<Object> share(const Make& make) {
+    return shared_by_threads->take<Object>(name + '#' + std::to_string(objects_shared_++), size, make);
+  }
   /// The record of this rank's operations; null if there is none.
   [[nodiscard]] std::shared_ptr<FlightRecorder> recorder() const {
     return tasks == nullptr ? nullptr : tasks->recorder();
@@ -85,12 +92,17 @@ class RankSet::Link {
   int size = 0;
   std::shared_ptr<const Members> members;
   const MessageCarrier* messages = nullptr;  // what carries messages; null: connections of lockstep's own
-  std::shared_ptr<NodeFiles> node_files;     // files that this process shares with others of its node
-  std::shared_ptr<Tasks> tasks;              // what this rank does; null: the set waits without a deadline
-  std::shared_ptr<NodeMemory> records;       // the flight recorders of the node, in the set that is watched
-  std::chrono::duration<double> deadline{};  // how long each collective step waits for its ranks
-  std::optional<Error> failure;              // a step has failed: the ranks are no longer in step
-  OriginProcess origin;                      // the process that made the link
+  std::string name;                          // of a set without MPI; the same on all its ranks, and on no others
+  std::shared_ptr<SharedByThreads> shared_by_threads;  // null: the ranks are processes
+  std::shared_ptr<NodeFiles> node_files;               // files that this process shares with others of its node
+  std::shared_ptr<Tasks> tasks;                        // what this rank does; null: the set waits without a deadline
+  std::shared_ptr<NodeMemory> records;                 // the flight recorders of the node, in the set that is watched
+  std::chrono::duration<double> deadline{};            // how long each collective step waits for its ranks
+  std::optional<Error> failure;                        // a step has failed: the ranks are no longer in step
+  OriginProcess origin;                                // the process that made the link
+
+ private:
+  int objects_shared_ = 0;
 };
 
 /// Returns the members with these ranks, in this order.

@@ -19,6 +19,7 @@
 #include "platform/ranks/rank_link.hpp"
 #include "platform/ranks/tcp_post.hpp"
 #include "platform/ranks/tcp_store.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 #include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
@@ -41,8 +42,9 @@ constexpr char some_are_missing = '-';
 /// Ranks that exchange texts over a store: each writes its own, rank 0 reads them all, and writes them in one value.
 class StoreLink final : public RankSet::Link {
  public:
-  StoreLink(std::shared_ptr<KeyValueStore> store, std::string name)
-      : store_(std::move(store)), name_(std::move(name)) {}
+  StoreLink(std::shared_ptr<KeyValueStore> store, std::string its_name) : store_(std::move(store)) {
+    name = std::move(its_name);
+  }
 
   [[nodiscard]] std::vector<std::int64_t> all_gather(std::int64_t mine) override {
     std::vector<std::int64_t> numbers;
@@ -76,7 +78,7 @@ class StoreLink final : public RankSet::Link {
 
   [[nodiscard]] std::unique_ptr<Link> dup() override {
     check();
-    auto copy = std::make_unique<StoreLink>(store_, name_ + "/d" + std::to_string(++descendants_));
+    auto copy = std::make_unique<StoreLink>(store_, name + "/d" + std::to_string(++descendants_));
     copy->inherit(*this, rank, size, members);
     return copy;
   }
@@ -94,7 +96,7 @@ class StoreLink final : public RankSet::Link {
     std::vector<int> ranks;
     for (const auto& [its_key, other] : part) ranks.push_back(other);
     const auto mine = std::find(ranks.begin(), ranks.end(), rank.value) - ranks.begin();
-    auto link = std::make_unique<StoreLink>(store_, name_ + "/s" + number + "." + std::to_string(*color));
+    auto link = std::make_unique<StoreLink>(store_, name + "/s" + number + "." + std::to_string(*color));
     link->inherit(*this, Rank{static_cast<int>(mine)}, static_cast<int>(ranks.size()), chosen(*members, ranks));
     return link;
   }
@@ -102,8 +104,10 @@ class StoreLink final : public RankSet::Link {
   void close() override {}
 
   [[nodiscard]] std::unique_ptr<ControlChannel::Post> make_post(const RankSet& set,
-                                                                const std::vector<int>& elsewhere) override {
-    return make_tcp_post(set, elsewhere);
+                                                                const std::vector<int>& /*elsewhere*/) override {
+    if (shared_by_threads == nullptr) return make_tcp_post(set);
+    return std::make_unique<ThreadPost>(share<ThreadPosts>([this] { return std::make_shared<ThreadPosts>(size); }),
+                                        rank);
   }
 
   [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& /*set*/) override {
@@ -120,6 +124,7 @@ class StoreLink final : public RankSet::Link {
     size = its_size;
     members = std::move(its_members);
     node_files = from.node_files;
+    shared_by_threads = from.shared_by_threads;
     tasks = from.tasks;
     deadline = from.deadline;
   }
@@ -135,7 +140,7 @@ class StoreLink final : public RankSet::Link {
   }
   std::string next_key() {
     check();
-    return name_ + '/' + std::to_string(++exchanges_);
+    return name + '/' + std::to_string(++exchanges_);
   }
 
   /// Waits for a value, and tells the watchdog that this rank does.
@@ -202,7 +207,6 @@ class StoreLink final : public RankSet::Link {
   }
 
   std::shared_ptr<KeyValueStore> store_;
-  std::string name_;  // of the set; the same on all its ranks, and on no others
   std::int64_t exchanges_ = 0;
   std::int64_t descendants_ = 0;
 };

@@ -188,7 +188,7 @@ std::vector<int> partners_on_nodes(const ClusterShape& shape, Rank me) {
   return partners;
 }
 
-std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
+std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set) {
   const std::vector<std::string> hosts = hosts_that_answer(set);
   auto post = std::make_unique<TcpPost>();
   const std::vector<std::string> addresses = all_gather_strings(set, post->address());

@@ -13,9 +13,8 @@ namespace lockstep {
 /// Makes a control channel's way to other ranks: each text has a TCP connection of its own, which is closed behind it.
 /// So a rank has no connections while nothing is said, and never more than 32 of its own, whatever the number of ranks.
 /// Collective.
-/// @param elsewhere  the ranks that share no memory with this one; this rank is one of theirs
 /// @throws Error{transport}, on every rank, if the hosts do not reach each other; Error{timeout}
-std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set, const std::vector<int>& elsewhere);
+std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set);
 
 /// The ranks of other nodes with which a rank tries out by which addresses their hosts are reached: those with the same
 /// number on their node, counted modulo the number of ranks of the smaller node. It is a partner of each of its

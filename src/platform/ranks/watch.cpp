@@ -47,6 +47,12 @@ void leave_records(RankSet::Link& link) {
 }
 
 void RankSet::watch(WatchOptions options) const {
+  if (link().shared_by_threads) {
+    throw Error(ErrorCode::unsupported,
+                "ranks that are threads of one process cannot be watched: a watchdog shows the stack of a process",
+                {.rank = rank_.value, .host = host()})
+        .on_every_rank();
+  }
   if (link().tasks->watchdog() != nullptr) {
     throw Error(ErrorCode::invalid_argument,
                 "these ranks are watched already: a World with on_stuck watches them, or RankSet::watch was called "

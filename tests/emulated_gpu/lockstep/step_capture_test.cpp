@@ -14,6 +14,7 @@
 #include "ddp/members.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 #include "platform/gpu/gpu.hpp"
 #include "support/verdict.hpp"
 
@@ -23,9 +24,8 @@ namespace {
 /// One rank on the first GPU.
 class OneOnAGpu : public Members {
  public:
-  OneOnAGpu() : Members({}) {}
+  OneOnAGpu() : Members(std::move(from_threads(1).front()), {}, 0) {}
 
-  [[nodiscard]] const std::string& host() const override { return on_host_->host(); }
   std::unique_ptr<Communicator> make_on_device(Progress& progress, Use /*use*/) override {
     const auto agree = [](const std::optional<Error>& mine) {
       if (mine) throw Error(*mine);
@@ -37,18 +37,6 @@ class OneOnAGpu : public Members {
                                 .broadcast_from_zero = [](std::vector<std::byte> id) { return id; }},
                                progress);
   }
-  std::unique_ptr<Members> split(std::optional<int> /*color*/, int /*key*/, Communicator& /*over*/,
-                                 const GroupOptions& /*options*/) override {
-    return nullptr;
-  }
-  void close() override { on_host_->close(); }
-
- private:
-  std::unique_ptr<Communicator> make_on_host(Progress& progress, backends::CommunicatorOptions& /*options*/) override {
-    return on_host_->make(progress, Use::further);
-  }
-
-  std::unique_ptr<Members> on_host_ = std::move(members_of_threads(1, {}).front());
 };
 
 constexpr int parameters = 3;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lockstep/base/error.hpp"
 #include "lockstep/base/types.hpp"
@@ -63,6 +64,11 @@ struct StoreRank {
 /// @cost for each rank about twelve messages to the store
 RankSet from_store(std::shared_ptr<KeyValueStore> store, const StoreRank& place,
                    std::chrono::duration<double> deadline = usual_deadline);
+
+/// Makes sets whose ranks are threads of this process: each thread takes one of them, by rank. It is for tests and for
+/// trying things out: threads exchange data in the memory of the process.
+/// @throws Error{invalid_argument} unless there is a rank, and for a deadline as `RankSet::set_deadline`
+std::vector<RankSet> from_threads(int ranks, std::chrono::duration<double> deadline = usual_deadline);
 
 /// Makes a set of ranks that can gather bytes from all in a way of their own: by another library, or a language's
 /// runtime. Collective.

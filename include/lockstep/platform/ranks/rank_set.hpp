@@ -77,9 +77,8 @@ class RankSet {
   /// Lets a thread of each process watch its rank, until this set is closed: what sets and groups that are made of it
   /// later do is recorded, and `explain_ranks` and the program `lockstep-stacks` say what all ranks do. The thread
   /// takes the set's present deadline. Collective. A World with `WorldOptions::on_stuck` does this by itself.
-  /// @throws Error{invalid_argument} if the ranks are watched already, and unless late_after is positive; Error{timeout
-  /// |
-  ///         transport} as dup
+  /// @throws Error{invalid_argument} if the ranks are watched already, and unless late_after is positive;
+  ///         Error{unsupported} if they are threads (`from_threads`); Error{timeout | transport} as dup
   /// @cost a thread that wakes up once a second, and some 15 stores to memory for each operation of a group
   void watch(WatchOptions options) const;
 

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/local.hpp"
+#pragma once
 
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/plan/options.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/thread_medium.hpp"
+#include "lockstep/base/cluster_shape.hpp"
+#include "lockstep/comm/communicator.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 
 namespace lockstep::backends {
+
+/// What ranks share whose communicators are made one after the other, on one thread: nothing here waits for another
+/// rank, as `from_threads` does.
 class LocalGroup {
  public:
   explicit LocalGroup(ClusterShape shape)
@@ -30,12 +43,12 @@ class LocalGroup {
     const std::size_t number = channels_made_[me]++;
     if (number == channels_.size()) {
       channels_.push_back(
-          {share(ControlChannel::control_bytes), std::make_shared<LocalPosts>(shape_.ranks()), rank, terms});
+          {share(ControlChannel::control_bytes), std::make_shared<ThreadPosts>(shape_.ranks()), rank, terms});
     }
     const Channel& channel = channels_[number];
     auto control = std::make_shared<ControlChannel>(
         ControlChannel::Member{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me]), {}},
-        channel.words[me], shape_.nodes() > 1 ? std::make_unique<LocalPost>(channel.posts, rank) : nullptr);
+        channel.words[me], shape_.nodes() > 1 ? std::make_unique<ThreadPost>(channel.posts, rank) : nullptr);
     const std::string different = differences(terms, channel.terms, rank, channel.first);
     if (different.empty()) return control;
     control->raise(ErrorCode::mismatch, different, {channel.first.value});
@@ -46,7 +59,7 @@ class LocalGroup {
  private:
   struct Channel {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
-    std::shared_ptr<LocalPosts> posts;
+    std::shared_ptr<ThreadPosts> posts;
     Rank first;  // the first rank to come, whose terms are below
     std::vector<Term> terms;
   };
@@ -70,18 +83,27 @@ class LocalGroup {
   std::vector<std::size_t> channels_made_;             // by rank
 };
 
-std::shared_ptr<LocalGroup> make_local_group(int ranks) {
+/// Makes the state of threads that act as ranks of several nodes: only the threads of one node share memory, the others
+/// exchange messages.
+inline std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape) {
+  return std::make_shared<LocalGroup>(std::move(shape));
+}
+
+/// Makes the state shared by the threads of one process that act as ranks.
+/// @throws Error{invalid_argument} unless there is a rank
+inline std::shared_ptr<LocalGroup> make_local_group(int ranks) {
   if (ranks < 1)
     throw Error(ErrorCode::invalid_argument, "a group needs at least 1 rank, not " + std::to_string(ranks));
   return make_local_group(ClusterShape{std::vector<int>(static_cast<std::size_t>(ranks))});
 }
 
-std::shared_ptr<LocalGroup> make_local_group(ClusterShape shape) {
-  return std::make_shared<LocalGroup>(std::move(shape));
-}
-
-std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
-                                         const PlanOptions& options) {
+/// Makes one thread's communicator in a group: lockstep's own algorithms, with memory copies for messages. Each thread
+/// has a Progress of its own. All threads pass the same options.
+/// @throws Error{invalid_argument} if `rank` is not in the group or an option is out of range; Error{mismatch} that
+///         names the differences from the first rank's options, on a rank that comes later. The other ranks learn of it
+///         as of any failure, because no rank waits for another here.
+inline std::unique_ptr<Communicator> make_local(const std::shared_ptr<LocalGroup>& group, Rank rank, Progress& progress,
+                                                const PlanOptions& options = {}) {
   const ClusterShape& shape = group->shape();
   if (rank < 0 || rank >= shape.ranks()) {
     throw Error(ErrorCode::invalid_argument,
