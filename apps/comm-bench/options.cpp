@@ -88,6 +88,8 @@ OptionGroup algorithm_options(Options& o) {
                "has RDMA and all can connect",
                into(o.group.sockets)),
            row("checksum", Switch{}, "no", "give messages over these connections a checksum", into(o.group.checksum)),
+           row("connections", Whole{1, backends::PlanOptions::most_connections}, "1",
+               "number of these connections between two ranks", into(o.group.connections)),
            row("check", Switch{}, "no",
                "let mpi-native and NCCL compare what ranks call first; the others notice differences without it",
                into(o.group.check))}};

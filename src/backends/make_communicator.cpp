@@ -81,6 +81,14 @@ void check_checksum(const CommunicatorOptions& options) {
               "messages that go by MPI have no checksums: leave out `sockets no`, or the checksum");
 }
 
+void check_connections(const CommunicatorOptions& options) {
+  const int connections = options.plan.connections;
+  if (connections >= 1 && connections <= PlanOptions::most_connections) return;
+  throw Error(ErrorCode::invalid_argument, "the number of connections between two ranks is " +
+                                               std::to_string(connections) + ": choose 1 to " +
+                                               std::to_string(PlanOptions::most_connections));
+}
+
 void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options) {
   PlanOptions plan = options.plan;
   const Selection* const wish = selection_of(options.method);
@@ -97,6 +105,7 @@ void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOpt
 void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options) {
   check_compression(options);
   check_checksum(options);
+  check_connections(options);
   const Selection* const wish = selection_of(options.method);
   if (wish == nullptr) return;
   PlanOptions& plan = options.plan;

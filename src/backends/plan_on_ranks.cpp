@@ -34,7 +34,11 @@ std::shared_ptr<NodeMemory> share_memory(const RankSet& group, const RankSet& no
 }
 
 SocketMedium::Options options_of_sockets(const RankSet& group, std::vector<int> ranks, const PlanOptions& options) {
-  return {.me = group.rank(), .hosts = group.hosts(), .ranks = std::move(ranks), .checksum = options.checksum};
+  return {.me = group.rank(),
+          .hosts = group.hosts(),
+          .ranks = std::move(ranks),
+          .checksum = options.checksum,
+          .lanes = options.connections};
 }
 
 /// Makes a medium of connections alone, for ranks that nothing else connects. Those to partners on other hosts are made
@@ -42,8 +46,8 @@ SocketMedium::Options options_of_sockets(const RankSet& group, std::vector<int> 
 std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanOptions& options) {
   std::string why_not;
   auto connector = std::make_unique<Connector>();
-  auto connections =
-      connect_ranks(group, *connector, socket_partners(group.shape(), group.rank(), Sockets::automatic), why_not);
+  auto connections = connect_ranks(group, *connector, socket_partners(group.shape(), group.rank(), Sockets::automatic),
+                                   why_not, options.connections);
   if (connections)
     return std::make_unique<SocketMedium>(
         nullptr, std::move(connector), *std::move(connections),
@@ -82,8 +86,8 @@ Sockets sockets_on(const ClusterShape& shape, const PlanOptions& wish, bool is_r
 std::optional<std::vector<Connection>> connect_hosts(const RankSet& group, Connector& connector,
                                                      const PlanOptions& options) {
   std::string why_not;
-  auto connections =
-      connect_ranks(group, connector, socket_partners(group.shape(), group.rank(), options.sockets), why_not);
+  auto connections = connect_ranks(group, connector, socket_partners(group.shape(), group.rank(), options.sockets),
+                                   why_not, options.connections);
   if (connections) return connections;
   if (options.checksum || options.sockets != Sockets::automatic) {
     throw Error(ErrorCode::unsupported,

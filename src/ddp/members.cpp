@@ -34,6 +34,7 @@ ParsedOptions parse(const GroupOptions& options, const std::optional<backends::M
   values.plan.observer = options.observer;
   values.plan.notice = options.notice;
   values.plan.checksum = options.checksum;
+  values.plan.connections = options.connections;
   parsed.failure = error_of([&] {
     values.method = exact ? *exact : backends::parse_method(options.algorithm);
     values.plan.sockets = backends::parse_sockets(options.sockets);

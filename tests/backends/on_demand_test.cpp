@@ -51,12 +51,12 @@ std::vector<std::unique_ptr<Connector>> connectors_of(int count) {
 }
 
 /// Introduces ranks that need no connections yet to each other.
-void meet(std::vector<std::unique_ptr<Connector>>& connectors) {
+void meet(std::vector<std::unique_ptr<Connector>>& connectors, int lanes = 1) {
   std::vector<std::string> addresses;
   for (const auto& one : connectors) addresses.push_back(one->address());
   std::string why_not;
   for (std::size_t rank = 0; rank < connectors.size(); ++rank)
-    EXPECT_TRUE(connectors[rank]->connect(static_cast<int>(rank), {}, addresses, 1s, why_not).empty());
+    EXPECT_TRUE(connectors[rank]->connect(static_cast<int>(rank), {}, addresses, 1s, why_not, lanes).empty());
   EXPECT_EQ(why_not, "");
 }
 
@@ -88,42 +88,43 @@ TEST(ConnectionsOnDemand, AreMadeForTheRankThatNeedsThem) {
 }
 
 /// Ranks want connections at random moments, often both at once, and pause between. Each pair must end with one
-/// connection, which carries bytes in both directions.
-TEST(ConnectionsOnDemand, AreOneForEachPairInEverySchedule) {
+/// connection for each lane, which carries bytes in both directions.
+TEST(ConnectionsOnDemand, AreOneForEachLaneOfAPairInEverySchedule) {
   constexpr int ranks = 5;
   for (unsigned seed = 0; seed < 40; ++seed) {
+    const int lanes = 1 + static_cast<int>(seed % 3);
     auto connectors = connectors_of(ranks);
-    meet(connectors);
+    meet(connectors, lanes);
     std::vector<std::vector<Connection>> made(ranks);
-    std::atomic<int> missing{ranks * (ranks - 1)};
+    std::atomic<int> missing{ranks * (ranks - 1) * lanes};
     as_ranks(ranks, [&](int me) {
       Connector& mine = *connectors[static_cast<std::size_t>(me)];
       std::mt19937 random(seed * 100 + static_cast<unsigned>(me));
-      std::vector<int> others;
+      std::vector<std::pair<int, int>> others;  // rank, lane
       for (int rank = 0; rank < ranks; ++rank)
-        if (rank != me) others.push_back(rank);
+        for (int lane = 0; rank != me && lane < lanes; ++lane) others.emplace_back(rank, lane);
       std::shuffle(others.begin(), others.end(), random);
       const auto end = Clock::now() + 30s;
       while (missing > 0 && Clock::now() < end) {
         if (!others.empty() && random() % 3 == 0) {
-          mine.want(others.back());
+          mine.want(others.back().first, others.back().second);
           others.pop_back();
         }
         missing -= static_cast<int>(advance(mine, made[static_cast<std::size_t>(me)]).size());
         if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
       }
       for (const Connection& one : made[static_cast<std::size_t>(me)]) {
-        const std::int32_t both = me * 10 + one.rank;
+        const std::int32_t both = one.lane * 100 + me * 10 + one.rank;
         EXPECT_EQ(::send(one.socket.get(), &both, sizeof both, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof both));
       }
     });
     for (int me = 0; me < ranks; ++me) {
       auto& mine = made[static_cast<std::size_t>(me)];
-      ASSERT_EQ(mine.size(), static_cast<std::size_t>(ranks - 1)) << "rank " << me << ", seed " << seed;
+      ASSERT_EQ(std::ssize(mine), (ranks - 1) * lanes) << "rank " << me << ", seed " << seed;
       for (const Connection& one : mine) {
         std::int32_t both = -1;
         EXPECT_EQ(recv(one.socket.get(), &both, sizeof both, 0), static_cast<ssize_t>(sizeof both));
-        EXPECT_EQ(both, one.rank * 10 + me) << "seed " << seed;
+        EXPECT_EQ(both, one.lane * 100 + one.rank * 10 + me) << "seed " << seed;
       }
     }
   }
@@ -168,6 +169,61 @@ bool becomes_complete(SocketMedium& medium, Medium::Ticket ticket, std::chrono::
   return true;
 }
 
+std::int64_t open_sockets_of_this_process() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::count_if(begin(files), end(files), [](const std::filesystem::directory_entry& file) {
+    std::error_code is_closed;
+    return std::filesystem::read_symlink(file.path(), is_closed).string().starts_with("socket:");
+  });
+}
+
+/// Makes sets of threads that take themselves for ranks of several nodes, and runs them.
+void on_nodes_of_threads(int ranks, int ranks_per_node, const std::function<void(RankSet&)>& work) {
+  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-on-demand-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  as_ranks(ranks, [&](int rank) {
+    RankSet set = from_store(make_file_store(folder), {.rank = {rank}, .size = ranks}, 60s);
+    auto members = std::make_shared<RankSet::Members>();
+    members->hosts = set.hosts();
+    for (int other = 0; other < ranks; ++other) members->shape.node_of_rank.push_back(other / ranks_per_node);
+    set.link().members = members;
+    set = set.dup();
+    work(set);
+    set.close();
+  });
+  std::filesystem::remove_all(folder);
+}
+
+/// The blocks of a large message go over all connections of two ranks, which make the same bits as one.
+TEST(Lanes, CarryTheBlocksOfLargeMessages) {
+  std::vector<std::vector<float>> sums;
+  std::vector<std::int64_t> sockets;
+  for (const int lanes : {1, 3}) {
+    const std::int64_t before = open_sockets_of_this_process();
+    on_nodes_of_threads(2, 1, [&](RankSet& set) {
+      Progress progress({.spins_before_yield = 0});
+      const auto c =
+          plan_on(set, progress,
+                  {.selection = collectives::forced(
+                       {.algorithm = collectives::Algorithm::ring, .segment = {4096}, .blocks_in_flight = 4}),
+                   .connections = lanes});
+      std::vector<float> values(100'000);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = 0.1F * static_cast<float>(i % 1000) + static_cast<float>(set.rank().value);
+      const Buffer buffer{values.data(), {std::ssize(values)}, DType::float32};
+      for (int round = 0; round < 5; ++round) c->all_reduce(buffer, buffer, ReduceOp::average).wait();
+      if (set.rank() == Rank{0}) {
+        sums.push_back(values);
+        sockets.push_back(open_sockets_of_this_process() - before);
+      }
+      c->barrier().wait();
+      c->close();
+    });
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(sockets[1] - sockets[0], 2 * 2) << "two more connections, of which both ends are here";
+}
+
 /// Each rank waits for its send before it receives, in a ring in both directions: a rank that waits for one connection
 /// accepts another.
 TEST(ConnectionsOnDemand, AreAcceptedByRanksThatWaitForOthers) {
@@ -210,31 +266,6 @@ TEST(ConnectionsOnDemand, ThatCannotBeMadeNameTheRank) {
     }
     EXPECT_LT(Clock::now() - begin, 2s);
   }
-}
-
-std::int64_t open_sockets_of_this_process() {
-  const std::filesystem::directory_iterator files("/proc/self/fd");
-  return std::count_if(begin(files), end(files), [](const std::filesystem::directory_entry& file) {
-    std::error_code is_closed;
-    return std::filesystem::read_symlink(file.path(), is_closed).string().starts_with("socket:");
-  });
-}
-
-/// Makes sets of threads that take themselves for ranks of several nodes, and runs them.
-void on_nodes_of_threads(int ranks, int ranks_per_node, const std::function<void(RankSet&)>& work) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-on-demand-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  as_ranks(ranks, [&](int rank) {
-    RankSet set = from_store(make_file_store(folder), {.rank = {rank}, .size = ranks}, 60s);
-    auto members = std::make_shared<RankSet::Members>();
-    members->hosts = set.hosts();
-    for (int other = 0; other < ranks; ++other) members->shape.node_of_rank.push_back(other / ranks_per_node);
-    set.link().members = members;
-    set = set.dup();
-    work(set);
-    set.close();
-  });
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ManyRanks, NeedFewConnectionsUntilTheyMeet) {

@@ -63,7 +63,7 @@ class SocketMediumTest : public testing::Test {
     for (int rank = 0; rank < 2; ++rank) {
       sockets_[rank] = ends[rank];
       std::vector<Connection> connections;
-      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
+      connections.push_back({1 - rank, 0, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] =
           std::make_unique<SocketMedium>(std::make_unique<NotingMedium>(notes_[rank]), nullptr, std::move(connections),
                                          SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2", "host3"}});
@@ -249,7 +249,7 @@ class AloneTest : public testing::TestWithParam<bool> {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
     for (int rank = 0; rank < 2; ++rank) {
       std::vector<Connection> connections;
-      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[rank]))});
+      connections.push_back({1 - rank, 0, ConnectedSocket(Descriptor(ends[rank]))});
       media_[rank] = std::make_unique<SocketMedium>(
           nullptr, nullptr, std::move(connections),
           SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2"}, .checksum = GetParam()});
@@ -384,7 +384,7 @@ class ChangedBits : public testing::TestWithParam<std::size_t> {
       std::array<int, 2> ends{};
       ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
       std::vector<Connection> connections;
-      connections.push_back({1 - rank, ConnectedSocket(Descriptor(ends[0]))});
+      connections.push_back({1 - rank, 0, ConnectedSocket(Descriptor(ends[0]))});
       media[rank] = std::make_unique<SocketMedium>(
           nullptr, nullptr, std::move(connections),
           SocketMedium::Options{.me = {rank}, .hosts = {"host1", "host2"}, .checksum = true});

@@ -32,12 +32,16 @@ TEST_F(OddOptions, AreNamedWhereAGroupIsMade) {
   expect_named({.check = false}, {.check = true}, {"check"});
   expect_named({}, {.compress = backends::WireFormat::bfloat16}, {"bf16"});
   expect_named({}, {.checksum = true}, {"checksum"});
+  expect_named({}, {.connections = 2}, {"connections 2"});
 }
 
 TEST(GroupOptionsOfMpi, RefuseChecksumsOfMpisOwnMessages) {
   World world;
   expect_error([&] { const ProcessGroup group(world, {.sockets = "no", .checksum = true}); },
                ErrorCode::invalid_argument, {"leave out `sockets no`, or the checksum"});
+  for (const int connections : {0, 17})
+    expect_error([&] { const ProcessGroup group(world, {.connections = connections}); }, ErrorCode::invalid_argument,
+                 {"between two ranks is " + std::to_string(connections), "choose 1 to 16"});
   expect_error([&] { const ProcessGroup group(world, {.algorithm = "mpi", .checksum = true}); },
                ErrorCode::invalid_argument, {"messages of the algorithm mpi have no checksums"});
   world.close();

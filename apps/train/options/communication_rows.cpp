@@ -188,6 +188,10 @@ OptionGroup communication_options(Options& o) {
            "give messages between hosts a checksum: one that the network has changed ends the run, with the rank that "
            "sent it",
            into(o.checksum)),
+       row("connections", Whole{1, backends::PlanOptions::most_connections}, "1",
+           "TCP connections that carry large messages between two ranks of different hosts, for networks on which one "
+           "does not reach the rate of the link",
+           into(o.connections)),
        row("wait", one_of(wait_names()), "auto",
            "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then "
            "sleeps",

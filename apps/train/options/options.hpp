@@ -57,6 +57,7 @@ struct Options {
   bool progress_thread = false;
   std::string sockets;  ///< one of backends::socket_names()
   bool checksum = false;
+  int connections = 1;
   std::string wait = "auto";
   bool check = false;               ///< whether ranks compare their calls where mismatches are not detected anyway
   std::int64_t batch_per_rank = 0;  ///< 0: `trainer.batch` is known without the number of ranks

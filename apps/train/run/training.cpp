@@ -76,7 +76,8 @@ GroupOptions group_options(const RunContext& run) {
           .notice = [&console = run.console](std::string_view text) { console.notice(text); },
           .compress = backends::parse_compression(run.options.compress),
           .sockets = run.options.sockets,
-          .checksum = run.options.checksum};
+          .checksum = run.options.checksum,
+          .connections = run.options.connections};
 }
 
 /// Returns the size of a bucket where the user does not say it. When backward ends, the last bucket is still to be

@@ -72,6 +72,9 @@ struct GroupOptions {
   /// its operation, with an error that names the rank that sent it. All messages between hosts then go over
   /// connections, and each is read twice more. Not for the algorithm "mpi", `sockets` "no", and `cuda`.
   bool checksum = false;
+  /// How many TCP connections carry the blocks of large messages between two ranks of different hosts, from 1 to 16:
+  /// more than 1 for networks on which one connection does not reach the rate of the link, as in many clouds.
+  int connections = 1;
 };
 
 /// The names that `GroupOptions::algorithm` takes: "auto", lockstep's own algorithms ("ring", "tree",
@@ -110,18 +113,18 @@ class ProcessGroup {
   /// it is still open when the world is closed.
   /// @throws Error{mismatch} that names the ranks with other options; Error{invalid_argument} for an unknown algorithm,
   ///         with the nearest name and all others, for one that these ranks cannot run, for compression with an
-  ///         algorithm that promises the same bits on any number of ranks, for a checksum where
-  ///         messages do not go over connections, for more ranks on a host than it shows GPUs
-  ///         to them, for two ranks on one GPU, and for an unknown choice of sockets; Error{unsupported} for `cuda`
-  ///         where a rank has no GPU or no NCCL (docs/gpus.md), for an algorithm or compression that has no meaning
-  ///         there, and for a progress thread where MPI was initialized with less than MPI_THREAD_SERIALIZED; Error{io
-  ///         | corrupt} for the table; Error{transport}
+  ///         algorithm that promises the same bits on any number of ranks, for a number of connections that is not from
+  ///         1 to 16, for a checksum where messages do not go over connections, for more ranks on a host than it shows
+  ///         GPUs to them, for two ranks on one GPU, and for an unknown choice of sockets; Error{unsupported} for
+  ///         `cuda` where a rank has no GPU or no NCCL (docs/gpus.md), for an algorithm or compression that has no
+  ///         meaning there, and for a progress thread where MPI was initialized with less than MPI_THREAD_SERIALIZED;
+  ///         Error{io | corrupt} for the table; Error{transport}
   explicit ProcessGroup(const World& world, GroupOptions options = {});
   /// Makes a group of the ranks of a set, which it takes over: one that `from_mpi` (`lockstep/mpi.hpp`) has made of a
   /// program's own communicator, or `from_store` of processes that MPI has not started. Collective. @throws as above
   explicit ProcessGroup(RankSet ranks, GroupOptions options = {});
-  /// Makes groups of the sets of `from_threads`: each thread of this process takes one of them, by rank. It is for tests
-  /// and for trying things out.
+  /// Makes groups of the sets of `from_threads`: each thread of this process takes one of them, by rank. It is for
+  /// tests and for trying things out.
   /// @throws as above; Error{invalid_argument} unless there is a rank; Error{unsupported} for the algorithm "mpi"
   ///         and for `cuda`
   static std::vector<ProcessGroup> of_threads(int ranks, const GroupOptions& options = {});

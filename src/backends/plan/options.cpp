@@ -54,7 +54,8 @@ std::vector<Term> terms_of(const PlanOptions& options) {
           {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
           {"message limit (bytes)", std::to_string(options.message_limit.value)},
           {"sockets", std::string(name(options.sockets))},
-          {"checksum", options.checksum ? "yes" : "no"}};
+          {"checksum", options.checksum ? "yes" : "no"},
+          {"connections", std::to_string(options.connections)}};
 }
 
 std::string differences(const std::vector<Term>& mine, const std::vector<Term>& theirs, Rank me, Rank other) {

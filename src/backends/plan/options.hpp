@@ -55,6 +55,8 @@ struct PlanOptions {
   Bytes message_limit{1 << 30};  ///< longer sends and recvs are divided, because MPI counts bytes in an int
   Sockets sockets = Sockets::automatic;
   bool checksum = false;  ///< whether messages over connections have checksums, and all between hosts go that way
+  int connections = 1;    ///< between two ranks of different hosts, from 1 to `most_connections`
+  static constexpr int most_connections = 16;
   /// An operation that does not advance on this rank for this time fails with Error{timeout}.
   std::chrono::duration<double> deadline = usual_deadline;
   Observer* observer = nullptr;  ///< is notified of each operation that ends; outlives the communicator

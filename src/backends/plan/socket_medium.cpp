@@ -66,7 +66,7 @@ SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::unique_ptr<Con
     int& link = link_of_rank_[static_cast<std::size_t>(rank)];
     if (link >= 0) return;
     link = static_cast<int>(links_.size());
-    links_.push_back({.rank = rank, .socket = {}});
+    for (int lane = 0; lane < options_.lanes; ++lane) links_.push_back({.rank = rank, .lane = lane, .socket = {}});
   };
   for (Connection& connection : connections) {
     add_link(connection.rank);
@@ -82,7 +82,7 @@ SocketMedium::SocketMedium(std::unique_ptr<Medium> messages, std::unique_ptr<Con
 
 void SocketMedium::attach(Connection connection) {
   constexpr std::size_t frames_at_a_time = 4;
-  Link& link = links_[static_cast<std::size_t>(link_to({connection.rank}))];
+  Link& link = links_[static_cast<std::size_t>(link_to({connection.rank}, connection.lane))];
   link.socket = std::move(connection.socket);
   link.arrived.resize(frames_at_a_time * (sizeof(Header) + small_frame));
   link.unsent.reserve(plenty);
@@ -98,11 +98,11 @@ void SocketMedium::connect_more() {
 bool SocketMedium::is_connected(Link& link) {
   if (link.socket.open()) return true;
   if (connector_ == nullptr || link.rank == options_.me.value) return false;
-  connector_->want(link.rank);
+  connector_->want(link.rank, link.lane);
   connect_more();
   if (link.socket.open()) return true;
   if (!link.end) {
-    link.failure = connector_->failure_of(link.rank);
+    link.failure = connector_->failure_of(link.rank, link.lane);
     if (!link.failure.empty()) link.end = Clock::now();
   }
   return false;
@@ -114,7 +114,7 @@ bool SocketMedium::is_under_way() const {
 }
 
 Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* data, Bytes bytes) {
-  const int to = link_to(peer);
+  const int to = link_to(peer, tag.channel);
   if (to < 0) {
     ++messages_elsewhere_;
     return doubled(messages_->send(peer, tag, data, bytes));
@@ -141,7 +141,7 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
 }
 
 Medium::Ticket SocketMedium::receive(Rank peer, const MessageTag& tag, void* data, Bytes bytes) {
-  const int from = link_to(peer);
+  const int from = link_to(peer, tag.channel);
   if (from < 0) {
     ++messages_elsewhere_;
     return doubled(messages_->receive(peer, tag, data, bytes));

@@ -43,6 +43,7 @@ class SocketMedium : public Medium {
     std::vector<std::string> hosts;  ///< of all ranks
     std::vector<int> ranks = {};     ///< those to which connections are made when they are needed
     bool checksum = false;           ///< whether frames have checksums; the same on all ranks
+    int lanes = 1;  ///< connections for each of these ranks, among which channels are dealt out; the same on all ranks
   };
   /// @param messages     the medium of all other messages; null: there are none, and what this rank sends to itself is
   ///         copied
@@ -90,6 +91,7 @@ class SocketMedium : public Medium {
   };
   struct Link {
     int rank;
+    int lane = 0;
     ConnectedSocket socket;            // none to this rank itself, and before it is connected
     std::vector<int> unsent;           // flights in their order
     std::size_t sent_of_first = 0;     // bytes of the frame of the first of them
@@ -102,7 +104,11 @@ class SocketMedium : public Medium {
     std::string failure;                                       // that it cannot be made, with the reason
   };
 
-  [[nodiscard]] int link_to(Rank peer) const { return link_of_rank_[static_cast<std::size_t>(peer.value)]; }
+  /// The link of a channel to a rank; −1 if there is none.
+  [[nodiscard]] int link_to(Rank peer, int channel) const {
+    const int first = link_of_rank_[static_cast<std::size_t>(peer.value)];
+    return first < 0 || channel < 0 ? first : first + channel % options_.lanes;
+  }
   [[nodiscard]] bool is_under_way() const;
   void attach(Connection connection);
   void connect_more();
@@ -129,7 +135,7 @@ class SocketMedium : public Medium {
   std::unique_ptr<Medium> messages_;
   std::unique_ptr<Connector> connector_;
   Options options_;
-  std::vector<int> link_of_rank_;  // −1 where there is none
+  std::vector<int> link_of_rank_;  // the first of its lanes; −1 where there is none
   std::vector<Link> links_;
   std::vector<Flight> flights_;
   std::vector<int> free_;

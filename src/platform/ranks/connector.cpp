@@ -25,16 +25,16 @@ std::string text_of_errno(int number) { return std::generic_category().message(n
 
 /// A connection of this rank to a partner, whose greetings have not all been exchanged.
 struct Attempt {
-  int rank;
+  int line;
   Arrival arrival;
   Greeting to_send;
   Clock::time_point end;  // when it has taken too long to reach the host
   bool is_sent = false;
 };
 
-/// A rank to which a connection is to be made.
+/// A connection that is to be made.
 struct Wanted {
-  int rank;
+  int line;
   Clock::time_point next_call;  // never, if the other one has to call
   std::string failure;          // of the last call; there is no other call unless it reached a process
   bool is_reached = false;
@@ -63,7 +63,7 @@ bool has_entries(const char* folder) {
 
 }  // namespace
 
-/// What a rank knows of its connections to others.
+/// What a rank knows of its connections to others. A line is a lane of another rank: lane + lanes · rank.
 class Connector::Calls {
  public:
   Calls(int me, std::string secret, bool has_job_secret, const std::vector<std::string>& addresses,
@@ -72,24 +72,27 @@ class Connector::Calls {
         secret_(std::move(secret)),
         has_job_secret_(has_job_secret),
         addresses_(addresses),
-        is_connected_(addresses.size()),
-        arrivals_(secret_, most_strangers + 2 * partners) {}
+        lanes_(lanes),
+        is_connected_(addresses.size() * static_cast<std::size_t>(lanes)),
+        arrivals_(secret_, most_strangers + 2 * partners * static_cast<std::size_t>(lanes)) {}
 
-  void want(int rank, Clock::time_point first_call) {
-    if (is_connected_[static_cast<std::size_t>(rank)] || wanted(rank) != nullptr) return;
-    wanted_.push_back({rank, first_call, {}});
-    if ((address_of(rank).secret == secret_of_job) == has_job_secret_) return;
-    note_failure(rank, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
+  void want(int rank, int lane, Clock::time_point first_call) {
+    const int line = line_of(rank, lane);
+    if (is_connected_[static_cast<std::size_t>(line)] || wanted(line) != nullptr) return;
+    wanted_.push_back({line, first_call, {}});
+    if ((address_of(line).secret == secret_of_job) == has_job_secret_) return;
+    note_failure(line, "only one of the two has LOCKSTEP_SECRET or LOCKSTEP_SECRET_FILE: set it for all ranks");
   }
 
   [[nodiscard]] const std::vector<Wanted>& wanted() const { return wanted_; }
-  [[nodiscard]] std::string failure_of(int rank) const {
-    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.rank == rank; });
-    return it == wanted_.end() || !it->is_given_up() || is_calling(rank) ? std::string() : it->failure;
+  [[nodiscard]] std::string failure_of(int rank, int lane) const {
+    const int line = line_of(rank, lane);
+    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.line == line; });
+    return it == wanted_.end() || !it->is_given_up() || is_calling(line) ? std::string() : it->failure;
   }
   [[nodiscard]] bool is_lower_than(int rank) const { return me_ < rank; }
   [[nodiscard]] bool has_all() const {
-    return std::count(is_connected_.begin(), is_connected_.end(), true) + 1 == std::ssize(is_connected_);
+    return std::count(is_connected_.begin(), is_connected_.end(), true) + lanes_ == std::ssize(is_connected_);
   }
 
   void add_to(std::vector<pollfd>& entries, const std::vector<ConnectedSocket>& listeners) const {
@@ -113,35 +116,40 @@ class Connector::Calls {
       accept_from(listeners);
     }
     std::erase_if(attempts_,
-                  [&](const Attempt& attempt) { return wanted(attempt.rank) == nullptr || is_late(attempt); });
+                  [&](const Attempt& attempt) { return wanted(attempt.line) == nullptr || is_late(attempt); });
     return std::exchange(made_, {});
   }
 
  private:
-  [[nodiscard]] Wanted* wanted(int rank) {
-    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.rank == rank; });
+  [[nodiscard]] int line_of(int rank, int lane) const { return rank * lanes_ + lane; }
+
+  [[nodiscard]] Wanted* wanted(int line) {
+    const auto it = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return one.line == line; });
     return it == wanted_.end() ? nullptr : &*it;
   }
-  [[nodiscard]] bool is_calling(int rank) const {
-    return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& one) { return one.rank == rank; });
+  [[nodiscard]] bool is_calling(int line) const {
+    return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& one) { return one.line == line; });
   }
 
-  void note_failure(int rank, const std::string& why) {
-    Wanted* const one = wanted(rank);
+  void note_failure(int line, const std::string& why) {
+    Wanted* const one = wanted(line);
     if (one != nullptr && one->failure.empty()) one->failure = why;
   }
 
-  [[nodiscard]] TcpAddress address_of(int rank) const {
-    return tcp_address_from(addresses_[static_cast<std::size_t>(rank)]);
+  [[nodiscard]] TcpAddress address_of(int line) const {
+    return tcp_address_from(addresses_[static_cast<std::size_t>(line / lanes_)]);
   }
-  [[nodiscard]] Greeting greeting_for(const TcpAddress& its) const {
-    return greeting_to(its.secret == secret_of_job ? secret_ : its.secret, Purpose::connection, me_);
+  /// It names the line as the other rank counts it.
+  [[nodiscard]] Greeting greeting_on(int line) const {
+    const std::string its_secret = address_of(line).secret;
+    return greeting_to(its_secret == secret_of_job ? secret_ : its_secret, Purpose::connection,
+                       line_of(me_, line % lanes_));
   }
 
   /// Calls a rank at all of its addresses, unless that is under way, not due or in vain.
   /// @param next  set to the time of its next call, if that is earlier
   void call_if_due(Wanted& whom, Clock::time_point& next) {
-    if (is_calling(whom.rank) || whom.is_given_up()) return;
+    if (is_calling(whom.line) || whom.is_given_up()) return;
     if (Clock::now() < whom.next_call) {
       next = std::min(next, whom.next_call);
       return;
@@ -149,15 +157,15 @@ class Connector::Calls {
     whom.next_call = Clock::now() + patience;
     whom.failure.clear();
     whom.is_reached = false;
-    const TcpAddress its = address_of(whom.rank);
+    const TcpAddress its = address_of(whom.line);
     if (its.tcp == 0) whom.failure = "it has no socket";
     for (const std::string& host : its.hosts) {
       Descriptor connection = begin_connection(host, its.tcp);
       if (connection.open()) {
         attempts_.push_back(
-            {whom.rank, Arrival(std::move(connection)), greeting_for(its), Clock::now() + time_to_reach});
+            {whom.line, Arrival(std::move(connection)), greeting_on(whom.line), Clock::now() + time_to_reach});
       } else {
-        note_failure(whom.rank, host + ": " + text_of_errno(errno));
+        note_failure(whom.line, host + ": " + text_of_errno(errno));
       }
     }
   }
@@ -165,7 +173,7 @@ class Connector::Calls {
   /// Whether the host has not answered in time.
   bool is_late(const Attempt& attempt) {
     if (attempt.is_sent || Clock::now() < attempt.end) return false;
-    note_failure(attempt.rank, "its host does not answer");
+    note_failure(attempt.line, "its host does not answer");
     return true;
   }
 
@@ -178,15 +186,15 @@ class Connector::Calls {
       getsockopt(arrival.socket(), SOL_SOCKET, SO_ERROR, &error, &length);
       attempt.is_sent = true;
       if (error == 0 && send_greeting(arrival.socket(), attempt.to_send)) {
-        if (Wanted* const one = wanted(attempt.rank)) one->is_reached = true;
+        if (Wanted* const one = wanted(attempt.line)) one->is_reached = true;
         return false;
       }
-      note_failure(attempt.rank, text_of_errno(error));
+      note_failure(attempt.line, text_of_errno(error));
       return true;
     }
     if (arrival.receive()) return true;
     if (!arrival.is_complete()) return false;
-    if (knows(arrival.greeting(), secret_) && arrival.greeting().rank == attempt.rank) keep(arrival);
+    if (knows(arrival.greeting(), secret_) && arrival.greeting().rank == attempt.line) keep(arrival);
     return true;
   }
 
@@ -197,27 +205,28 @@ class Connector::Calls {
 
   /// Completes a connection that another rank has begun.
   void answer(Arrival& arrival) {
-    const int rank = arrival.greeting().rank;
-    if (rank < 0 || rank == me_ || static_cast<std::size_t>(rank) >= addresses_.size()) return;
-    if (arrival.greeting().purpose != Purpose::connection || is_connected_[static_cast<std::size_t>(rank)]) return;
-    if (rank > me_ && is_calling(rank)) return;
-    if (send_greeting(arrival.socket(), greeting_for(address_of(rank)))) keep(arrival);
+    const int line = arrival.greeting().rank;
+    if (line < 0 || line / lanes_ == me_ || static_cast<std::size_t>(line) >= is_connected_.size()) return;
+    if (arrival.greeting().purpose != Purpose::connection || is_connected_[static_cast<std::size_t>(line)]) return;
+    if (line / lanes_ > me_ && is_calling(line)) return;
+    if (send_greeting(arrival.socket(), greeting_on(line))) keep(arrival);
   }
 
   void keep(Arrival& arrival) {
-    const int rank = arrival.greeting().rank;
+    const int line = arrival.greeting().rank;
     const int on = 1;
     setsockopt(arrival.socket(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    is_connected_[static_cast<std::size_t>(rank)] = true;
-    std::erase_if(wanted_, [&](const Wanted& one) { return one.rank == rank; });
-    made_.push_back({rank, ConnectedSocket(arrival.take())});
+    is_connected_[static_cast<std::size_t>(line)] = true;
+    std::erase_if(wanted_, [&](const Wanted& one) { return one.line == line; });
+    made_.push_back({line / lanes_, line % lanes_, ConnectedSocket(arrival.take())});
   }
 
   int me_;
   std::string secret_;
   bool has_job_secret_;
   std::vector<std::string> addresses_;
-  std::vector<bool> is_connected_;  // by rank
+  int lanes_;
+  std::vector<bool> is_connected_;  // by line
   std::vector<Wanted> wanted_;
   Arrivals arrivals_;
   std::vector<Attempt> attempts_;
@@ -237,24 +246,26 @@ Connector::~Connector() = default;
 
 std::vector<Connection> Connector::connect(int me, const std::vector<int>& partners,
                                            const std::vector<std::string>& addresses, std::chrono::milliseconds at_most,
-                                           std::string& why_not) {
+                                           std::string& why_not, int lanes) {
   const auto begin = Clock::now();
   const bool has_job_secret = tcp_address_from(address_).secret == secret_of_job;
-  calls_ = std::make_unique<Calls>(me, secret_, has_job_secret, addresses, partners.size());
-  for (const int partner : partners) calls_->want(partner, partner > me ? begin : Clock::time_point::max());
+  calls_ = std::make_unique<Calls>(me, secret_, has_job_secret, addresses, partners.size(), lanes);
+  for (const int partner : partners)
+    for (int lane = 0; lane < lanes; ++lane)
+      calls_->want(partner, lane, partner > me ? begin : Clock::time_point::max());
   std::vector<Connection> made;
   while (!calls_->wanted().empty() && Clock::now() < begin + at_most)
     for (Connection& one : calls_->advance(listeners_, begin + at_most)) made.push_back(std::move(one));
   if (calls_->wanted().empty()) return made;
   const Wanted& missing = calls_->wanted().front();
   const std::string& why = missing.failure.empty() ? "it does not answer" : missing.failure;
-  why_not = "rank " + std::to_string(missing.rank) + ", " + why;
+  why_not = "rank " + std::to_string(missing.line / lanes) + ", " + why;
   return made;
 }
 
-void Connector::want(int rank) {
+void Connector::want(int rank, int lane) {
   const auto now = Clock::now();
-  calls_->want(rank, calls_->is_lower_than(rank) ? now : now + patience);
+  calls_->want(rank, lane, calls_->is_lower_than(rank) ? now : now + patience);
 }
 
 std::vector<Connection> Connector::advance() {
@@ -266,14 +277,15 @@ std::vector<Connection> Connector::advance() {
 
 void Connector::add_to(std::vector<pollfd>& entries) const { calls_->add_to(entries, listeners_); }
 
-std::string Connector::failure_of(int rank) const { return calls_->failure_of(rank); }
+std::string Connector::failure_of(int rank, int lane) const { return calls_->failure_of(rank, lane); }
 
 std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
-                                                     const std::vector<int>& partners, std::string& why_not) {
+                                                     const std::vector<int>& partners, std::string& why_not,
+                                                     int lanes) {
   const std::vector<std::string> addresses = all_gather_strings(group, connector.address());
   std::string failure;
   std::vector<Connection> made =
-      connector.connect(group.rank().value, partners, addresses, time_to_connect(group), failure);
+      connector.connect(group.rank().value, partners, addresses, time_to_connect(group), failure, lanes);
   if (!failure.empty())
     failure = "rank " + std::to_string(group.rank().value) + " on " + group.host() + " cannot reach " + failure;
   why_not = first_reason(group, failure);

@@ -17,6 +17,7 @@ namespace lockstep {
 /// A TCP connection to another rank of a group.
 struct Connection {
   int rank;
+  int lane = 0;  ///< its number among those of the two ranks
   ConnectedSocket socket;
 };
 
@@ -41,20 +42,21 @@ class Connector {
   /// Connects this rank to its partners, which do the same. It takes at most `at_most`.
   /// @param partners   other ranks; this rank is a partner of each of them
   /// @param addresses  `address()` of each rank; `want` uses them later
+  /// @param lanes      the number of connections that two ranks may have; the same on all ranks
   /// @param why_not    set to the reason, which names the rank, if not all connections could be made
   /// @return nonblocking connections to all partners that could be reached, and to others that have called
   std::vector<Connection> connect(int me, const std::vector<int>& partners, const std::vector<std::string>& addresses,
-                                  std::chrono::milliseconds at_most, std::string& why_not);
+                                  std::chrono::milliseconds at_most, std::string& why_not, int lanes = 1);
 
   /// Begins to connect to a rank that may not need the connection yet. Does nothing if that has begun.
   /// @pre connect() has been called
-  void want(int rank);
+  void want(int rank, int lane = 0);
   /// Makes and accepts connections without waiting. @return those that have become complete
   std::vector<Connection> advance();
   /// Adds what poll() waits for until `advance` has something to do.
   void add_to(std::vector<pollfd>& entries) const;
   /// Why a rank that is wanted cannot be reached; empty as long as it can, or this is not known.
-  [[nodiscard]] std::string failure_of(int rank) const;
+  [[nodiscard]] std::string failure_of(int rank, int lane = 0) const;
 
  private:
   class Calls;
@@ -73,7 +75,8 @@ class Connector {
 ///         quarter of the group's deadline if that is less
 /// @throws Error{timeout}, Error{transport}
 std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
-                                                     const std::vector<int>& partners, std::string& why_not);
+                                                     const std::vector<int>& partners, std::string& why_not,
+                                                     int lanes = 1);
 
 /// Whether this host has a network adapter with RDMA, which MPI libraries use without the kernel.
 bool has_rdma();
