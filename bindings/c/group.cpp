@@ -27,6 +27,7 @@ GroupOptions options_of(const lockstep_group_options* given) {
   options.sockets = text_of(known.sockets, "auto");
   options.notice = notice_of(known);
   options.checksum = known.checksum != 0;
+  if (known.connections != 0) options.connections = known.connections;
   return options;
 }
 

@@ -103,7 +103,8 @@ typedef struct lockstep_group_options {
    * NULL: they are dropped. */
   void (*notice)(const char* text, void* context);
   void* notice_context;
-  int checksum; /* not 0: messages between hosts have checksums */
+  int checksum;    /* not 0: messages between hosts have checksums */
+  int connections; /* TCP connections that carry large messages between two ranks of different hosts, to 16; 0: 1 */
   /* More than 0: a thread watches this rank, for lockstep_group_explain and the program lockstep-stacks. While
    * operations wait for other ranks for so many seconds, a notice on one of the ranks says what all ranks do. Groups
    * from the environment share what the first of them says. 0: ranks are not watched, and groups of threads never are. */

@@ -67,7 +67,7 @@ bool has_entries(const char* folder) {
 class Connector::Calls {
  public:
   Calls(int me, std::string secret, bool has_job_secret, const std::vector<std::string>& addresses,
-        std::size_t partners)
+        std::size_t partners, int lanes)
       : me_(me),
         secret_(std::move(secret)),
         has_job_secret_(has_job_secret),
