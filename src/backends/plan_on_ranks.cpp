@@ -44,17 +44,12 @@ SocketMedium::Options options_of_sockets(const RankSet& group, std::vector<int> 
 /// Makes a medium of connections alone, for ranks that nothing else connects. Those to partners on other hosts are made
 /// now, which shows at the start whether the hosts reach each other. @throws Error{transport} on every rank
 std::unique_ptr<Medium> make_medium_of_sockets(const RankSet& group, const PlanOptions& options) {
-  std::string why_not;
   auto connector = std::make_unique<Connector>();
-  auto connections = connect_ranks(group, *connector, socket_partners(group.shape(), group.rank(), Sockets::automatic),
-                                   why_not, options.connections);
-  if (connections)
-    return std::make_unique<SocketMedium>(
-        nullptr, std::move(connector), *std::move(connections),
-        options_of_sockets(group, ranks_by_socket(group.shape(), group.rank(), Sockets::everywhere), options));
-  throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
-              {.rank = group.rank().value, .host = group.host()})
-      .on_every_rank();
+  auto connections = require_connections(
+      group, *connector, socket_partners(group.shape(), group.rank(), Sockets::automatic), options.connections);
+  return std::make_unique<SocketMedium>(
+      nullptr, std::move(connector), std::move(connections),
+      options_of_sockets(group, ranks_by_socket(group.shape(), group.rank(), Sockets::everywhere), options));
 }
 
 std::unique_ptr<Medium> make_medium(const RankSet& group, PlanOptions& options) {

@@ -49,7 +49,7 @@ void HostCommunicator::check_usable(std::string_view operation) {
   }
   constexpr std::chrono::milliseconds between_messages{5};
   if (options_.control && !poison_) {
-    if (options_.control->heard() || (options_.control->has_post() && progress_->now() - last_poll_ > between_messages))
+    if (options_.control->heard() || (options_.control->has_link() && progress_->now() - last_poll_ > between_messages))
       on_tick(progress_->now());
   }
   if (!poison_) return;

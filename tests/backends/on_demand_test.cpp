@@ -29,7 +29,7 @@
 #include "platform/ranks/connector.hpp"
 #include "platform/ranks/make_node_memory.hpp"
 #include "platform/ranks/rank_link.hpp"
-#include "platform/ranks/tcp_post.hpp"
+#include "platform/ranks/tcp_control_link.hpp"
 
 namespace lockstep::backends {
 namespace {
@@ -343,16 +343,16 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
     std::vector<int> elsewhere;
     for (int rank = 0; rank < ranks; ++rank)
       if (rank / 3 != set.rank().value / 3) elsewhere.push_back(rank);
-    const auto post = make_tcp_post(set);
+    const auto link = make_tcp_control_link(set);
     const std::string long_text(100'000, static_cast<char>('a' + set.rank().value));
     for (int round = 0; round < 3; ++round) {
-      post->send(elsewhere, long_text, ControlChannel::Post::Delivery::plain);
-      post->send(elsewhere, std::to_string(set.rank().value), ControlChannel::Post::Delivery::acknowledged);
+      link->send(elsewhere, long_text, ControlLink::Delivery::plain);
+      link->send(elsewhere, std::to_string(set.rank().value), ControlLink::Delivery::acknowledged);
     }
     std::vector<std::string> got;
     const auto end = Clock::now() + 30s;
-    while ((got.size() < 6 * elsewhere.size() || !post->is_acknowledged()) && Clock::now() < end)
-      if (auto text = post->receive()) got.push_back(*std::move(text));
+    while ((got.size() < 6 * elsewhere.size() || !link->is_acknowledged()) && Clock::now() < end)
+      if (auto text = link->receive()) got.push_back(*std::move(text));
     std::vector<std::string> expected;
     for (const int rank : elsewhere) {
       for (int round = 0; round < 3; ++round) {
@@ -366,7 +366,7 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
     all.arrive_and_wait();
     if (set.rank() == Rank{0}) between = open_sockets_of_this_process();
     all.arrive_and_wait();
-    post->close();
+    link->close();
   });
   EXPECT_LE(between - before, 2 * ranks);
   EXPECT_LE(open_sockets_of_this_process(), before);
@@ -376,22 +376,22 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
 TEST(TextsOfControlChannels, AreThereAfterTheirRankHasEnded) {
   std::barrier both(2);
   on_nodes_of_threads(2, 1, [&](RankSet& set) {
-    auto post = make_tcp_post(set);
+    auto link = make_tcp_control_link(set);
     if (set.rank() == Rank{0}) {
-      post->send({1}, "the last word", ControlChannel::Post::Delivery::plain);
-      post->push();
-      post.reset();
+      link->send({1}, "the last word", ControlLink::Delivery::plain);
+      link->push();
+      link.reset();
       both.arrive_and_wait();
       return;
     }
     both.arrive_and_wait();
     std::optional<std::string> text;
     const auto end = Clock::now() + 10s;
-    while (!text && Clock::now() < end) text = post->receive();
+    while (!text && Clock::now() < end) text = link->receive();
     EXPECT_EQ(text, "the last word");
     const auto begin = Clock::now();
-    post->send({0}, "to nobody", ControlChannel::Post::Delivery::acknowledged);
-    while (!post->is_acknowledged() && Clock::now() < begin + 10s) std::this_thread::yield();
+    link->send({0}, "to nobody", ControlLink::Delivery::acknowledged);
+    while (!link->is_acknowledged() && Clock::now() < begin + 10s) std::this_thread::yield();
     EXPECT_LT(Clock::now() - begin, 2s) << "a rank that has ended keeps nobody";
   });
 }

@@ -52,7 +52,7 @@ TEST_P(ControlChannelOverMpi, TellsAllRanksWhoItWasWhereAndWhy) {
   const auto channel = make_control_channel(world.group(), nodes_of(world.size(), GetParam()));
   const int odd = world.size() - 1;
   EXPECT_FALSE(channel->heard());
-  EXPECT_EQ(channel->has_post(), world.size() > GetParam());
+  EXPECT_EQ(channel->has_link(), world.size() > GetParam());
   barrier(world.group());
   if (world.rank().value == odd) channel->raise(ErrorCode::device, "the GPU fell off the bus", {4, 5});
   const auto error = hear(*channel);
@@ -93,13 +93,13 @@ TEST_P(ControlChannelOverMpi, NamesWhoClosedBeforeTheOthersWereDone) {
   EXPECT_EQ(early->context().peers, std::vector{1}) << early->what();
   EXPECT_FALSE(channel->early_close(3));
   // If ranks are on other nodes, nothing is released before all have left.
-  if (is_odd && channel->has_post()) {
+  if (is_odd && channel->has_link()) {
     EXPECT_FALSE(channel->close());
   }
   barrier(world.group());
   if (!is_odd) channel->leave(3);
   EXPECT_TRUE(comes([&] { return channel->close(); }));
-  EXPECT_FALSE(channel->has_post());
+  EXPECT_FALSE(channel->has_link());
   world.close();
 }
 

@@ -12,11 +12,15 @@
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <random>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +30,10 @@
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/ranks/rank_link.hpp"
+#include "platform/ranks/socket_exchange.hpp"
 #include "platform/ranks/tcp_store.hpp"
+#include "platform/ranks/thread_ranks.hpp"
 #include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/tcp.hpp"
 
@@ -364,6 +371,46 @@ TEST(RanksOfAStore, CanComeFromAnExchangeOfTheProgram) {
   EXPECT_NE(
       message_of([&] { (void)from_exchange({0}, 0, exchange(0)); }, ErrorCode::invalid_argument).find("rank 0 of 0"),
       std::string::npos);
+}
+
+TEST(ExchangesOverConnections, GatherTheBytesOfAllRanks) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    std::vector<RankSet> sets = from_threads(ranks, 20s);
+    on_each_thread(ranks, [&](int rank) {
+      const auto exchange = make_socket_exchange(sets[static_cast<std::size_t>(rank)]);
+      std::mt19937 random(static_cast<unsigned>(rank));
+      for (int round = 0; round < 50; ++round) {
+        const std::int64_t mine = 100 * round + rank;
+        exchange->begin(std::as_bytes(std::span(&mine, 1)));
+        if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+        std::span<const std::byte> all;
+        const auto end = Clock::now() + 20s;
+        while (all.empty() && Clock::now() < end) all = exchange->poll();
+        std::vector<std::int64_t> got(all.size() / sizeof mine);
+        std::memcpy(got.data(), all.data(), all.size());
+        std::vector<std::int64_t> expected(static_cast<std::size_t>(ranks));
+        std::iota(expected.begin(), expected.end(), 100 * round);
+        ASSERT_EQ(got, expected) << "rank " << rank << " of " << ranks << ", round " << round;
+      }
+      exchange->close();
+    });
+  }
+}
+
+TEST(ExchangesOverConnections, NameARankThatHasEnded) {
+  std::vector<RankSet> sets = from_threads(3, 20s);
+  on_each_thread(3, [&](int rank) {
+    auto exchange = make_socket_exchange(sets[static_cast<std::size_t>(rank)]);
+    if (rank == 1) return;
+    const std::byte mine{};
+    const auto wait = [&] {
+      exchange->begin({&mine, 1});
+      const auto end = Clock::now() + 20s;
+      while (exchange->poll().empty() && Clock::now() < end) std::this_thread::yield();
+    };
+    const std::string message = message_of(wait, ErrorCode::transport);
+    EXPECT_NE(message.find("has ended"), std::string::npos) << message;
+  });
 }
 
 TEST(ConnectedSockets, AreNotKeptOpenByAChild) {

@@ -161,7 +161,7 @@ void Cluster::share(std::size_t group) {
   shared.boxes = std::make_shared<backends::Mailboxes>(shared.shape.ranks());
   shared.traffic = std::make_shared<FickleMedium::Traffic>(shared.shape.ranks());
   shared.options.deadline = setting_.deadline;
-  shared.posts = std::make_shared<ThreadPosts>(shared.shape.ranks());
+  shared.mailboxes = std::make_shared<ThreadMailboxes>(shared.shape.ranks());
   shared.words = memories(group, ControlChannel::control_bytes, false);
   if (may_share_memory(shared.options.selection)) {
     shared.memories = memories(group, {rounded_up(PlanCommunicator::control_bytes(shared.options).value, 64)}, true);
@@ -207,7 +207,7 @@ std::unique_ptr<Communicator> Cluster::make(std::size_t group, int rank, Progres
   auto control = std::make_shared<ControlChannel>(
       ControlChannel::Member{me, shared.shape.ranks(), host, shared.shape.ranks_on(shared.shape.node_of_rank[index])},
       shared.words[index],
-      shared.shape.nodes() > 1 ? std::make_unique<ThreadPost>(shared.posts, me) : nullptr);
+      shared.shape.nodes() > 1 ? std::make_unique<ThreadControlLink>(shared.mailboxes, me) : nullptr);
   auto communicator = std::make_unique<PlanCommunicator>(
       PlanCommunicator::Identity{
           .backend = "local", .rank = me, .shape = shared.shape, .hostname = host, .control = std::move(control)},

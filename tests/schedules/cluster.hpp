@@ -59,7 +59,7 @@ class Cluster {
     std::shared_ptr<FickleMedium::Traffic> traffic;
     std::vector<std::shared_ptr<NodeMemory>> memories;  ///< by rank of the group; null without shared memory
     std::vector<std::shared_ptr<NodeMemory>> words;     ///< memory of the control channel
-    std::shared_ptr<ThreadPosts> posts;
+    std::shared_ptr<ThreadMailboxes> mailboxes;
     std::vector<int> joined;  ///< world ranks
     std::uint64_t seed = 0;   ///< seed of the behavior of its messages
   };

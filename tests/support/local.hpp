@@ -43,12 +43,12 @@ class LocalGroup {
     const std::size_t number = channels_made_[me]++;
     if (number == channels_.size()) {
       channels_.push_back(
-          {share(ControlChannel::control_bytes), std::make_shared<ThreadPosts>(shape_.ranks()), rank, terms});
+          {share(ControlChannel::control_bytes), std::make_shared<ThreadMailboxes>(shape_.ranks()), rank, terms});
     }
     const Channel& channel = channels_[number];
     auto control = std::make_shared<ControlChannel>(
         ControlChannel::Member{rank, shape_.ranks(), std::move(host), shape_.ranks_on(shape_.node_of_rank[me]), {}},
-        channel.words[me], shape_.nodes() > 1 ? std::make_unique<ThreadPost>(channel.posts, rank) : nullptr);
+        channel.words[me], shape_.nodes() > 1 ? std::make_unique<ThreadControlLink>(channel.mailboxes, rank) : nullptr);
     const std::string different = differences(terms, channel.terms, rank, channel.first);
     if (different.empty()) return control;
     control->raise(ErrorCode::mismatch, different, {channel.first.value});
@@ -59,7 +59,7 @@ class LocalGroup {
  private:
   struct Channel {
     std::vector<std::shared_ptr<NodeMemory>> words;  // by rank
-    std::shared_ptr<ThreadPosts> posts;
+    std::shared_ptr<ThreadMailboxes> mailboxes;
     Rank first;  // the first rank to come, whose terms are below
     std::vector<Term> terms;
   };

@@ -123,7 +123,7 @@ void NcclCommunicator::poll_before_submission() {
   if (!options_.control || poison_) return;
   constexpr std::chrono::milliseconds between_messages{5};
   const Clock::time_point now = progress_->now();
-  const bool asks_for_messages = options_.control->has_post() && now - last_poll_ > between_messages;
+  const bool asks_for_messages = options_.control->has_link() && now - last_poll_ > between_messages;
   if (options_.control->heard() || asks_for_messages) on_tick(now);
 }
 

@@ -25,10 +25,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 }  // namespace
 
-ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post)
+ControlChannel::ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<ControlLink> link)
     : member_(std::move(member)),
       word_(std::move(word)),
-      post_(std::move(post)),
+      link_(std::move(link)),
       versions_seen_(member_.node.size()),
       own_board_(&board(word_->rank())),
       own_calls_(&own_board_->calls) {
@@ -67,10 +67,10 @@ void ControlChannel::raise(const std::exception_ptr& error) noexcept {
 }
 
 void ControlChannel::tell_now() noexcept {
-  if (post_ == nullptr) return;
+  if (link_ == nullptr) return;
   try {
     poll_messages();
-    post_->push();
+    link_->push();
   } catch (const std::exception&) {  // nobody can be notified then
   }
 }
@@ -121,7 +121,7 @@ std::optional<Error> ControlChannel::ended_peer() const {
 }
 
 void ControlChannel::receive_all() {
-  while (const auto text = post_->receive()) read(*text);
+  while (const auto text = link_->receive()) read(*text);
 }
 
 void ControlChannel::read(const std::string& text) {
@@ -147,12 +147,12 @@ void ControlChannel::read(const std::string& text) {
 void ControlChannel::poll_messages() {
   if (has_told_) return;
   read_boards();
-  if (post_ == nullptr) return;
+  if (link_ == nullptr) return;
   if (const auto alarm = word_->given_up()) {
     has_told_ = true;
     // If the alarm came from another node, all ranks have received it from there.
     if (contains(elsewhere_, alarm_from(alarm->reason).rank)) return;
-    post_->send(elsewhere_, to_text(AlarmText{alarm->reason}), Post::Delivery::plain);
+    link_->send(elsewhere_, to_text(AlarmText{alarm->reason}), ControlLink::Delivery::plain);
   } else {
     receive_all();
   }
@@ -169,9 +169,9 @@ void ControlChannel::note_closing(std::uint64_t operations, int rank) const {
 void ControlChannel::leave(std::uint64_t operations) {
   note_closing(operations, member_.rank.value);
   has_left_ = true;
-  if (post_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
-  post_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size(), last_calls()}),
-              Post::Delivery::plain);
+  if (link_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
+  link_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size(), last_calls()}),
+              ControlLink::Delivery::plain);
 }
 
 bool ControlChannel::has_somebody_left() const { return board(0).closing.load(std::memory_order_acquire) != 0; }
@@ -181,25 +181,25 @@ bool ControlChannel::has_somebody_left() const { return board(0).closing.load(st
 /// communicator when that is freed could be received by the next one with the same context ID.
 bool ControlChannel::is_everything_received() {
   receive_all();
-  if (!is_quiet_ && post_->is_acknowledged()) {
+  if (!is_quiet_ && link_->is_acknowledged()) {
     is_quiet_ = true;
     const std::size_t quiet = board(0).quiet.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (quiet == member_.node.size()) post_->send(elsewhere_, to_text(Quiet{quiet}), Post::Delivery::plain);
+    if (quiet == member_.node.size()) link_->send(elsewhere_, to_text(Quiet{quiet}), ControlLink::Delivery::plain);
     word_->close();
   }
   return is_quiet_ && left_elsewhere_ == elsewhere_.size() && quiet_elsewhere_ == elsewhere_.size();
 }
 
 bool ControlChannel::have_all_left() {
-  if (post_ == nullptr) return true;
-  if (post_->wants_all_received()) return is_everything_received();
+  if (link_ == nullptr) return true;
+  if (link_->wants_all_received()) return is_everything_received();
   receive_all();
   return true;
 }
 
 bool ControlChannel::close() {
   if (!have_all_left()) return false;
-  if (post_ != nullptr) std::exchange(post_, nullptr)->close();
+  if (link_ != nullptr) std::exchange(link_, nullptr)->close();
   word_->close();
   return true;
 }

@@ -59,6 +59,29 @@ class CallHistory {
 /// The data that one rank shows to the other ranks of its node; defined in src/platform/node_memory/control_board.hpp.
 struct ControlBoard;
 
+/// How the texts of a control channel reach the ranks that share no memory with this one: by MPI, over TCP, or between
+/// threads. It is used by one thread at a time.
+class ControlLink {
+ public:
+  ControlLink() = default;
+  ControlLink(const ControlLink&) = delete;
+  ControlLink& operator=(const ControlLink&) = delete;
+  virtual ~ControlLink() = default;
+  enum class Delivery { plain, acknowledged };
+  /// Sends a text to each of these ranks, without waiting. @throws Error{transport}
+  virtual void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) = 0;
+  /// Whether all texts with Delivery::acknowledged have been received. @throws Error{transport}
+  virtual bool is_acknowledged() { return true; }
+  /// Gives texts that have not left yet at most 20 ms to leave. @throws Error{transport}
+  virtual void push() {}
+  /// Returns a text that has arrived; empty if there is none. @throws Error{transport}
+  virtual std::optional<std::string> receive() = 0;
+  /// Whether every text must be received, because one that is left over could disturb a later receiver.
+  [[nodiscard]] virtual bool wants_all_received() const { return true; }
+  /// Closes the link. @pre no rank sends any more, and everything has been received. @throws Error{transport}
+  virtual void close() = 0;
+};
+
 /// Tells the ranks of one communicator about events beside its operations: that a rank fails, and why; that a rank has
 /// closed the communicator; which operations each rank calls; and, if a rank waits in vain, which ranks others wait
 /// for.
@@ -73,28 +96,6 @@ struct ControlBoard;
 ///                  └────────── poll_messages() ◄───────────┘ on each rank of another node
 class ControlChannel {
  public:
-  /// Sends texts to the ranks that share no memory with this one. It is used by one thread at a time.
-  class Post {
-   public:
-    Post() = default;
-    Post(const Post&) = delete;
-    Post& operator=(const Post&) = delete;
-    virtual ~Post() = default;
-    enum class Delivery { plain, acknowledged };
-    /// Sends a text to each of these ranks, without waiting. @throws Error{transport}
-    virtual void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) = 0;
-    /// Whether all texts with Delivery::acknowledged have been received. @throws Error{transport}
-    virtual bool is_acknowledged() { return true; }
-    /// Gives texts that have not left yet at most 20 ms to leave. @throws Error{transport}
-    virtual void push() {}
-    /// Returns a text that has arrived; empty if there is none. @throws Error{transport}
-    virtual std::optional<std::string> receive() = 0;
-    /// Whether every text must be received, because one that is left over could disturb a later receiver.
-    [[nodiscard]] virtual bool wants_all_received() const { return true; }
-    /// Closes the post. @pre no rank sends any more, and everything has been received. @throws Error{transport}
-    virtual void close() = 0;
-  };
-
   /// A rank of the group, and the ranks that share memory with it: the ranks of the word, in their order.
   struct Member {
     Rank rank;
@@ -126,8 +127,8 @@ class ControlChannel {
 
   /// @param word  memory for this communicator alone, shared by the ranks of this node (by this one only, if it shares
   ///         none)
-  /// @param post  null if all ranks share the word
-  ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<Post> post);
+  /// @param link  null if all ranks share the word
+  ControlChannel(Member member, std::shared_ptr<NodeMemory> word, std::unique_ptr<ControlLink> link);
   ControlChannel(const ControlChannel&) = delete;
   ControlChannel& operator=(const ControlChannel&) = delete;
   ~ControlChannel();
@@ -196,7 +197,7 @@ class ControlChannel {
   /// on its progress thread. @throws Error{transport}
   void poll_messages();
   /// Whether there are ranks that can be reached by messages only.
-  [[nodiscard]] bool has_post() const { return post_ != nullptr; }
+  [[nodiscard]] bool has_link() const { return link_ != nullptr; }
   /// The ranks that can be reached by messages only.
   [[nodiscard]] const std::vector<int>& elsewhere() const { return elsewhere_; }
 
@@ -226,7 +227,7 @@ class ControlChannel {
 
   Member member_;
   std::shared_ptr<NodeMemory> word_;
-  std::unique_ptr<Post> post_;
+  std::unique_ptr<ControlLink> link_;
   std::vector<int> elsewhere_;  // ranks that share no memory with this one
   bool has_told_ = false;       // the alarm has been sent to them, or came from them
   std::vector<Question> questions_;

@@ -12,7 +12,7 @@ void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
   for (const int rank : awaited)
     if (!local_rank_of(rank)) far.push_back(rank);
   if (far.empty()) return;
-  post_->send(far, to_text(Asking{{member_.rank.value, mine}, last_calls()}), Post::Delivery::acknowledged);
+  link_->send(far, to_text(Asking{{member_.rank.value, mine}, last_calls()}), ControlLink::Delivery::acknowledged);
 }
 
 std::optional<std::size_t> ControlChannel::local_rank_of(int rank) const {
@@ -57,7 +57,7 @@ void ControlChannel::inquire(int rank) {
     return;
   }
   answers_elsewhere_[rank].reset();
-  post_->send({rank}, to_text(Inquiry{member_.rank.value}), Post::Delivery::acknowledged);
+  link_->send({rank}, to_text(Inquiry{member_.rank.value}), ControlLink::Delivery::acknowledged);
 }
 
 std::optional<ControlChannel::Standing> ControlChannel::answer_of(int rank) const {
@@ -78,8 +78,8 @@ void ControlChannel::answer(const Standing& standing) {
   const std::uint32_t inquiries = own_board_->inquiries.load(std::memory_order_acquire);
   if (std::exchange(inquiries_answered_, inquiries) != inquiries) own_board_->answer(standing, inquiries);
   if (inquirers_elsewhere_.empty()) return;
-  post_->send(std::exchange(inquirers_elsewhere_, {}), to_text(Answer{member_.rank.value, standing}),
-              Post::Delivery::acknowledged);
+  link_->send(std::exchange(inquirers_elsewhere_, {}), to_text(Answer{member_.rank.value, standing}),
+              ControlLink::Delivery::acknowledged);
 }
 
 void ControlChannel::note(const Question& question) {

@@ -232,30 +232,22 @@ class Connector::Calls {
   std::vector<Attempt> attempts_;
   std::vector<Connection> made_;
 };
-Connector::Connector() : secret_(job_secret().value_or(random_word())) {
-  const OwnAddresses own = own_addresses();
-  // The job's secret is not told: ranks that belong to the job know it.
-  TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_, .hosts = own.hosts};
-  for (Descriptor& one :
-       open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp))
-    listeners_.emplace_back(std::move(one));
-  if (!listeners_.empty()) address_ = to_text(address);
-}
 
+Connector::Connector() = default;
 Connector::~Connector() = default;
 
 std::vector<Connection> Connector::connect(int me, const std::vector<int>& partners,
                                            const std::vector<std::string>& addresses, std::chrono::milliseconds at_most,
                                            std::string& why_not, int lanes) {
   const auto begin = Clock::now();
-  const bool has_job_secret = tcp_address_from(address_).secret == secret_of_job;
-  calls_ = std::make_unique<Calls>(me, secret_, has_job_secret, addresses, partners.size(), lanes);
+  const bool has_job_secret = tcp_address_from(address()).secret == secret_of_job;
+  calls_ = std::make_unique<Calls>(me, listener_.secret(), has_job_secret, addresses, partners.size(), lanes);
   for (const int partner : partners)
     for (int lane = 0; lane < lanes; ++lane)
       calls_->want(partner, lane, partner > me ? begin : Clock::time_point::max());
   std::vector<Connection> made;
   while (!calls_->wanted().empty() && Clock::now() < begin + at_most)
-    for (Connection& one : calls_->advance(listeners_, begin + at_most)) made.push_back(std::move(one));
+    for (Connection& one : calls_->advance(listener_.sockets(), begin + at_most)) made.push_back(std::move(one));
   if (calls_->wanted().empty()) return made;
   const Wanted& missing = calls_->wanted().front();
   const std::string& why = missing.failure.empty() ? "it does not answer" : missing.failure;
@@ -269,13 +261,13 @@ void Connector::want(int rank, int lane) {
 }
 
 std::vector<Connection> Connector::advance() {
-  if (listeners_.empty()) return {};
-  std::vector<Connection> made = calls_->advance(listeners_, Clock::now());
-  if (calls_->has_all()) listeners_.clear();
+  if (listener_.sockets().empty()) return {};
+  std::vector<Connection> made = calls_->advance(listener_.sockets(), Clock::now());
+  if (calls_->has_all()) listener_.close();
   return made;
 }
 
-void Connector::add_to(std::vector<pollfd>& entries) const { calls_->add_to(entries, listeners_); }
+void Connector::add_to(std::vector<pollfd>& entries) const { calls_->add_to(entries, listener_.sockets()); }
 
 std::string Connector::failure_of(int rank, int lane) const { return calls_->failure_of(rank, lane); }
 
@@ -291,6 +283,16 @@ std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Conne
   why_not = first_reason(group, failure);
   if (!why_not.empty()) return std::nullopt;
   return made;
+}
+
+std::vector<Connection> require_connections(const RankSet& group, Connector& connector,
+                                            const std::vector<int>& partners, int lanes) {
+  std::string why_not;
+  auto connections = connect_ranks(group, connector, partners, why_not, lanes);
+  if (connections) return *std::move(connections);
+  throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
+              {.rank = group.rank().value, .host = group.host()})
+      .on_every_rank();
 }
 
 bool has_rdma() { return has_entries("/sys/class/infiniband") || has_entries("/sys/class/cxi"); }

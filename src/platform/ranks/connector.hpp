@@ -11,6 +11,7 @@
 
 #include "lockstep/platform/ranks/rank_set.hpp"
 #include "platform/tcp/connected_socket.hpp"
+#include "platform/tcp/listener.hpp"
 
 namespace lockstep {
 
@@ -30,14 +31,14 @@ struct Connection {
 /// and a higher rank that has waited for a moment calls as well. If both call, the call of the lower one counts.
 class Connector {
  public:
-  /// Listens on any port, of the interfaces of `InterfaceChoice`. @throws as own_addresses()
+  /// @throws as Listener
   Connector();
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
   ~Connector();
 
   /// Where others reach this rank, and the secret word; one line of text. Empty if no socket can be opened.
-  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] const std::string& address() const { return listener_.address(); }
 
   /// Connects this rank to its partners, which do the same. It takes at most `at_most`.
   /// @param partners   other ranks; this rank is a partner of each of them
@@ -61,9 +62,7 @@ class Connector {
  private:
   class Calls;
 
-  std::vector<ConnectedSocket> listeners_;
-  std::string secret_;
-  std::string address_;
+  Listener listener_;
   std::unique_ptr<Calls> calls_;  // after connect()
 };
 
@@ -77,6 +76,10 @@ class Connector {
 std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
                                                      const std::vector<int>& partners, std::string& why_not,
                                                      int lanes = 1);
+
+/// As connect_ranks, for ranks that nothing else connects. @throws Error{transport} on every rank, instead
+std::vector<Connection> require_connections(const RankSet& group, Connector& connector,
+                                            const std::vector<int>& partners, int lanes = 1);
 
 /// Whether this host has a network adapter with RDMA, which MPI libraries use without the kernel.
 bool has_rdma();

@@ -293,8 +293,8 @@ std::shared_ptr<ControlChannel> make_control_channel(const RankSet& group, const
   for (int rank = 0; rank < member.ranks; ++rank)
     if (std::find(member.node.begin(), member.node.end(), rank) == member.node.end()) elsewhere.push_back(rank);
   // The same on every rank: those of one node get the same memory or none, and those of several never share all of it.
-  auto post = elsewhere.empty() ? nullptr : group.link().make_post(group, elsewhere);
-  return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(post));
+  auto link = elsewhere.empty() ? nullptr : group.link().make_control_link(group, elsewhere);
+  return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(link));
 }
 
 std::shared_ptr<ControlChannel> make_control_channel(const RankSet& group, const ClusterShape& shape) {

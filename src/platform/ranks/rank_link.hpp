@@ -64,8 +64,8 @@ class RankSet::Link {
   /// Makes a control channel's way to ranks that share no memory with this one. Collective.
   /// @param set        the set that has this link
   /// @param elsewhere  these ranks; this rank is one of theirs
-  [[nodiscard]] virtual std::unique_ptr<ControlChannel::Post> make_post(const RankSet& set,
-                                                                        const std::vector<int>& elsewhere) = 0;
+  [[nodiscard]] virtual std::unique_ptr<ControlLink> make_control_link(const RankSet& set,
+                                                                       const std::vector<int>& elsewhere) = 0;
   /// Makes an exchange of its own. Collective.
   [[nodiscard]] virtual std::unique_ptr<Exchange> make_exchange(const RankSet& set) = 0;
 

@@ -17,7 +17,8 @@
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/phase.hpp"
 #include "platform/ranks/rank_link.hpp"
-#include "platform/ranks/tcp_post.hpp"
+#include "platform/ranks/socket_exchange.hpp"
+#include "platform/ranks/tcp_control_link.hpp"
 #include "platform/ranks/tcp_store.hpp"
 #include "platform/ranks/thread_ranks.hpp"
 #include "platform/tcp/tcp.hpp"
@@ -103,19 +104,15 @@ class StoreLink final : public RankSet::Link {
 
   void close() override {}
 
-  [[nodiscard]] std::unique_ptr<ControlChannel::Post> make_post(const RankSet& set,
-                                                                const std::vector<int>& /*elsewhere*/) override {
-    if (shared_by_threads == nullptr) return make_tcp_post(set);
-    return std::make_unique<ThreadPost>(share<ThreadPosts>([this] { return std::make_shared<ThreadPosts>(size); }),
-                                        rank);
+  [[nodiscard]] std::unique_ptr<ControlLink> make_control_link(const RankSet& set,
+                                                               const std::vector<int>& /*elsewhere*/) override {
+    if (shared_by_threads == nullptr) return make_tcp_control_link(set);
+    return std::make_unique<ThreadControlLink>(
+        share<ThreadMailboxes>([this] { return std::make_shared<ThreadMailboxes>(size); }), rank);
   }
 
-  [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& /*set*/) override {
-    throw Error(ErrorCode::unsupported,
-                "calls are compared before each operation (GroupOptions::check) only between ranks that MPI knows: "
-                "leave it out, or make the set by from_mpi",
-                {.rank = rank.value, .host = host()})
-        .on_every_rank();
+  [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& set) override {
+    return make_socket_exchange(set);
   }
 
   /// Takes over what sets of one job have in common.

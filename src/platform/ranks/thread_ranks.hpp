@@ -42,9 +42,9 @@ class SharedByThreads {
 };
 
 /// Mailboxes for texts of control channels between threads.
-class ThreadPosts {
+class ThreadMailboxes {
  public:
-  explicit ThreadPosts(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
+  explicit ThreadMailboxes(int ranks) : boxes_(static_cast<std::size_t>(ranks)) {}
   void put(int rank, const std::string& text) {
     const std::scoped_lock lock(mutex_);
     boxes_[static_cast<std::size_t>(rank)].push_back(text);
@@ -64,18 +64,18 @@ class ThreadPosts {
 };
 
 /// One thread's end of the mailboxes.
-class ThreadPost final : public ControlChannel::Post {
+class ThreadControlLink final : public ControlLink {
  public:
-  ThreadPost(std::shared_ptr<ThreadPosts> posts, Rank me) : posts_(std::move(posts)), me_(me) {}
+  ThreadControlLink(std::shared_ptr<ThreadMailboxes> mailboxes, Rank me) : mailboxes_(std::move(mailboxes)), me_(me) {}
   void send(const std::vector<int>& ranks, const std::string& text, Delivery /*delivery*/) override {
-    for (const int rank : ranks) posts_->put(rank, text);
+    for (const int rank : ranks) mailboxes_->put(rank, text);
   }
-  std::optional<std::string> receive() override { return posts_->take(me_.value); }
+  std::optional<std::string> receive() override { return mailboxes_->take(me_.value); }
   [[nodiscard]] bool wants_all_received() const override { return false; }
   void close() override {}
 
  private:
-  std::shared_ptr<ThreadPosts> posts_;
+  std::shared_ptr<ThreadMailboxes> mailboxes_;
   Rank me_;
 };
 

@@ -14,10 +14,10 @@ namespace lockstep {
 namespace {
 
 /// Sends and receives texts as MPI messages on its own communicator.
-class MpiPost final : public ControlChannel::Post {
+class MpiControlLink final : public ControlLink {
  public:
-  explicit MpiPost(RankSet group) : group_(std::move(group)) {}
-  ~MpiPost() override {
+  explicit MpiControlLink(RankSet group) : group_(std::move(group)) {}
+  ~MpiControlLink() override {
     if (!sent_->empty()) static_cast<void>(sent_.release());  // MPI may still read it
   }
 
@@ -137,8 +137,8 @@ class MpiExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<ControlChannel::Post> MpiLink::make_post(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
-  return std::make_unique<MpiPost>(set.dup());
+std::unique_ptr<ControlLink> MpiLink::make_control_link(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
+  return std::make_unique<MpiControlLink>(set.dup());
 }
 
 std::unique_ptr<Exchange> MpiLink::make_exchange(const RankSet& set) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ranks/tcp_post.hpp"
+#include "platform/ranks/tcp_control_link.hpp"
 
 #include <sys/socket.h>
 
@@ -15,6 +15,7 @@
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "platform/tcp/greeting.hpp"
+#include "platform/tcp/listener.hpp"
 #include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
@@ -23,19 +24,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// On a connection there is a greeting, the length of the text, and the text.
-class TcpPost final : public ControlChannel::Post {
+class TcpControlLink final : public ControlLink {
  public:
-  TcpPost() : secret_(job_secret().value_or(random_word())), arrivals_(secret_) {
-    const OwnAddresses own = own_addresses();
-    TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_};
-    for (Descriptor& one :
-         open_sockets(SOCK_STREAM, own.are_chosen ? own.hosts : std::vector<std::string>(), address.tcp))
-      listeners_.emplace_back(std::move(one));
-    if (!listeners_.empty()) address_ = to_text(address);
-  }
-
-  /// Where texts to this rank arrive, but for the host; one line. Empty if there is no socket.
-  [[nodiscard]] const std::string& address() const { return address_; }
+  /// Where texts to this rank arrive; one line. Empty if there is no socket.
+  [[nodiscard]] const std::string& address() const { return listener_.address(); }
 
   /// @param addresses  `address()` of all ranks
   /// @param hosts      by which this rank reaches them
@@ -74,7 +66,7 @@ class TcpPost final : public ControlChannel::Post {
 
   std::optional<std::string> receive() override {
     advance();
-    for (const ConnectedSocket& listener : listeners_) arrivals_.accept_from(listener.get());
+    for (const ConnectedSocket& listener : listener_.sockets()) arrivals_.accept_from(listener.get());
     for (Arrival& arrival : arrivals_.those_who_know())
       if (arrival.greeting().purpose == Purpose::control_text) coming_.push_back({ConnectedSocket(arrival.take()), {}});
     std::optional<std::string> text;
@@ -85,7 +77,7 @@ class TcpPost final : public ControlChannel::Post {
   void close() override {
     leaving_.clear();
     coming_.clear();
-    listeners_.clear();
+    listener_.close();
   }
 
  private:
@@ -140,11 +132,9 @@ class TcpPost final : public ControlChannel::Post {
   }
 
   int me_ = -1;
-  std::string secret_;
-  std::string address_;
-  std::vector<ConnectedSocket> listeners_;
+  Listener listener_;
   std::vector<TcpAddress> ranks_;
-  Arrivals arrivals_;
+  Arrivals arrivals_{listener_.secret()};
   std::deque<Leaving> leaving_;
   std::vector<Coming> coming_;
 };
@@ -153,19 +143,13 @@ class TcpPost final : public ControlChannel::Post {
 std::vector<std::string> hosts_that_answer(const RankSet& set) {
   const ClusterShape& shape = set.shape();
   Connector connector;
-  std::string why_not;
-  const auto connections = connect_ranks(set, connector, partners_on_nodes(shape, set.rank()), why_not);
-  if (!connections) {
-    throw Error(ErrorCode::transport, "the ranks cannot be connected: " + why_not,
-                {.rank = set.rank().value, .host = set.host()})
-        .on_every_rank();
-  }
+  const auto connections = require_connections(set, connector, partners_on_nodes(shape, set.rank()));
   // A rank of the same node is reached by any address of the node.
   std::vector<std::string> of_node(static_cast<std::size_t>(shape.nodes()), own_addresses().hosts.front());
   const auto node_of = [&shape](int rank) {
     return static_cast<std::size_t>(shape.node_of_rank[static_cast<std::size_t>(rank)]);
   };
-  for (const Connection& one : *connections) of_node[node_of(one.rank)] = host_of_peer(one.socket.get());
+  for (const Connection& one : connections) of_node[node_of(one.rank)] = host_of_peer(one.socket.get());
   std::vector<std::string> hosts;
   for (int rank = 0; rank < set.size(); ++rank) hosts.push_back(of_node[node_of(rank)]);
   return hosts;
@@ -188,10 +172,10 @@ std::vector<int> partners_on_nodes(const ClusterShape& shape, Rank me) {
   return partners;
 }
 
-std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set) {
+std::unique_ptr<ControlLink> make_tcp_control_link(const RankSet& set) {
   const std::vector<std::string> hosts = hosts_that_answer(set);
-  auto post = std::make_unique<TcpPost>();
-  const std::vector<std::string> addresses = all_gather_strings(set, post->address());
+  auto link = std::make_unique<TcpControlLink>();
+  const std::vector<std::string> addresses = all_gather_strings(set, link->address());
   const auto without = std::find(addresses.begin(), addresses.end(), std::string());
   if (without != addresses.end()) {
     const auto rank = static_cast<int>(without - addresses.begin());
@@ -199,8 +183,8 @@ std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set) {
                 {.rank = set.rank().value, .host = set.host(), .peers = {rank}})
         .on_every_rank();
   }
-  post->meet(set.rank().value, addresses, hosts);
-  return post;
+  link->meet(set.rank().value, addresses, hosts);
+  return link;
 }
 
 }  // namespace lockstep

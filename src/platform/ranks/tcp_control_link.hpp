@@ -14,7 +14,7 @@ namespace lockstep {
 /// So a rank has no connections while nothing is said, and never more than 32 of its own, whatever the number of ranks.
 /// Collective.
 /// @throws Error{transport}, on every rank, if the hosts do not reach each other; Error{timeout}
-std::unique_ptr<ControlChannel::Post> make_tcp_post(const RankSet& set);
+std::unique_ptr<ControlLink> make_tcp_control_link(const RankSet& set);
 
 /// The ranks of other nodes with which a rank tries out by which addresses their hosts are reached: those with the same
 /// number on their node, counted modulo the number of ranks of the smaller node. It is a partner of each of its
