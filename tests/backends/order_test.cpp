@@ -11,11 +11,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "support/local.hpp"
 #include "backends/stated_order.hpp"
 #include "kernels/awkward_elements.hpp"
 #include "kernels/convert.hpp"
 #include "support/algorithms.hpp"
+#include "support/local.hpp"
 
 namespace lockstep::backends {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backends/keep.hpp"
-#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/local.hpp"
 
 namespace lockstep::backends {
 namespace {

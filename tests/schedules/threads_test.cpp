@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "apps/comm-check/member.hpp"
-#include "support/local.hpp"
 #include "comm/progress_thread.hpp"
 #include "support/algorithms.hpp"
+#include "support/local.hpp"
 
 /// Runs the scenarios of comm-check with a thread for each rank, for the thread sanitizer and for the machine's own
 /// schedules.

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "support/local.hpp"
 #include "comm/operation.hpp"
 #include "lockstep/comm/progress.hpp"
+#include "support/local.hpp"
 
 namespace lockstep {
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/ranks/phase.hpp"
 #include "platform/ranks/rank_link.hpp"
 
 namespace lockstep {
