@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "backends/contract/contract.hpp"
-#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
 #include "support/algorithms.hpp"
 #include "support/errors.hpp"
+#include "support/local.hpp"
 
 namespace lockstep::backends {
 namespace {

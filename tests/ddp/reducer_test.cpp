@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "support/local.hpp"
 #include "lockstep/base/error.hpp"
+#include "support/local.hpp"
 
 namespace lockstep::ddp {
 namespace {

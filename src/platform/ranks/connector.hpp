@@ -31,7 +31,7 @@ struct Connection {
 /// and a higher rank that has waited for a moment calls as well. If both call, the call of the lower one counts.
 class Connector {
  public:
-  /// @throws as Listener
+  /// @throws as TcpListener
   Connector();
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
@@ -62,7 +62,7 @@ class Connector {
  private:
   class Calls;
 
-  Listener listener_;
+  TcpListener listener_;
   std::unique_ptr<Calls> calls_;  // after connect()
 };
 

@@ -132,7 +132,7 @@ class TcpControlLink final : public ControlLink {
   }
 
   int me_ = -1;
-  Listener listener_;
+  TcpListener listener_;
   std::vector<TcpAddress> ranks_;
   Arrivals arrivals_{listener_.secret()};
   std::deque<Leaving> leaving_;

@@ -10,10 +10,10 @@
 namespace lockstep {
 
 /// Listens for connections of ranks that know a secret word, on any port, on the interfaces of `InterfaceChoice`.
-class Listener {
+class TcpListener {
  public:
   /// @throws as job_secret() and own_addresses()
-  Listener() : secret_(job_secret().value_or(random_word())) {
+  TcpListener() : secret_(job_secret().value_or(random_word())) {
     const OwnAddresses own = own_addresses();
     // The job's secret is not told: ranks that belong to the job know it.
     TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_, .hosts = own.hosts};
