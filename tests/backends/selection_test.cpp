@@ -92,7 +92,7 @@ std::string common_complaint(const World& world, CommunicatorOptions options, Er
     EXPECT_EQ(error.context().peers, std::vector<int>{0});
     mine = error.message();
   }
-  for (const std::string& other : all_gather_strings(world.group(), mine)) EXPECT_EQ(other, mine);
+  for (const std::string& other : world.group().exchange(mine)) EXPECT_EQ(other, mine);
   return mine;
 }
 

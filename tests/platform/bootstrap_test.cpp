@@ -2,6 +2,7 @@
 #include "platform/ranks/bootstrap.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "lockstep/mpi/world.hpp"
 
@@ -20,9 +21,23 @@ TEST_F(BootstrapTest, GathersStringsOfUnequalLength) {
   std::vector<std::string> expected;
   for (int rank = 0; rank < world_.size(); ++rank) expected.emplace_back(static_cast<std::size_t>(rank) * 3, 'x');
   const std::string& mine = expected[static_cast<std::size_t>(rank())];
-  EXPECT_EQ(all_gather_strings(group(), mine), expected);
+  EXPECT_EQ(group().exchange(mine), expected);
   const Rank last{world_.size() - 1};
   EXPECT_EQ(gather_strings(group(), mine, last), world_.rank() == last ? expected : std::vector<std::string>{});
+}
+
+TEST_F(BootstrapTest, RefusesMoreThanMpiCounts) {
+  const std::size_t bytes = (std::size_t{1} << 31) / static_cast<std::size_t>(group().size()) + 1;
+  void* const memory = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  try {
+    (void)group().exchange({static_cast<const char*>(memory), bytes});  // it is not read
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << error.what();
+  }
+  EXPECT_EQ(munmap(memory, bytes), 0);
+  EXPECT_EQ(group().exchange("all go on").size(), static_cast<std::size_t>(group().size()));
 }
 
 TEST_F(BootstrapTest, BroadcastsTheRootsString) {

@@ -87,7 +87,7 @@ TEST_F(MissingRank, IsNamedWithThePhase) {
 
 TEST_F(MissingRank, IsNamedByGathersAndBroadcasts) {
   const std::string what = "joined in exchanging data";
-  expect_last_named([](const RankSet& group) { (void)all_gather_strings(group, "text"); }, what);
+  expect_last_named([](const RankSet& group) { (void)group.exchange("text"); }, what);
   expect_last_named([](const RankSet& group) { (void)gather_strings(group, "text", Rank{0}); }, what);
   renew();
   expect_named(

@@ -28,7 +28,7 @@ class CacheOfRanks : public testing::Test {
   [[nodiscard]] int rank() const { return node().rank().value; }
   [[nodiscard]] NodeRanks ranks() const {
     return {.rank = rank(), .size = node().size(), .gather = [this](const std::string& own) {
-              return all_gather_strings(node(), own);
+              return node().exchange(own);
             }};
   }
   [[nodiscard]] std::int64_t sum(std::int64_t own) const {
@@ -80,8 +80,8 @@ TEST_F(CacheOfRanks, HoldsOneCopyForAllRanksOfTheNode) {
 }
 
 TEST_F(CacheOfRanks, OnDiskIsOneFile) {
-  const std::filesystem::path folder = all_gather_strings(
-      node(), (std::filesystem::temp_directory_path() / ("lockstep-ranks-" + std::to_string(getpid()))).string())[0];
+  const std::filesystem::path folder = node().exchange(
+      (std::filesystem::temp_directory_path() / ("lockstep-ranks-" + std::to_string(getpid()))).string())[0];
   std::filesystem::create_directories(folder);
   std::string why_not;
   {

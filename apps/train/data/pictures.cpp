@@ -212,7 +212,7 @@ void group_evaluated(Pictures* pictures, const Options& options, const workloads
   if (task.groups == nullptr) return;
   const bool is_open = pictures != nullptr && pictures->val;
   const std::string mine = is_open ? sizes_text(*pictures->val->source, ranks.rank().value, ranks.size()) : "";
-  const std::vector<std::string> all = all_gather_strings(ranks, mine);
+  const std::vector<std::string> all = ranks.exchange(mine);
   if (!is_open) return;
   std::vector<vision::Size> sizes = sizes_in(all, pictures->val->source->size());
   if (const int side = options.user_data.eval_tiles; side > 0) {
@@ -253,7 +253,7 @@ void add_terms(const Pictures& pictures, Agreement& agreement, Fnv1a& recorded) 
 }
 
 std::string difference_text(const Pictures& pictures, const World& world) {
-  const auto exchange = [&](const std::string& mine) { return all_gather_strings(world.group(), mine); };
+  const auto exchange = [&](const std::string& mine) { return world.group().exchange(mine); };
   const auto host_of = [&](int rank) { return world.group().host_of({rank}); };
   for (const std::optional<PicturePart>& part : {pictures.train, pictures.val}) {
     if (!part) continue;
@@ -273,16 +273,15 @@ std::shared_ptr<vision::PictureCache> make_cache(const Pictures& pictures, const
   const std::string decoding = vision::decoding_text(pictures.channels, pictures.pipelines.training, pictures.steps) +
                                "; " + vision::decoding_text(pictures.channels, pictures.pipelines.evaluation) +
                                "; tiles " + std::to_string(data.eval_tiles);
-  auto cache =
-      vision::make_picture_cache({.kind = data.cache,
-                                  .most = data.most_cached,
-                                  .folder = std::filesystem::is_directory(path) ? path : path.parent_path(),
-                                  .contents = fingerprint + ' ' + decoding},
-                                 samples_of(pictures.train) + samples_of(pictures.val),
-                                 {.rank = node.rank().value,
-                                  .size = node.size(),
-                                  .gather = [&](const std::string& own) { return all_gather_strings(node, own); }},
-                                 why_not);
+  auto cache = vision::make_picture_cache({.kind = data.cache,
+                                           .most = data.most_cached,
+                                           .folder = std::filesystem::is_directory(path) ? path : path.parent_path(),
+                                           .contents = fingerprint + ' ' + decoding},
+                                          samples_of(pictures.train) + samples_of(pictures.val),
+                                          {.rank = node.rank().value,
+                                           .size = node.size(),
+                                           .gather = [&](const std::string& own) { return node.exchange(own); }},
+                                          why_not);
   if (!why_not.empty()) print_error(options.program, "note: decoded pictures are not kept (--cache): " + why_not);
   return cache;
 }

@@ -85,7 +85,7 @@ RankSet group_of(MPI_Comm own, std::chrono::duration<double> deadline, const Mes
   members->hosts.resize(static_cast<std::size_t>(group.size()));
   members->hosts[static_cast<std::size_t>(group.rank().value)] = processor_name();
   const Phase phase(group, "starting up");
-  members->hosts = all_gather_strings(group, processor_name());
+  members->hosts = group.exchange(processor_name());
   monitor->set_hosts(members->hosts);
   members->shape = discover_shape(group);
   return group;

@@ -49,10 +49,9 @@ std::vector<int> offsets(const std::vector<std::int64_t>& lengths) {
 /// The buffers of a gather of one string per rank.
 struct Strings {
   /// @param lengths  of the strings, by rank
-  Strings(std::string_view own, const std::vector<std::int64_t>& lengths) : mine(own) {
-    begins = offsets(lengths);
-    counts.assign(lengths.begin(), lengths.end());
-  }
+  /// @throws Error{invalid_argument} before it copies anything
+  Strings(std::string_view own, const std::vector<std::int64_t>& lengths)
+      : begins(offsets(lengths)), counts(lengths.begin(), lengths.end()), mine(own) {}
   char* make_room() {
     all.resize(static_cast<std::size_t>(begins.back()));
     return all.data();
@@ -64,9 +63,9 @@ struct Strings {
     return parts;
   }
 
-  std::string mine;
-  std::vector<int> counts;
   std::vector<int> begins;
+  std::vector<int> counts;
+  std::string mine;
   std::string all;
 };
 

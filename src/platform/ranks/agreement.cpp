@@ -115,7 +115,7 @@ void Agreement::exchange(const RankSet& group) {
   mine += after_terms;
   for (const auto& [name, value] : facts_) append(mine, {name, value});
   if (failure_) append(mine, {"", to_text(*failure_)});
-  const std::vector<std::string> all = all_gather_strings(group, mine);
+  const std::vector<std::string> all = group.exchange(mine);
   std::vector<std::string> terms;
   group_ = &group;
   all_facts_.clear();

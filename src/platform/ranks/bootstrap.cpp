@@ -10,10 +10,6 @@ namespace lockstep {
 
 using nlohmann::json;
 
-std::vector<std::string> all_gather_strings(const RankSet& group, std::string_view mine) {
-  return group.link().all_gather(mine);
-}
-
 std::vector<std::string> gather_strings(const RankSet& group, std::string_view mine, Rank root) {
   return group.link().gather(mine, root);
 }
@@ -29,7 +25,7 @@ std::vector<std::int64_t> all_gather_numbers(const RankSet& group, std::int64_t 
 void barrier(const RankSet& group) { group.link().barrier(); }
 
 std::string first_reason(const RankSet& group, std::string_view mine) {
-  for (std::string& reason : all_gather_strings(group, mine))
+  for (std::string& reason : group.exchange(mine))
     if (!reason.empty()) return std::move(reason);
   return {};
 }

@@ -18,11 +18,7 @@
 /// the phase (`phase.hpp`) and the ranks that have not taken part; Error{transport}.
 namespace lockstep {
 
-/// Returns the strings of all ranks, by rank; less than 2 GiB in total. @throws Error{invalid_argument} on all ranks if
-/// more
-std::vector<std::string> all_gather_strings(const RankSet& group, std::string_view mine);
-
-/// Returns the strings of all ranks on `root`, by rank, and nothing on other ranks. @throws as all_gather_strings
+/// Returns the strings of all ranks on `root`, by rank, and nothing on other ranks. @throws as RankSet::exchange
 std::vector<std::string> gather_strings(const RankSet& group, std::string_view mine, Rank root);
 
 /// Returns the root's string on every rank; `value` is ignored on other ranks.

@@ -274,7 +274,7 @@ std::string Connector::failure_of(int rank, int lane) const { return calls_->fai
 std::optional<std::vector<Connection>> connect_ranks(const RankSet& group, Connector& connector,
                                                      const std::vector<int>& partners, std::string& why_not,
                                                      int lanes) {
-  const std::vector<std::string> addresses = all_gather_strings(group, connector.address());
+  const std::vector<std::string> addresses = group.exchange(connector.address());
   std::string failure;
   std::vector<Connection> made =
       connector.connect(group.rank().value, partners, addresses, time_to_connect(group), failure, lanes);

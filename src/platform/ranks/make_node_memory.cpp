@@ -108,7 +108,7 @@ class Join {
                    .addresses = addresses_left()};
     held_ = files().held();
     for (const auto& file : held_) mine.files.emplace_back(file->nonce(), file->member());
-    for (const std::string& text : all_gather_strings(node_, json(mine).dump()))
+    for (const std::string& text : node_.exchange(json(mine).dump()))
       candidates_.push_back(json::parse(text).get<Candidate>());
     plan_.control = mine.control;
     plan_.membarrier =
@@ -209,7 +209,7 @@ class Join {
     const Bytes bytes = ProcessMemory::area_bytes(rank_, ranks_, plan_.control);
     std::optional<std::int64_t> area;
     const std::string failure = failure_of([&] { area = file_->take_area(bytes); });
-    for (const std::string& text : all_gather_strings(node_, area ? std::to_string(*area) : failure)) {
+    for (const std::string& text : node_.exchange(area ? std::to_string(*area) : failure)) {
       std::int64_t taken = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), taken);
       if (error == std::errc() && end == text.data() + text.size()) {

@@ -58,6 +58,8 @@ void RankSet::set_deadline(std::chrono::duration<double> deadline) {
   open.deadline = deadline;
 }
 
+std::vector<std::string> RankSet::exchange(std::string_view mine) const { return link().all_gather(mine); }
+
 RankSet RankSet::dup() const { return RankSet(link().dup()); }
 
 std::optional<RankSet> RankSet::split(std::optional<int> color, int key) const {

@@ -120,15 +120,18 @@ class TcpControlLink final : public ControlLink {
   /// @return whether the connection has nothing more to say
   static bool receive(Coming& one, std::optional<std::string>& text) {
     std::array<char, 4096> piece{};
-    const ssize_t count = recv(one.connection.get(), piece.data(), piece.size(), MSG_DONTWAIT);
-    if (count < 0) return errno != EAGAIN && errno != EINTR;
-    one.bytes.append(piece.data(), static_cast<std::size_t>(count));
-    std::uint32_t length = 0;
-    if (one.bytes.size() < sizeof length) return count == 0;
-    std::memcpy(&length, one.bytes.data(), sizeof length);
-    if (one.bytes.size() < sizeof length + length) return count == 0 || length > longest;
-    text = one.bytes.substr(sizeof length, length);
-    return true;
+    ssize_t count = 0;
+    while ((count = recv(one.connection.get(), piece.data(), piece.size(), MSG_DONTWAIT)) > 0) {
+      one.bytes.append(piece.data(), static_cast<std::size_t>(count));
+      std::uint32_t length = 0;
+      if (one.bytes.size() < sizeof length) continue;
+      std::memcpy(&length, one.bytes.data(), sizeof length);
+      if (length > longest) return true;
+      if (one.bytes.size() < sizeof length + length) continue;
+      text = one.bytes.substr(sizeof length, length);
+      return true;
+    }
+    return count == 0 || (errno != EAGAIN && errno != EINTR);
   }
 
   int me_ = -1;
@@ -175,7 +178,7 @@ std::vector<int> partners_on_nodes(const ClusterShape& shape, Rank me) {
 std::unique_ptr<ControlLink> make_tcp_control_link(const RankSet& set) {
   const std::vector<std::string> hosts = hosts_that_answer(set);
   auto link = std::make_unique<TcpControlLink>();
-  const std::vector<std::string> addresses = all_gather_strings(set, link->address());
+  const std::vector<std::string> addresses = set.exchange(link->address());
   const auto without = std::find(addresses.begin(), addresses.end(), std::string());
   if (without != addresses.end()) {
     const auto rank = static_cast<int>(without - addresses.begin());

@@ -64,6 +64,13 @@ class RankSet {
   /// @throws Error{invalid_argument} unless it is positive and at most 10⁹ s
   void set_deadline(std::chrono::duration<double> deadline);
 
+  /// Returns the bytes of all ranks, by rank: for a program's own small data before there is a group, such as addresses
+  /// or identifiers. Collective.
+  /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on all ranks, where MPI carries them, from 2 GiB
+  /// in
+  ///         total
+  [[nodiscard]] std::vector<std::string> exchange(std::string_view mine) const;
+
   /// Makes a set of the same ranks, whose messages meet none of this one's. Collective.
   /// @throws Error{timeout}, Error{transport}
   [[nodiscard]] RankSet dup() const;
