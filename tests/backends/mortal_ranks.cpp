@@ -3,8 +3,8 @@
 // that torchrun sets.
 //   mortal_ranks await FOLDER spin|sleep SECONDS [METHOD]   the last rank kills itself while the others wait for it in
 //                                                  an all_reduce with this deadline, by shared memory or by METHOD, or
-//                                                  if that is `sockets`, by a ring over these; it writes FOLDER/death,
-//                                                  they write FOLDER/<rank>
+//                                                  if that is `sockets`, by a ring over these; if it is `nodes`, as
+//                                                  ranks of a node each; it writes FOLDER/death, they FOLDER/<rank>
 //   mortal_ranks repeat MARKER                     makes communicators, reduces with them and closes them, forever; the
 //                                                  marker identifies its processes
 // Times are nanoseconds of the clock that all processes of a host read.
@@ -25,6 +25,7 @@
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/ranks/rank_link.hpp"
 
 namespace {
 
@@ -32,13 +33,22 @@ using namespace lockstep;
 using namespace std::chrono_literals;
 
 constexpr std::string_view sockets = "sockets";
+constexpr std::string_view nodes = "nodes";
+
+/// The ranks, which take themselves for ranks of a node each.
+RankSet on_nodes_of_their_own(RankSet ranks) {
+  auto members = std::make_shared<RankSet::Members>(RankSet::Members{ranks.hosts(), {}});
+  for (int rank = 0; rank < ranks.size(); ++rank) members->shape.node_of_rank.push_back(rank);
+  ranks.link().members = members;
+  return ranks.dup();
+}
 
 std::unique_ptr<Communicator> make(const RankSet& ranks, Progress& progress, std::chrono::seconds deadline = 60s,
                                    const std::string& method = "shared-memory") {
   const bool by_sockets = method == sockets;
   return backends::make_agreed(
       ranks, progress,
-      {.method = backends::parse_method(by_sockets ? "ring" : method),
+      {.method = backends::parse_method(by_sockets || method == nodes ? "ring" : method),
        .plan = {.sockets = by_sockets ? backends::Sockets::everywhere : backends::Sockets::automatic,
                 .deadline = deadline}});
 }
@@ -64,12 +74,13 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
 [[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline,
                         const std::string& method) {
   std::optional<World> world;
-  const RankSet ranks = std::getenv("RANK") != nullptr ? from_environment() : world.emplace().group().dup();
+  RankSet ranks = std::getenv("RANK") != nullptr ? from_environment() : world.emplace().group().dup();
+  if (method == nodes) ranks = on_nodes_of_their_own(std::move(ranks));
   Progress progress(make_wait_policy(manner, 0));
   const auto c = make(ranks, progress, deadline, method);
   const Allocation memory = c->allocate({1 << 20});
   const Buffer all = memory.as(DType::float32);
-  const Buffer values = method == sockets ? slice(all, {0}, {100}) : all;
+  const Buffer values = method == sockets || method == nodes ? slice(all, {0}, {100}) : all;
   for (int i = 0; i < 10; ++i) add_up(*c, values);
   const int victim = ranks.size() - 1;
   if (ranks.rank() == Rank{victim}) {

@@ -99,7 +99,8 @@ void RankDeathIn::expect_told(const std::string& command_line) const {
 
 INSTANTIATE_TEST_SUITE_P(, RankDeathIn,
                          testing::Values(std::pair("spin", "shared-memory"), std::pair("sleep", "shared-memory"),
-                                         std::pair("spin", "sockets")),
+                                         std::pair("spin", "sockets"), std::pair("sleep", "sockets"),
+                                         std::pair("spin", "nodes"), std::pair("sleep", "nodes")),
                          [](const auto& parameter) {
                            std::string name = std::string(parameter.param.first) + '_' + parameter.param.second;
                            std::erase(name, '-');
