@@ -90,6 +90,7 @@ class TcpControlLink final : public ControlLink {
     Clock::time_point end;  // after it the text counts as sent
     ConnectedSocket connection{};
     std::string bytes{};
+    std::size_t sent = 0;
   };
   struct Coming {
     ConnectedSocket connection;
@@ -111,10 +112,15 @@ class TcpControlLink final : public ControlLink {
       one.connection = ConnectedSocket(begin_connection(its.hosts.front(), its.tcp));
       if (!one.connection.open()) return errno != EMFILE && errno != ENFILE;
     }
-    const ssize_t count = ::send(one.connection.get(), one.bytes.data(), one.bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0) return errno != EAGAIN && errno != EINTR && errno != ENOBUFS;
-    one.bytes.erase(0, static_cast<std::size_t>(count));
-    return one.bytes.empty();
+    const ssize_t count = ::send(one.connection.get(), one.bytes.data() + one.sent, one.bytes.size() - one.sent,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0) one.sent += static_cast<std::size_t>(count);
+    if (count >= 0 || errno == EAGAIN || errno == EINTR || errno == ENOBUFS) return one.sent == one.bytes.size();
+    if (errno != EPIPE && errno != ECONNRESET) return true;
+    // The other rank had too many strangers at its door, or has ended, which the next attempt shows.
+    one.connection = ConnectedSocket();
+    one.sent = 0;
+    return false;
   }
 
   /// @return whether the connection has nothing more to say
