@@ -4,6 +4,7 @@
 #include "backends/message_library.hpp"
 #include "backends/plan/plan_communicator.hpp"
 #include "backends/plan/socket_medium.hpp"
+#include "backends/plan/socket_partners.hpp"
 #include "backends/plan/thread_medium.hpp"
 #include "platform/ranks/make_node_memory.hpp"
 #include "platform/ranks/rank_link.hpp"

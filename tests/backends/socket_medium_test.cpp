@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/plan/options.hpp"
+#include "backends/plan/socket_partners.hpp"
 #include "comm/call_signature.hpp"
 #include "lockstep/base/error.hpp"
 

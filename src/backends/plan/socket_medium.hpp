@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "backends/plan/medium.hpp"
-#include "backends/plan/options.hpp"
-#include "lockstep/base/cluster_shape.hpp"
 #include "lockstep/base/types.hpp"
 #include "platform/ranks/connector.hpp"
 
@@ -145,15 +143,5 @@ class SocketMedium : public Medium {
   std::int64_t vain_tests_ = 0;          // since the last message
   std::int64_t next_help_ = 0;           // the number of these after which the other medium is helped
 };
-
-/// The ranks to which a rank sends over connections, if lockstep uses any: those of other hosts; with
-/// `Sockets::everywhere`, all others.
-std::vector<int> ranks_by_socket(const ClusterShape& shape, Rank me, Sockets sockets);
-
-/// Those of `ranks_by_socket` to which connections are made at the start: all, if the cluster has few ranks; otherwise
-/// those with which a rank exchanges small messages in recursive doubling, with and without a hierarchy, and in
-/// barriers among powers of two. It is a partner of each of its partners. With `Sockets::everywhere` the cluster counts
-/// as large.
-std::vector<int> socket_partners(const ClusterShape& shape, Rank me, Sockets sockets);
 
 }  // namespace lockstep::backends
