@@ -94,8 +94,8 @@ void SocketMedium::connect_more() {
   for (Connection& connection : connector_->advance()) attach(std::move(connection));
 }
 
-/// Whether there is a connection to another rank; begins to make it, or goes on, if there is none.
-bool SocketMedium::is_connected(Link& link) {
+/// Begins to connect to another rank, or goes on, unless that is done. @return whether there is a connection
+bool SocketMedium::connect(Link& link) {
   if (link.socket.open()) return true;
   if (connector_ == nullptr || link.rank == options_.me.value) return false;
   connector_->want(link.rank, link.lane);
@@ -130,7 +130,7 @@ Medium::Ticket SocketMedium::send(Rank peer, const MessageTag& tag, const void* 
     deliver(link, header, from);
     return complete;
   }
-  if (link.unsent.empty() && is_connected(link)) {
+  if (link.unsent.empty() && connect(link)) {
     link.sent_of_first = send_some(link, header, from, 0);
     if (link.sent_of_first == sizeof header + header.bytes) return complete;
   }
@@ -174,7 +174,7 @@ bool SocketMedium::test(Ticket ticket) {
   const int index = ticket.index / 2;
   if (!at(index).is_done) {
     Link& link = links_[static_cast<std::size_t>(at(index).link)];
-    if (is_connected(link)) at(index).is_send ? flush(link) : read(link);
+    if (connect(link)) at(index).is_send ? flush(link) : read(link);
     if (!at(index).is_done) {
       note_wait(link);
       return false;

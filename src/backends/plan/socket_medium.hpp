@@ -110,7 +110,7 @@ class SocketMedium : public Medium {
   [[nodiscard]] bool is_under_way() const;
   void attach(Connection connection);
   void connect_more();
-  [[nodiscard]] bool is_connected(Link& link);
+  [[nodiscard]] bool connect(Link& link);
   [[nodiscard]] std::size_t send_some(Link& link, const Header& header, const std::byte* data, std::size_t from);
   void flush(Link& link);
   void read(Link& link);

@@ -44,8 +44,7 @@ class MpiLink final : public RankSet::Link {
   [[nodiscard]] std::unique_ptr<RankSet::Link> split(std::optional<int> color, int key) override;
   /// Frees the communicator, unless its ranks are no longer in step, because calls may still be under way in it then.
   void close() override;
-  [[nodiscard]] std::unique_ptr<ControlLink> make_control_link(const RankSet& set,
-                                                               const std::vector<int>& elsewhere) override;
+  [[nodiscard]] std::unique_ptr<ControlLink> make_control_link(const RankSet& set) override;
   [[nodiscard]] std::unique_ptr<Exchange> make_exchange(const RankSet& set) override;
   [[nodiscard]] HasEnded has_ended() const override { return mpi_has_ended; }
   [[nodiscard]] bool may_change_threads() const override;

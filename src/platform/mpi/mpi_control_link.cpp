@@ -137,7 +137,7 @@ class MpiExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<ControlLink> MpiLink::make_control_link(const RankSet& set, const std::vector<int>& /*elsewhere*/) {
+std::unique_ptr<ControlLink> MpiLink::make_control_link(const RankSet& set) {
   return std::make_unique<MpiControlLink>(set.dup());
 }
 

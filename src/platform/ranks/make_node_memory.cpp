@@ -289,11 +289,9 @@ std::shared_ptr<ControlChannel> make_control_channel(const RankSet& group, const
     member.node = {member.rank.value};
     word = make_node_memory_of_threads(1, options).front();
   }
-  std::vector<int> elsewhere;
-  for (int rank = 0; rank < member.ranks; ++rank)
-    if (std::find(member.node.begin(), member.node.end(), rank) == member.node.end()) elsewhere.push_back(rank);
   // The same on every rank: those of one node get the same memory or none, and those of several never share all of it.
-  auto link = elsewhere.empty() ? nullptr : group.link().make_control_link(group, elsewhere);
+  const bool all_share_it = std::ssize(member.node) == member.ranks;
+  auto link = all_share_it ? nullptr : group.link().make_control_link(group);
   return std::make_shared<ControlChannel>(std::move(member), std::move(word), std::move(link));
 }
 

@@ -62,10 +62,8 @@ class RankSet::Link {
   virtual void close() = 0;
 
   /// Makes a control channel's way to ranks that share no memory with this one. Collective.
-  /// @param set        the set that has this link
-  /// @param elsewhere  these ranks; this rank is one of theirs
-  [[nodiscard]] virtual std::unique_ptr<ControlLink> make_control_link(const RankSet& set,
-                                                                       const std::vector<int>& elsewhere) = 0;
+  /// @param set  the set that has this link
+  [[nodiscard]] virtual std::unique_ptr<ControlLink> make_control_link(const RankSet& set) = 0;
   /// Makes an exchange of its own. Collective.
   [[nodiscard]] virtual std::unique_ptr<Exchange> make_exchange(const RankSet& set) = 0;
 

@@ -104,8 +104,7 @@ class StoreLink final : public RankSet::Link {
 
   void close() override {}
 
-  [[nodiscard]] std::unique_ptr<ControlLink> make_control_link(const RankSet& set,
-                                                               const std::vector<int>& /*elsewhere*/) override {
+  [[nodiscard]] std::unique_ptr<ControlLink> make_control_link(const RankSet& set) override {
     if (shared_by_threads == nullptr) return make_tcp_control_link(set);
     return std::make_unique<ThreadControlLink>(
         share<ThreadMailboxes>([this] { return std::make_shared<ThreadMailboxes>(size); }), rank);

@@ -66,9 +66,7 @@ class RankSet {
 
   /// Returns the bytes of all ranks, by rank: for a program's own small data before there is a group, such as addresses
   /// or identifiers. Collective.
-  /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on all ranks, where MPI carries them, from 2 GiB
-  /// in
-  ///         total
+  /// @throws Error{timeout}, Error{transport}; Error{invalid_argument} on all ranks, if MPI carries them, from 2 GiB
   [[nodiscard]] std::vector<std::string> exchange(std::string_view mine) const;
 
   /// Makes a set of the same ranks, whose messages meet none of this one's. Collective.
