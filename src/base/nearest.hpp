@@ -12,9 +12,8 @@
 namespace lockstep {
 
 /// Returns a text of strangers, such as a file, a peer or an option, in a form that fits into a message: on one line,
-/// with
-/// '?' for control characters, for characters that change the order of others, and for bytes that are not UTF-8. A text
-/// longer than `most` bytes is cut and ends with "…".
+/// with '?' for control characters, for characters that change the order of others, and for bytes that are not UTF-8. A
+/// text longer than `most` bytes is cut and ends with "…".
 std::string echo(std::string_view text, std::size_t most = 80);
 
 /// Does the same to the lines of a message as a whole, and cuts nothing: the last filter before a terminal.

@@ -19,8 +19,7 @@ enum class Check {
 
 /// Checks a checkpoint and returns its state.json.
 /// @throws Error{io} or Error{corrupt} that names the first file, tensor or key at fault; Error{unsupported} for
-/// another
-///         version of the format
+///         another version of the format
 StateFile verify_checkpoint(const std::filesystem::path& checkpoint, Check check);
 /// Returns what `verify_checkpoint` throws, as text; empty if the checkpoint is good.
 std::string why_refused(const std::filesystem::path& checkpoint, Check check);

@@ -72,8 +72,7 @@ class PictureDataset final : public data::Dataset {
   /// Implements Dataset::read. Pictures become float32 or float64, or stay uint8, according to the dtype of their
   /// tensor. Once each thread has read a picture of the largest size, only decoders allocate.
   /// @throws Error{io} if a picture cannot be read; Error{corrupt} if its contents are at fault and bad samples stop
-  /// the
-  ///         run, or all are bad; Error{unsupported} for a kind of file that this lockstep was built without;
+  ///         the run, or all are bad; Error{unsupported} for a kind of file that this lockstep was built without;
   ///         Error{invalid_argument} if a picture has another size than the network's input behind the transforms
   void read(const data::SampleKey& key, std::span<const Buffer> tensors) const override;
 

@@ -27,13 +27,12 @@ constexpr double one_cycle_final_fraction = 1 / 25e4;
 /// - `cosine`, `polynomial`: SequentialLR, which starts CosineAnnealingLR(T_max = T − w, eta_min) or
 ///   PolynomialLR(total_iters = T − w, power) when the warm-up is over. The decay takes all remaining steps;
 /// - `step`: ChainedScheduler, which multiplies the warm-up with MultiStepLR. The milestones count from the start of
-/// the
-///   run, as those of PaddleDetection and Detectron2 do, so that they do not move with the warm-up. Under SequentialLR
-///   they would count from its end. The warm-up itself is not multiplied, so no milestone should be within it;
+///   the run, as those of PaddleDetection and Detectron2 do, so that they do not move with the warm-up. Under
+///   SequentialLR they would count from its end. The warm-up itself is not multiplied, so no milestone should be within
+///   it;
 /// - `one_cycle`: OneCycleLR(total_steps = T) in its default form with two phases, but without cycling the momentum:
-/// the
-///   momentum is an option of the optimizer, which a schedule of learning rates does not change. The cycle begins with
-///   a warm-up of its own, so there can be no other.
+///   the momentum is an option of the optimizer, which a schedule of learning rates does not change. The cycle begins
+///   with a warm-up of its own, so there can be no other.
 ///
 /// With `steps_per_epoch` the rate changes from epoch to epoch only, as with schedulers that step once an epoch: step t
 /// has the progress of the first step of its epoch, which counts from the start of the run. The warm-up multiplies this
@@ -62,8 +61,7 @@ struct LearningRateSchedule {
 /// Returns the learning rate of step `step`, counted from 0, in a run of `total_steps`. It depends on its arguments
 /// only, so that a resumed run continues with the same rates. Steps past the end get the last step's rate.
 /// @throws Error{invalid_argument} if `step` is negative, `total_steps` not positive, a value of the schedule out of
-/// its
-///         range, or the warm-up not shorter than the run
+///         its range, or the warm-up not shorter than the run
 double learning_rate(const LearningRateSchedule& schedule, std::int64_t step, std::int64_t total_steps);
 
 /// The numbers of an update that change during a run.

@@ -69,8 +69,7 @@ struct BlockView {
 /// Returns the number of elements (of the buffer, or of each part) of a block such that its messages have about
 /// `segment` elements:
 /// - all-reduce by messages: as many segments as the algorithm's row says. If messages are ½, ¼, … of a block, their
-/// mean
-///   is then a segment, whereas a block of two segments would give smaller messages on more ranks;
+///   mean is then a segment, whereas a block of two segments would give smaller messages on more ranks;
 /// - gather and scatter: 2/p of a segment, so that the largest message, with half the ranks' parts, is one segment;
 /// - all other operations: one segment.
 /// @pre ranks ≥ 1, segment > 0

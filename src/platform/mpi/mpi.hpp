@@ -30,8 +30,7 @@ class MpiLink final : public RankSet::Link {
  public:
   /// Takes over the communicator. @param hosts_and_shape  what is known of its ranks
   /// @param of_ancestor  the link from which its group is made; its deadline, files and monitor serve this one, too.
-  /// May
-  ///                     be null
+  ///                     May be null
   MpiLink(MPI_Comm own, std::shared_ptr<const RankSet::Members> hosts_and_shape, const MpiLink* of_ancestor);
 
   using RankSet::Link::all_gather;
@@ -62,6 +61,11 @@ class MpiLink final : public RankSet::Link {
   [[nodiscard]] MPI_Comm usable() const;
   void await(MPI_Request request, std::shared_ptr<void> buffers = nullptr);
 };
+
+/// Makes a way for texts between the ranks of a communicator, of which only their messages with this tag are used.
+/// Closing it frees the communicator, unless this rank has sent a text, because answers may still be under way then.
+/// What could not leave is kept until the program ends.
+std::unique_ptr<ControlLink> make_mpi_control_link(MPI_Comm communicator, int tag);
 
 /// The link of a set that was made by MPI. @throws Error{unsupported} for another set; Error{invalid_argument} if the
 /// set is closed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This file implements what beside the messages of operations goes by MPI: texts of control channels, and exchanges.
+// This file implements what beside the messages of operations goes by MPI: texts, and exchanges.
 #include <mpi.h>
 
 #include <algorithm>
@@ -13,10 +13,12 @@
 namespace lockstep {
 namespace {
 
-/// Sends and receives texts as MPI messages on its own communicator.
+/// Sends and receives texts as MPI messages.
 class MpiControlLink final : public ControlLink {
  public:
-  explicit MpiControlLink(RankSet group) : group_(std::move(group)) {}
+  /// @param group  whose communicator has no other messages. It is closed with the link.
+  explicit MpiControlLink(RankSet group) : group_(std::move(group)), communicator_(communicator(*group_)), tag_(0) {}
+  MpiControlLink(MPI_Comm communicator, int tag) : communicator_(communicator), tag_(tag) {}
   ~MpiControlLink() override {
     if (!sent_->empty()) static_cast<void>(sent_.release());  // MPI may still read it
   }
@@ -25,11 +27,12 @@ class MpiControlLink final : public ControlLink {
   void send(const std::vector<int>& ranks, const std::string& text, Delivery delivery) override {
     if (mpi_has_ended()) return;
     release_sent();
+    has_sent_ = true;
     Sent& sent = sent_->emplace_back(Sent{text, delivery, {}});
     const auto start = delivery == Delivery::acknowledged ? MPI_Issend : MPI_Isend;
     for (const int rank : ranks) {
       sent.requests.push_back(MPI_REQUEST_NULL);
-      tolerate(start(sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank, 0, communicator(group_),
+      tolerate(start(sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank, tag_, communicator_,
                      &sent.requests.back()),
                "MPI_Isend");
     }
@@ -53,20 +56,23 @@ class MpiControlLink final : public ControlLink {
   std::optional<std::string> receive() override {
     int found = 0;
     MPI_Status status;
-    const int code = MPI_Iprobe(MPI_ANY_SOURCE, 0, communicator(group_), &found, &status);
+    const int code = MPI_Iprobe(MPI_ANY_SOURCE, tag_, communicator_, &found, &status);
     if (code != MPI_SUCCESS) throw_naming_the_dead(code, "MPI_Iprobe");
     if (found == 0) return std::nullopt;
     int length = 0;
     LOCKSTEP_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
     std::string text(static_cast<std::size_t>(length), ' ');
-    LOCKSTEP_MPI(
-        MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, 0, communicator(group_), MPI_STATUS_IGNORE));
+    LOCKSTEP_MPI(MPI_Recv(text.data(), length, MPI_CHAR, status.MPI_SOURCE, tag_, communicator_, MPI_STATUS_IGNORE));
     return text;
   }
 
   void close() override {
     release_sent();
-    group_.close();
+    if (group_) {
+      group_->close();
+    } else if (!has_sent_) {
+      LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
+    }
   }
 
  private:
@@ -79,9 +85,10 @@ class MpiControlLink final : public ControlLink {
   /// MPI fails here on all ranks, whatever they wait for, once it knows that a rank has died.
   [[noreturn]] void throw_naming_the_dead(int code, const char* call) const {
     std::vector<int> dead;
-    if (is_of_death(code) && !is_revoked(code)) dead = dead_ranks(communicator(group_));
+    if (is_of_death(code) && !is_revoked(code)) dead = dead_ranks(communicator_);
     if (dead.empty()) throw_mpi_error(code, call);
-    const std::string names = rank_names(dead, [this](int rank) { return group_.host_of({rank}); });
+    const std::string names =
+        rank_names(dead, [this](int rank) { return group_ ? group_->host_of({rank}) : std::string(); });
     throw Error(ErrorCode::transport, names + (dead.size() == 1 ? " has ended" : " have ended"), {.peers = dead});
   }
 
@@ -104,7 +111,10 @@ class MpiControlLink final : public ControlLink {
     return sent_->empty();
   }
 
-  RankSet group_;
+  std::optional<RankSet> group_;
+  MPI_Comm communicator_;
+  int tag_;
+  bool has_sent_ = false;
   std::unique_ptr<std::list<Sent>> sent_ = std::make_unique<std::list<Sent>>();
 };
 
@@ -136,6 +146,10 @@ class MpiExchange : public Exchange {
 };
 
 }  // namespace
+
+std::unique_ptr<ControlLink> make_mpi_control_link(MPI_Comm communicator, int tag) {
+  return std::make_unique<MpiControlLink>(communicator, tag);
+}
 
 std::unique_ptr<ControlLink> MpiLink::make_control_link(const RankSet& set) {
   return std::make_unique<MpiControlLink>(set.dup());

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/mpi/wait_monitor.hpp"
 
-#include <deque>
-#include <sstream>
+#include <chrono>
+#include <thread>
+#include <utility>
 
 #include "platform/mpi/blocking_call.hpp"
 #include "platform/mpi/mpi.hpp"
@@ -11,34 +12,14 @@
 namespace lockstep {
 namespace {
 
-constexpr char message_separator = '\0';
-
 std::shared_ptr<Watchdog> watchdog_of(const std::shared_ptr<WaitMonitor>& monitor) {
   return monitor == nullptr ? nullptr : monitor->watchdog();
 }
 
 }  // namespace
 
-std::string to_text(const WaitMessage& message) {
-  std::ostringstream text;
-  text << static_cast<char>(message.kind) << message.group << ' ' << message.wait << message_separator << message.host
-       << message_separator << message.text;
-  return text.str();
-}
-
-std::optional<WaitMessage> wait_message_from(const std::string& text) {
-  const std::size_t first = text.find(message_separator);
-  const std::size_t second = first == std::string::npos ? first : text.find(message_separator, first + 1);
-  if (second == std::string::npos || std::string("QAGV").find(text.front()) == std::string::npos) return std::nullopt;
-  WaitMessage message{.kind = static_cast<MessageKind>(text.front()),
-                      .host = text.substr(first + 1, second - first - 1),
-                      .text = text.substr(second + 1)};
-  std::istringstream(text.substr(1, first - 1)) >> message.group >> message.wait;
-  return message;
-}
-
 WaitMonitor::WaitMonitor(MPI_Comm communicator, int tag, std::shared_ptr<Watchdog> watchdog)
-    : Tasks(std::move(watchdog)), communicator_(communicator), tag_(tag) {
+    : Tasks(std::move(watchdog)), communicator_(communicator), link_(make_mpi_control_link(communicator, tag)) {
   LOCKSTEP_MPI(MPI_Comm_rank(communicator_, &rank_));
 }
 
@@ -58,18 +39,22 @@ void WaitMonitor::revoke_all() {
   revoke(communicator_);
 }
 
-void WaitMonitor::close() {
-  if (!has_told_) LOCKSTEP_MPI(MPI_Comm_free(&communicator_));
-}
-
-/// Sends without waiting for the receiver, which may never come, so the text is kept until the program ends.
-void WaitMonitor::tell(int rank, const std::string& text) {
-  static auto& kept = *std::make_unique<std::deque<std::string>>().release();
-  const std::string& sent = kept.emplace_back(text);
-  has_told_ = true;
-  MPI_Request request = MPI_REQUEST_NULL;
-  LOCKSTEP_MPI(MPI_Isend(sent.data(), static_cast<int>(sent.size()), MPI_CHAR, rank, tag_, communicator_, &request));
-  LOCKSTEP_MPI(MPI_Request_free(&request));
+void WaitMonitor::wait(MPI_Request& request, const WaitForRanks::Group& group) {
+  const auto begin = std::chrono::steady_clock::now();
+  WaitForRanks wait(*link_, {rank_, processor_name(), *this, hosts_}, group, ++waits_, begin);
+  for (;;) {
+    int is_complete = 0;
+    LOCKSTEP_MPI(MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE));  // true again for one that has completed
+    const auto now = std::chrono::steady_clock::now();
+    if (wait.advance(now, is_complete != 0)) return;
+    // Ranks that were started together arrive in the first milliseconds.
+    if (now - begin < std::chrono::milliseconds(5)) {
+      std::this_thread::yield();
+    } else {
+      note_poll();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
 }
 
 BlockingCall::BlockingCall(std::shared_ptr<Watchdog> watchdog, std::string call) : watchdog_(std::move(watchdog)) {

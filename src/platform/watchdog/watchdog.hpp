@@ -41,8 +41,7 @@ std::optional<JobTable> job_from_json(const std::string& text);
 /// - It notices when a rank with a task neither computes, reads nor writes for longer than the deadline: it waits for a
 ///   lock, or for a file that never answers. A rank that waits for other ranks polls, and notices by itself.
 /// - It notices when the operations of a rank have waited for other ranks for some time, unless another rank has
-/// noticed
-///   it first, and asked this one what it does.
+///   noticed it first, and asked this one what it does.
 /// - It writes down the stacks of a rank that has not advanced for half of the deadline, before an error unwinds them.
 /// - It tells other watchdogs what its rank does, and the other ranks of its node.
 class Watchdog {

@@ -43,9 +43,8 @@ struct CocoFile {
 /// Reads annotations in COCO's form as a stream. The ids of annotations, masks and keypoints are not kept.
 /// @param file  for messages
 /// @throws Error{corrupt} with file and line if it is no JSON; lacks images, annotations or categories; an entry of
-/// them
-///         lacks its id or name, or an annotation its picture, category or box; or if two images or two categories have
-///         the same id; Error{io} if it cannot be read
+///         them lacks its id or name, or an annotation its picture, category or box; or if two images or two categories
+///         have the same id; Error{io} if it cannot be read
 /// @cost memory for the result, and 64 KiB
 CocoFile read_coco(std::istream& in, const std::string& file);
 

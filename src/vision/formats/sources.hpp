@@ -47,8 +47,7 @@ struct Sources : SourcePair {
 /// Opens data: recognizes their format, lists the samples, and reads annotations. The samples and their order depend on
 /// the options and the files only.
 /// @throws Error{io} if a file or folder is missing or cannot be read; Error{corrupt} for a wrong line or annotation,
-/// or
-///         a label that is no class, with file and line; Error{invalid_argument} if the format is not recognized, or
+///         or a label that is no class, with file and line; Error{invalid_argument} if the format is not recognized, or
 ///         the options do not fit the data, or a sample is of none of the classes that they name; Error{unsupported} if
 ///         this lockstep was built without a library that is needed
 /// @cost reads all lists and annotations, looks up every picture, and reads the headers of those whose annotations do

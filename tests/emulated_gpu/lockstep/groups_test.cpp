@@ -15,7 +15,9 @@
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/mpi/world.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
 #include "platform/gpu/gpu.hpp"
+#include "platform/ranks/bootstrap.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::on_emulated_gpus {
@@ -90,6 +92,27 @@ TEST_F(Groups, HaveAProgressThreadIfAsked) {
   ProcessGroup group(world(), options);
   for (int k = 0; k < 20; ++k) ASSERT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
   group.close();
+}
+
+/// Ranks that MPI has not introduced to each other compare their calls over connections of their own.
+TEST_F(Groups, OfAnyOriginCompareTheirCalls) {
+  const auto all_gather = [this](std::span<const std::byte> mine, std::span<std::byte> all) {
+    std::string texts;
+    for (const std::string& text : world().group().exchange({reinterpret_cast<const char*>(mine.data()), mine.size()}))
+      texts += text;
+    std::memcpy(all.data(), texts.data(), all.size());
+  };
+  GroupOptions options = on_gpus();
+  options.check = true;
+  ProcessGroup group(from_exchange(world().rank(), world().size(), all_gather), options);
+  EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  const Allocation values = group.allocate({1000});
+  const Buffer some = slice(values.as(DType::float32), {0}, {group.rank() == Rank{0} ? 100 : 101});
+  const std::optional<Error> error =
+      error_of([&] { group.communicator().all_reduce(some, some, ReduceOp::sum).wait(); });
+  ASSERT_EQ(error.has_value(), group.size() > 1);
+  if (error) EXPECT_EQ(error->code(), ErrorCode::mismatch) << error->what();
+  if (!error) group.close();
 }
 
 /// Returns parameters of uneven lengths; buckets are so small that there are several.

@@ -73,8 +73,7 @@ std::vector<RankSet> from_threads(int ranks, std::chrono::duration<double> deadl
 /// Makes a set of ranks that can gather bytes from all in a way of their own: by another library, or a language's
 /// runtime. Collective.
 /// @param all_gather  collective over the ranks: fills `all` with the bytes of each rank, by rank. It is called once,
-/// and
-///                    may throw
+///                    and may throw
 /// @throws as from_store
 RankSet from_exchange(Rank rank, int size,
                       const std::function<void(std::span<const std::byte> mine, std::span<std::byte> all)>& all_gather,
