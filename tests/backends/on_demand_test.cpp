@@ -383,34 +383,6 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
   EXPECT_LE(open_sockets_of_this_process(), before);
 }
 
-/// The number of connections at a time does not grow with the number of ranks.
-TEST(TextsOfControlChannels, LeaveByAtMost32ConnectionsAtATime) {
-  constexpr int on_node = 40;
-  std::barrier all(2 * on_node);
-  const std::string text(1'000'000, 'x');  // more than a connection takes whose other end does not read
-  on_nodes_of_threads(2 * on_node, on_node, [&](RankSet& set) {
-    const auto link = make_tcp_control_link(set);
-    all.arrive_and_wait();
-    if (set.rank() == Rank{0}) {
-      const std::int64_t before = open_sockets_of_this_process();
-      std::vector<int> elsewhere(on_node);
-      std::iota(elsewhere.begin(), elsewhere.end(), on_node);
-      link->send(elsewhere, text, ControlLink::Delivery::acknowledged);
-      for (int i = 0; i < 100; ++i) EXPECT_FALSE(link->is_acknowledged());
-      EXPECT_EQ(open_sockets_of_this_process() - before, 32);
-    }
-    all.arrive_and_wait();
-    const bool listens = set.rank() >= Rank{on_node};
-    std::optional<std::string> got;
-    const auto end = Clock::now() + 60s;
-    for (; (listens ? !got : !link->is_acknowledged()) && Clock::now() < end; std::this_thread::yield())
-      if (listens) got = link->receive();
-    if (listens) EXPECT_TRUE(got == text) << "rank " << set.rank().value;
-    all.arrive_and_wait();
-    link->close();
-  });
-}
-
 /// What a rank says just before it ends arrives at ranks that listen later.
 TEST(TextsOfControlChannels, AreThereAfterTheirRankHasEnded) {
   std::barrier both(2);
