@@ -23,6 +23,7 @@ try:
 except RuntimeError as error:  # DistBackendError is one
     seconds = time.monotonic() - before
     named = "rank 1" in str(error) and seconds < 1
-    print(f"rank {rank} knew after {1000 * seconds:.0f} ms: {error}", flush=True)
+    sys.stdout.write(f"rank {rank} knew after {1000 * seconds:.0f} ms: {error}\n")  # at once, so that the lines of ranks stay apart
+    sys.stdout.flush()
     os._exit(0 if named else 1)
 sys.exit("nobody was killed")
