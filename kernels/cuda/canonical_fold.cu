@@ -11,7 +11,7 @@ constexpr int threads = 256;
 /// This many blocks fill any GPU; in longer slices each thread takes several elements.
 constexpr std::int64_t most_blocks = 2048;
 
-/// Reduces the contributions. Neighboring threads read and write neighboring elements, one contribution after the
+/// Adds up the operands. Neighboring threads read and write neighboring elements, one operand after the
 /// other.
 template <typename Format, typename Op>
 __global__ void __launch_bounds__(threads) fold(Contributions in, typename Format::Stored* out) {
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(threads) fold(Contributions in, typename Forma
 std::string why_no_kernels() { return {}; }
 
 cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtype, ReduceOp op, cudaStream_t stream) {
-  if (in.ranks < 1 || in.ranks > CanonicalSum<Plain<float>, Sum>::max_leaves) return cudaErrorInvalidValue;
+  if (in.operands < 1 || in.operands > Contributions::most) return cudaErrorInvalidValue;
   if (in.count == 0) return cudaSuccess;
   const auto blocks = static_cast<unsigned>(std::min((in.count + threads - 1) / threads, most_blocks));
   // The only result of a launch is the thread's last error, so an error that an earlier call left there is cleared

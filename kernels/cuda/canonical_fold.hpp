@@ -11,25 +11,26 @@
 
 namespace lockstep::kernels::cuda {
 
-/// Adds leaves that arrive one by one in ascending order, like a binary counter: bit k of their number tells whether
-/// the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is rounded to the type, as if it had been
-/// sent.
+/// Adds leaves, or sums of full subtrees of them, that arrive one by one in ascending order, like a binary counter: bit
+/// k of the number of leaves tells whether the sum of a full subtree of 2ᵏ leaves waits for its neighbor. Every sum is
+/// rounded to the type, as if it had been sent.
 ///
 /// Levels are template parameters, so that the sums have constant indices and stay in registers.
 template <typename Format, typename Op>
 class CanonicalSum {
  public:
   using Stored = typename Format::Stored;
-  static constexpr int levels = 16;
-  static constexpr int max_leaves = (1 << levels) - 1;
+  static constexpr int levels = 16;  // for Contributions::most_leaves
 
-  /// @pre fewer than max_leaves have been added
-  LOCKSTEP_HOST_DEVICE void add(Stored leaf) {
-    carry<0>(leaf);
-    ++leaves_;
+  /// Adds the sum of 2^level leaves. @pre their number so far is a multiple of 2^level, and stays below 2^levels
+  LOCKSTEP_HOST_DEVICE void add(Stored sum, int level = 0) {
+    carry<0>(sum, level);
+    leaves_ += 1 << level;
   }
   /// Adds the remaining subtrees from the smallest upwards. @pre at least one leaf has been added
   [[nodiscard]] LOCKSTEP_HOST_DEVICE Stored total() const { return from_lowest<0>(); }
+  /// The same with the sum of all leaves that are left, which are fewer than those of any subtree that waits.
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE Stored total_with(Stored rest) const { return with_those_above<0>(rest); }
 
  private:
   LOCKSTEP_HOST_DEVICE static Stored pair(Stored lower, Stored upper) {
@@ -38,10 +39,12 @@ class CanonicalSum {
   [[nodiscard]] LOCKSTEP_HOST_DEVICE bool has(int level) const { return (leaves_ >> level & 1) != 0; }
 
   template <int level>
-  LOCKSTEP_HOST_DEVICE void carry(Stored sum) {
+  LOCKSTEP_HOST_DEVICE void carry(Stored sum, int from) {
     if constexpr (level < levels) {
-      if (has(level)) {
-        carry<level + 1>(pair(sums_[level], sum));
+      if (level < from) {
+        carry<level + 1>(sum, from);
+      } else if (has(level)) {
+        carry<level + 1>(pair(sums_[level], sum), from);
       } else {
         sums_[level] = sum;
       }
@@ -68,27 +71,41 @@ class CanonicalSum {
   Stored sums_[levels] = {};
 };
 
-/// The contributions of the ranks to the same elements: this rank's own, and those of all others concatenated by rank.
+/// The operands of a sum in the canonical order, each with values for the same elements: this rank's own, and those of
+/// all others, concatenated. An operand is a leaf of the tree or the sum of a subtree (`tree_nodes`).
 struct Contributions {
+  static constexpr int most = 2048;  // the arguments of a kernel have at most 4 KiB
+  static constexpr int most_leaves = (1 << 16) - 1;
+  /// The level of the last operand if its subtree is not full.
+  static constexpr std::uint8_t rest = 255;
+
   const void* own;
   const void* others;
-  int rank;
-  int ranks;
-  std::int64_t count;  ///< elements of each contribution
+  int first;                      ///< the number of this rank's first operand among all, in ascending order
+  int operands;                   ///< at most `most`
+  std::int64_t count;             ///< elements of each operand
+  int own_operands = 1;           ///< how many are this rank's
+  std::int64_t own_stride = 0;    ///< elements from the beginning of one of these to the next
+  std::uint8_t level[most] = {};  ///< of each operand: k for a subtree of 2ᵏ leaves, or `rest`
 
-  /// The beginning of the contribution of `leaf`.
+  /// The beginning of an operand.
   template <typename Stored>
-  [[nodiscard]] LOCKSTEP_HOST_DEVICE const Stored* of(int leaf) const {
-    if (leaf == rank) return static_cast<const Stored*>(own);
-    return static_cast<const Stored*>(others) + (leaf < rank ? leaf : leaf - 1) * count;
+  [[nodiscard]] LOCKSTEP_HOST_DEVICE const Stored* of(int operand) const {
+    if (operand < first) return static_cast<const Stored*>(others) + operand * count;
+    if (operand < first + own_operands) return static_cast<const Stored*>(own) + (operand - first) * own_stride;
+    return static_cast<const Stored*>(others) + (operand - own_operands) * count;
   }
 };
 
-/// Element i of the sum of all contributions.
+/// Element i of the sum of all operands.
 template <typename Format, typename Op>
 LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& in, std::int64_t i) {
+  using Stored = typename Format::Stored;
   CanonicalSum<Format, Op> sum;
-  for (int leaf = 0; leaf < in.ranks; ++leaf) sum.add(in.of<typename Format::Stored>(leaf)[i]);
+  const int last = in.operands - 1;
+  for (int operand = 0; operand < last; ++operand) sum.add(in.of<Stored>(operand)[i], in.level[operand]);
+  if (in.level[last] == Contributions::rest) return sum.total_with(in.of<Stored>(last)[i]);
+  sum.add(in.of<Stored>(last)[i], in.level[last]);
   return sum.total();
 }
 

@@ -438,6 +438,15 @@ def two_ranks_tree_order(short):
                   "tree_order": weights(short, of_two_ranks(short, "--algorithm", "tree-order"), **short.one_gpu())})
 
 
+def two_ranks_shards(short):
+    """With shards one rank and two have the same bits, also with a part of the optimizer on each."""
+    shards = ["--shards", 4]
+    alone = short.case("resnet20:128").training(short.train(), "--steps", 6 if short.small else 30, *shards)
+    return equal({"one_rank": weights(short, alone),
+                  "two_ranks": weights(short, of_two_ranks(short, *shards), **short.one_gpu()),
+                  "zero": weights(short, of_two_ranks(short, *shards, "--zero"), **short.one_gpu())})
+
+
 def rank_of(pid):
     with contextlib.suppress(OSError):
         for entry in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
@@ -568,6 +577,7 @@ STEPS = {
     "resnet20-eager": (pytorch_step("resnet20:128", None), 40),
     "two-ranks-capture": (two_ranks_capture, 60),
     "two-ranks-tree-order": (two_ranks_tree_order, 60),
+    "two-ranks-shards": (two_ranks_shards, 90),
     "two-ranks-stop": (two_ranks_stop, 60),
     "two-ranks-kill": (two_ranks_kill, 60),
     "memcheck": (memcheck, 80),

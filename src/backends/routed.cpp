@@ -19,6 +19,9 @@ class Routed : public BackEnd {
                       .messages_take_turns = on_device_->capabilities().messages_take_turns} {}
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
+  [[nodiscard]] std::string_view why_no_leaves(MemoryKind where) const override {
+    return (where == MemoryKind::device ? *on_device_ : *on_host_).capabilities().no_leaves;
+  }
   Allocation allocate(Bytes bytes) override { return on_device_->allocate(bytes); }
   void abort(std::string_view why) noexcept override {
     on_host_->abort(why);

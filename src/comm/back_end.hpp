@@ -53,6 +53,8 @@ class BackEnd {
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] virtual const Capabilities& capabilities() const = 0;
+  /// `Capabilities::no_leaves` for buffers in this memory.
+  [[nodiscard]] virtual std::string_view why_no_leaves(MemoryKind /*where*/) const { return capabilities().no_leaves; }
 
   /// Starts a collective that has been checked.
   virtual Work submit(const Collective& collective) = 0;

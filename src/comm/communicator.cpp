@@ -17,7 +17,8 @@ bool has(std::span<const T> all, T wanted) {
 }
 
 /// Returns what the back end cannot do for the collective, or an empty string.
-std::string missing_capability(const Capabilities& can, const Collective& c) {
+std::string missing_capability(const BackEnd& back_end, const Collective& c) {
+  const Capabilities& can = back_end.capabilities();
   if (c.kind == CollectiveKind::barrier) return {};
   for (const MemoryKind kind : {c.in.kind, c.out.kind})
     if (!(kind == MemoryKind::device ? can.device_memory : can.host_memory))
@@ -27,8 +28,9 @@ std::string missing_capability(const Capabilities& can, const Collective& c) {
   if (!is_reduction(c.kind)) return {};
   if (c.op == ReduceOp::average && !can.no_average.empty()) return "does no averages: " + std::string(can.no_average);
   if (!has(can.ops, c.op)) return "has no operator " + std::string(name(c.op));
-  if (c.leaves.shares.total() > 0 && !can.no_leaves.empty())
-    return "adds up no leaves of a tree: " + std::string(can.no_leaves);
+  const std::string_view no_leaves = back_end.why_no_leaves(c.out.kind);
+  if (c.leaves.shares.total() > 0 && !no_leaves.empty())
+    return "adds up no leaves of a tree: " + std::string(no_leaves);
   return {};
 }
 
@@ -47,10 +49,10 @@ void check(const BackEnd& back_end, Collective& collective) {
   if (collective.kind == CollectiveKind::send) collective.out = {nullptr, {0}, in.dtype, in.kind};
   const std::string wrong = complaint(collective, back_end.rank(), back_end.size());
   if (!wrong.empty()) throw back_end.refusal(ErrorCode::invalid_argument, wrong, collective);
-  const Capabilities& can = back_end.capabilities();
-  const std::string missing = missing_capability(can, collective);
+  const std::string missing = missing_capability(back_end, collective);
   if (!missing.empty())
-    throw back_end.refusal(ErrorCode::unsupported, std::string(can.backend) + ' ' + missing, collective);
+    throw back_end.refusal(ErrorCode::unsupported, std::string(back_end.capabilities().backend) + ' ' + missing,
+                           collective);
   back_end.check_queue(collective, collective.queue);
 }
 

@@ -108,7 +108,7 @@ void DataParallel::finish_on(Queue queue) {
 const std::vector<LayoutPart>& DataParallel::owned() const { return state_->reducer->owned(); }
 const std::vector<LayoutPart>& DataParallel::summed() const { return state_->reducer->summed(); }
 
-void DataParallel::gather(const Buffer& flat) {
+void DataParallel::gather(const Buffer& flat, Queue queue) {
   State& state = *state_;
   const auto turn = state.group->take_turn();
   if (state.within_a_step()) throw state.refusal("parts are gathered between steps: call finish() first");
@@ -116,7 +116,7 @@ void DataParallel::gather(const Buffer& flat) {
     throw state.refusal("a buffer of " + std::to_string(flat.count.value) + " elements, where the layout has " +
                         std::to_string(layout().count().value));
   }
-  if (state.options.shard_optimizer) state.reducer->gather(flat);
+  if (state.options.shard_optimizer) state.reducer->gather(flat, queue);
 }
 
 DataParallel::NoSync DataParallel::no_sync(bool on) { return {state_->scopes, on}; }

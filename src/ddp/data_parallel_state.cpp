@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "comm/back_end.hpp"
 #include "ddp/rank_zero.hpp"
 
 namespace lockstep {
@@ -58,8 +59,6 @@ Error DataParallel::State::unsupported(const std::string& why) const {
 }
 
 void DataParallel::State::check_sharing() const {
-  if (tensors.flat_gradients().kind == MemoryKind::device)
-    throw unsupported("shard_optimizer is not supported in GPU memory: leave it false");
   if (tensors.are_the_programs())
     throw unsupported(
         "shard_optimizer is not supported with the program's own tensors: leave it false, or let DataParallel allocate "
@@ -81,10 +80,8 @@ void DataParallel::State::check_sharding() const {
   }
   if (tensors.are_the_programs())
     throw unsupported("shards are not supported with the program's own tensors: let DataParallel allocate the memory");
-  if (tensors.flat_gradients().kind == MemoryKind::device)
-    throw unsupported("shards are not supported in GPU memory: leave them out");
-  if (const std::string_view why = group->communicator().capabilities().no_leaves; !why.empty())
-    throw unsupported("shards are not supported here: " + std::string(why));
+  const std::string_view why = back_end_of(group->communicator()).why_no_leaves(tensors.flat_gradients().kind);
+  if (!why.empty()) throw unsupported("shards are not supported here: " + std::string(why));
 }
 
 void DataParallel::State::check_synchronized() const {

@@ -164,6 +164,11 @@ void Reducer::finish(Queue queue) {
 void Reducer::order_before(Queue queue) {
   if (queue.is_host()) return finish(queue);
   launch_full_buckets(queue);
+  order_all_before(queue);
+  begin_anew();
+}
+
+void Reducer::order_all_before(Queue queue) {
   stream_work_.drop_ended();
   for (Pending& pending : pending_) {
     if (!pending.work) continue;
@@ -171,7 +176,6 @@ void Reducer::order_before(Queue queue) {
     if (state_of(*pending.work) == Operation::State::pending) stream_work_.add(std::move(*pending.work));
     pending.work.reset();
   }
-  begin_anew();
 }
 
 void Reducer::begin_anew() {
@@ -180,15 +184,14 @@ void Reducer::begin_anew() {
   launched_ = 0;
 }
 
-void Reducer::gather(const Buffer& flat) {
+void Reducer::gather(const Buffer& flat, Queue queue) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket& bucket = buckets_[b];
     const LayoutPart own = bucket.part_of(communicator_->rank());
-    pending_[b].work.emplace(communicator_->all_gather_v(slice(flat, own.offset, own.count),
-                                                         slice(flat, bucket.offset, bucket.count), bucket.parts,
-                                                         Queue::host(), labels_[b]));
+    pending_[b].work.emplace(communicator_->all_gather_v(
+        slice(flat, own.offset, own.count), slice(flat, bucket.offset, bucket.count), bucket.parts, queue, labels_[b]));
   }
-  wait_for_all("wait for the other ranks' parts");
+  queue.is_host() ? wait_for_all("wait for the other ranks' parts") : order_all_before(queue);
 }
 
 void Reducer::wait_for_all(const char* what) {

@@ -121,10 +121,10 @@ class Reducer {
   void order_before(Queue queue);
   /// Waits for the operations that `order_before` has left pending, and ignores their failures.
   void settle() noexcept { stream_work_.settle(); }
-  /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks.
-  /// Collective.
+  /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks,
+  /// ordered after and before the queue. Collective.
   /// @pre buckets are divided into parts, and none is pending. @throws Error{transport | timeout | mismatch}
-  void gather(const Buffer& flat);
+  void gather(const Buffer& flat, Queue queue);
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Returns this rank's parts, ascending and not adjacent, or the whole layout.
@@ -148,6 +148,7 @@ class Reducer {
   void launch_full_buckets(Queue queue);
   Work reduce(std::size_t bucket, Queue queue);
   void wait_for_all(const char* what);
+  void order_all_before(Queue queue);
   void begin_anew();
 
   Communicator* communicator_;

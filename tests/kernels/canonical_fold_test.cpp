@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
 #include <tuple>
@@ -33,6 +34,32 @@ TEST(CanonicalFold, AddsInTheCanonicalOrder) {
     for (int leaf = 0; leaf < leaves; ++leaf) sum.add(std::to_string(leaf));
     EXPECT_EQ(sum.total(), collectives::canonical_tree_fold(
                                leaves, [](int leaf) { return std::to_string(leaf); }, InBrackets::apply));
+  }
+}
+
+TEST(CanonicalFold, AddsSumsOfLeavesInTheCanonicalOrder) {
+  std::mt19937_64 random(7);
+  const auto name_of = [](int leaf) { return std::to_string(leaf); };
+  for (int leaves = 1; leaves <= 100; ++leaves) {
+    std::vector<LeafNode> operands;
+    for (int begin = 0, end = 0; begin < leaves; begin = end) {
+      end = begin + 1 + static_cast<int>(random() % static_cast<unsigned>(leaves - begin));
+      const std::vector<LeafNode> nodes = tree_nodes(leaves, Share{begin, end - begin});
+      operands.insert(operands.end(), nodes.begin(), nodes.end());
+    }
+    cuda::CanonicalSum<Printed, InBrackets> sum;
+    std::optional<std::string> rest;
+    for (const LeafNode& node : operands) {
+      ASSERT_FALSE(rest) << "only the last subtree is not full";
+      const std::string below = canonical_tree_fold(node.leaves, name_of, InBrackets::apply, node.first);
+      const auto width = static_cast<unsigned>(node.leaves);
+      if (std::has_single_bit(width)) {
+        sum.add(below, std::countr_zero(width));
+      } else {
+        rest = below;
+      }
+    }
+    EXPECT_EQ(rest ? sum.total_with(*rest) : sum.total(), canonical_tree_fold(leaves, name_of, InBrackets::apply));
   }
 }
 

@@ -92,7 +92,7 @@ std::vector<Outcome> simulate(const std::vector<Delay>& arrivals, std::uint64_t 
   const Delay last = *std::max_element(arrivals.begin(), arrivals.end());
 
   struct Simulated {
-    std::unique_ptr<SimulatedLink> link;
+    std::unique_ptr<SimulatedLink> link{};
     Tasks tasks{};
     std::unique_ptr<WaitForRanks> wait{};
     Time next{};
@@ -101,7 +101,8 @@ std::vector<Outcome> simulate(const std::vector<Delay>& arrivals, std::uint64_t 
   };
   std::deque<Simulated> all;
   for (int rank = 0; rank < ranks; ++rank) {
-    Simulated& one = all.emplace_back(std::make_unique<SimulatedLink>(texts, rank, now));
+    Simulated& one = all.emplace_back();
+    one.link = std::make_unique<SimulatedLink>(texts, rank, now);
     one.next = begin + arrivals[static_cast<std::size_t>(rank)];
     one.completes = last + Delay(random() % 20);
   }

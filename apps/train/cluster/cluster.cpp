@@ -25,14 +25,14 @@ namespace {
 
 /// Adds what CUDA says about the GPUs that this process may use. An error of CUDA takes the place of the facts: the
 /// other ranks wait for this one, and later calls report it.
-void add_gpus(std::vector<Term>& facts) {
+void add_gpus(std::vector<Term>& facts, bool same_bits) {
   try {
     std::set<std::string> models;
     const int gpus = gpu_count();
     for (int gpu = 0; gpu < gpus; ++gpu) models.insert(gpu_properties(gpu).name);
     std::string list;
     for (const std::string& model : models) list += (list.empty() ? "" : ", ") + model;
-    facts.push_back({"GPUs", list.empty() ? "none" : list, true});
+    facts.push_back({"GPUs", list.empty() ? "none" : list, !same_bits});
     if (gpus == 0) return;
     const GpuVersions versions = gpu_versions();
     facts.push_back({"GPU driver for CUDA", versions.driver, true});
@@ -129,7 +129,7 @@ std::vector<Term> facts_to_compare(const Options& options) {
     facts.push_back({"compute library", ops::onednn::library_version(), !nature.same_bits});
     facts.push_back({"oneDNN for", ops::onednn::library_instruction_set(), !nature.same_bits});
   }
-  if (wants_gpus) add_gpus(facts);
+  if (wants_gpus) add_gpus(facts, nature.same_bits);
   return facts;
 }
 

@@ -27,7 +27,7 @@ std::string gradients_text(const Options& options, Device device) {
   std::string text =
       options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
   text += by_shards ? "tree-order over " + std::to_string(options.trainer.step.shards) + " shards" : options.algorithm;
-  const bool by_nccl = device == Device::cuda && options.algorithm != "tree-order";
+  const bool by_nccl = device == Device::cuda && options.algorithm != "tree-order" && !by_shards;
   text += by_nccl ? " (NCCL's own)" : options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
   return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
 }

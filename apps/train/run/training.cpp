@@ -64,9 +64,10 @@ std::int64_t evaluated_samples(const trainer::Trainer& trainer, const Data& data
 }
 
 GroupOptions group_options(const RunContext& run) {
+  const bool adds_shards_on_gpus = run.options.trainer.step.shards > 0 && run.model.device.device == Device::cuda;
   return {.device = run.model.device.device,
           .gpus = run.model.device.gpus,
-          .algorithm = run.options.algorithm,
+          .algorithm = adds_shards_on_gpus ? "tree-order" : run.options.algorithm,
           .tuning = run.options.tuning,
           .wait = make_wait_policy(run.options.wait, run.cluster.node.spins_before_yield),
           .progress_thread = run.options.progress_thread,
@@ -108,7 +109,8 @@ trainer::TrainerOptions trainer_options(const RunContext& run) {
   options.metrics = metrics_of(run.model.workload, run.data);
   options.usual_best_metric = run.model.workload.best_metric;
   options.graphs = graphs_of(run.model);
-  options.step.lanes = options.step.shards > 0 ? run.cluster.threads : 1;
+  const bool has_lanes = options.step.shards > 0 && run.model.device.device == Device::cpu;  // threads of the host
+  options.step.lanes = has_lanes ? run.cluster.threads : 1;
   options.workers = run.options.workers.value_or(usual_workers(run));
   options.bucket = run.options.bucket.value_or(usual_bucket(run.model, run.options.precision.reals));
   return options;

@@ -85,8 +85,8 @@ class DataParallel {
   /// @param group  must outlive this object, or live until the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or `places`
-  ///         is smaller than the number of sums; Error{unsupported} for `check_finite`, `shards` or `shard_optimizer`
-  ///         with gradients in GPU memory, and for `shards` if the group's method cannot add the leaves of a tree;
+  ///         is smaller than the number of sums; Error{unsupported} for `check_finite` with gradients in GPU memory,
+  ///         and for `shards` if the group's method cannot add the leaves of a tree (on GPUs, any but tree-order);
   ///         what ProcessGroup::allocate throws
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// Uses the program's own tensors and synchronizes their values at once. Collective.
@@ -196,8 +196,9 @@ class DataParallel {
   [[nodiscard]] const std::vector<LayoutPart>& summed() const;
   /// Overwrites the parts that other ranks own with their values: of `values()` after an update, or of any flat buffer
   /// of the layout that has one dtype on all ranks. Does nothing without `shard_optimizer`. Collective, between steps.
+  /// @param queue  writes `flat` before, and reads it afterwards: the host waits for it only if it is the host's
   /// @throws Error{invalid_argument} for another count or within a step; Error{transport | timeout | mismatch}
-  void gather(const Buffer& flat);
+  void gather(const Buffer& flat, Queue queue = Queue::host());
 
   /// While a NoSync exists, `ready` and `finish` communicate nothing. The program adds to its gradients, and weights,
   /// numbers and the set of ready parameters accumulate, until the first finish() after it reduces the gradients of all

@@ -51,8 +51,9 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   resources_->control = options_.control;
   // The scratch is allocated here rather than at its first use, because allocating waits for the GPU, which might then
   // be waiting for other ranks. A single rank has nothing to reduce.
-  if (options_.algorithm == NcclAlgorithm::tree_order && group.size > 1) {
-    resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
+  if (options_.algorithm == NcclAlgorithm::tree_order) {
+    capabilities_.no_leaves = {};
+    if (group.size > 1) resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;

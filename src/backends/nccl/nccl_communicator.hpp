@@ -116,7 +116,8 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
  private:
   /// Resources that the GPU may still be using when a communicator is given up.
   struct Resources {
-    Stream stream;
+    // Blocks of computing kernels would fill the GPU first, and buckets would wait for them.
+    Stream stream{StreamPriority::highest};
     Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // barriers reduce it
     Allocation scratch;  // all-reduces in tree order use it one after the other, as the stream runs them
     std::vector<std::shared_ptr<NcclOperation>> pool;
@@ -134,6 +135,7 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
   bool check_capture(std::span<const Collective> members);
+  void check_operands(const Collective& collective) const;
   std::vector<std::shared_ptr<NcclOperation>> enqueue(std::span<const Collective> members);
   void launch_what_can_be();
   void capture_all();
@@ -172,7 +174,7 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
                              .no_average =
                                  "NCCL's own divides each operand, which rounds otherwise than a sum that "
                                  "is divided; divide the sums",
-                             .no_leaves = "a rank has one operand",
+                             .no_leaves = "NCCL adds in an order of its own; choose the algorithm tree-order",
                              .no_scan = "NCCL has none; scan buffers in host memory",
                              .dtypes = dtypes,
                              .ops = ops,

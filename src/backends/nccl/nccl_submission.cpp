@@ -84,9 +84,24 @@ bool NcclCommunicator::check_capture(std::span<const Collective> members) {
   return true;
 }
 
-/// Enqueues all of the members, or none if their queues are refused.
+/// Refuses more operands of an all-reduce in tree order than its kernel takes.
+void NcclCommunicator::check_operands(const Collective& collective) const {
+  using kernels::cuda::Contributions;
+  if (resources_->scratch.data() == nullptr || collective.kind != CollectiveKind::all_reduce) return;
+  const int operands = TreeOrderAllReduce::operands_of(collective, size());
+  if (operands <= Contributions::most && collective.leaves.shares.total() <= Contributions::most_leaves) return;
+  throw refusal(ErrorCode::unsupported,
+                "an all-reduce in tree order of " + std::to_string(operands) + " sums of " +
+                    std::to_string(collective.leaves.shares.total()) + " leaves, and GPUs add at most " +
+                    std::to_string(Contributions::most) + " of " + std::to_string(Contributions::most_leaves) +
+                    ": use fewer leaves, best a multiple of the ranks",
+                collective);
+}
+
+/// Enqueues all of the members, or none if one is refused.
 std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<const Collective> members) {
   const bool captured = check_capture(members);
+  for (const Collective& member : members) check_operands(member);
   std::vector<std::shared_ptr<NcclOperation>> operations;
   operations.reserve(members.size());
   for (const Collective& member : members) {

@@ -9,12 +9,13 @@
 namespace lockstep::backends {
 
 /// The division of a buffer by an all-reduce in tree order: the buffer into blocks, and each block into one slice for
-/// each rank, which that rank reduces. The other ranks' contributions to a slice fit into scratch.
+/// each rank, which that rank reduces. The other ranks' operands for a slice fit into scratch.
 class SlicedBlocks {
  public:
-  /// @pre scratch has room for an element of each other rank; ranks ≥ 2
-  SlicedBlocks(Count count, DType dtype, int ranks, Bytes scratch)
-      : count_(count), ranks_(ranks), block_(scratch.value / ((ranks - 1) * size_of(dtype)) * ranks) {}
+  /// @param operands  the most that a rank gets from all others for each element
+  /// @pre scratch has room for an element of each; ranks ≥ 2
+  SlicedBlocks(Count count, DType dtype, int ranks, int operands, Bytes scratch)
+      : count_(count), ranks_(ranks), block_(scratch.value / (operands * size_of(dtype)) * ranks) {}
   SlicedBlocks() = default;
 
   [[nodiscard]] std::int64_t size() const { return block_ == 0 ? 0 : (count_.value + block_ - 1) / block_; }

@@ -43,10 +43,13 @@ GpuMemory gpu_memory();
 /// Selects the GPU for later calls of this thread.
 void select_gpu(int gpu);
 
+/// Which of the kernels that are ready a GPU begins first.
+enum class StreamPriority { usual, highest };
+
 /// A CUDA stream that does not synchronize with the default stream.
 class Stream {
  public:
-  Stream();
+  explicit Stream(StreamPriority priority = StreamPriority::usual);
   Stream(Stream&& other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
   Stream& operator=(Stream&& other) noexcept {
     std::swap(native_, other.native_);

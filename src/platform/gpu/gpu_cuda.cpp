@@ -102,9 +102,13 @@ GpuVersions gpu_versions() {
 
 void select_gpu(int gpu) { LOCKSTEP_CUDA_CHECK(cudaSetDevice(gpu)); }
 
-Stream::Stream() {
+Stream::Stream(StreamPriority priority) {
+  int least = 0;
+  int greatest = 0;
+  LOCKSTEP_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   cudaStream_t stream = nullptr;
-  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  LOCKSTEP_CUDA_CHECK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                                   priority == StreamPriority::highest ? greatest : least));
   native_ = stream;
 }
 

@@ -19,7 +19,7 @@ GpuVersions gpu_versions() { refuse(); }
 GpuMemory gpu_memory() { refuse(); }
 void select_gpu(int /*gpu*/) { refuse(); }
 
-Stream::Stream() { refuse(); }
+Stream::Stream(StreamPriority /*priority*/) { refuse(); }
 Stream::~Stream() = default;
 void Stream::synchronize() { refuse(); }
 

@@ -96,9 +96,9 @@ void StepExchange::gather(const Buffer& own, const Buffer& all, Queue queue) {
   order(communicator(queue).all_gather_v(own, all, counts, queue, "batch norm"), queue);
 }
 
-void StepExchange::gather_parameters(Queue /*queue*/) {
+void StepExchange::gather_parameters(Queue queue) {
   const Waiting waiting(waited_seconds_);
-  data_parallel_->gather(data_parallel_->values());
+  data_parallel_->gather(data_parallel_->values(), queue);
 }
 
 void StepExchange::finish(const Buffer& numbers, Queue queue) {

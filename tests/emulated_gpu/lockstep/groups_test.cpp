@@ -200,6 +200,71 @@ TEST_F(Groups, TrainToTheBitsOfTheHostInTreeOrder) {
   }
 }
 
+/// A rank writes the sums of its shards' gradients, and all ranks get the sum of the tree over all shards.
+TEST_F(Groups, AddShardsInTheOrderOfAllOfThem) {
+  constexpr int shards = 13;
+  EXPECT_EQ(error_of([&] {
+              ProcessGroup group(world(), on_gpus());
+              DataParallel(group, layout(), DType::float32, {.shards = shards, .places = 8});
+            })->code(),
+            ErrorCode::unsupported)
+      << "NCCL adds in an order of its own";
+  ProcessGroup group(world(), on_gpus("tree-order"));
+  DataParallel model(group, layout(), DType::float32, {.bucket = {4096}, .shards = shards, .places = 8});
+  const std::int64_t count = model.values().count.value;
+  const contract::DeviceMemory memory;
+  model.synchronize();
+  const auto inputs = stated_order::inputs_of(shards, count);
+  int place = 0;
+  for (const LeafNode& node : tree_nodes(shards, share_of(shards, group.rank().value, group.size()))) {
+    const auto below = inputs.begin() + node.first;
+    const std::vector<float> sum = stated_order::canonical_sums({below, below + node.leaves});
+    const Buffer its = slice(model.gradient_places(), {place++ * count}, {count});
+    memory.copy(its.data, sum.data(), its.bytes());
+  }
+  const Stream stream;
+  for (int parameter = parameters - 1; parameter >= 0; --parameter) model.ready(parameter, stream.queue());
+  model.finish(1);
+  std::vector<float> result(static_cast<std::size_t>(count));
+  memory.copy(result.data(), model.gradients().data, model.gradients().bytes());
+  clear_gaps(model, result);
+  std::vector<float> expected = stated_order::canonical_sums(inputs);
+  clear_gaps(model, expected);
+  EXPECT_EQ(stated_order::bits(result), stated_order::bits(expected));
+  group.close();
+}
+
+/// Each rank writes its parts of the values on a stream, which then has the parts of all.
+TEST_F(Groups, GatherThePartsOfAShardedOptimizerOnAStream) {
+  ProcessGroup group(world(), on_gpus());
+  DataParallel model(group, layout(), DType::float32, {.bucket = {4096}, .shard_optimizer = true});
+  model.synchronize();
+  Stream stream;
+  for (int step = 0; step < 2; ++step) {
+    clear_bytes(model.gradients().data, model.gradients().bytes(), stream.queue());
+    for (int parameter = parameters - 1; parameter >= 0; --parameter) model.ready(parameter, stream.queue());
+    model.finish_on(stream.queue());
+    const auto number = static_cast<float>(100 * step + 1 + group.rank().value);
+    const std::vector<float> mine(static_cast<std::size_t>(model.values().count.value), number);
+    const Allocation pinned = allocate_pinned(model.values().bytes());
+    std::memcpy(pinned.data(), mine.data(), mine.size() * sizeof(float));
+    for (const LayoutPart& part : model.owned()) {
+      const Buffer its = slice(model.values(), part.offset, part.count);
+      copy_bytes(its.data, pinned.data(), its.bytes(), stream.queue());
+    }
+    model.gather(model.values(), stream.queue());
+    stream.synchronize();
+    std::vector<float> all(mine.size());
+    contract::DeviceMemory().copy(all.data(), model.values().data, model.values().bytes());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    EXPECT_EQ(std::ssize(all), group.size()) << "each rank has parts";
+    EXPECT_EQ(all.front(), static_cast<float>(100 * step + 1));
+    EXPECT_EQ(all.back(), static_cast<float>(100 * step + group.size()));
+  }
+  group.close();
+}
+
 /// The program's own tensors are in device memory. They pass through DataParallel's memory and back.
 TEST_F(Groups, TrainTheProgramsOwnTensors) {
   ProcessGroup group(world(), on_gpus("tree-order"));

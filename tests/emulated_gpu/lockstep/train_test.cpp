@@ -140,6 +140,25 @@ std::string checksum(const std::string& output) {
   return at == std::string::npos ? "no checksum in\n" + output : output.substr(at, 79);
 }
 
+/// Batch norm takes its statistics of a shard, so that the bits of a run depend on its shards, but not on its ranks.
+TEST_F(TrainOnGpus, WithShardsBitsDependOnNoNumberOfGpus) {
+  const std::string run =
+      "--model resnet20 --dataset synthetic-cifar --lr-schedule constant --batch 4 --shards 4 --clip-norm 0.5 --device "
+      "cuda --steps ";
+  const std::string one = checksum(train(1, run + "4"));
+  EXPECT_TRUE(one.starts_with("weights")) << one;
+  EXPECT_EQ(checksum(train(3, run + "4")), one);
+  EXPECT_EQ(checksum(train(2, run + "4 --zero --without-pass capture")), one);
+  train(2, run + "2 --save-dir " + path("run"));
+  EXPECT_EQ(checksum(train(3, run + "4 --resume " + path("run"))), one);
+}
+
+TEST_F(TrainOnGpus, WithZeroEachRankHasItsPartOfTheOptimizer) {
+  const std::string run = "--batch 9 --lr 0.05 --optimizer adamw --clip-norm 0.5 --steps 6 --device cuda";
+  expect_near(losses(3, run + " --zero"), losses(3, run));
+  EXPECT_NE(train(3, run + " --zero").find("1.1 MiB of optimizer state"), std::string::npos) << "of 3.2";
+}
+
 TEST_F(TrainOnGpus, BitsDependOnNeitherCaptureNorSchedule) {
   const std::string run = "--model resnet20 --dataset synthetic-cifar --steps 5 --batch 2 --device cuda";
   const std::string sums = sums_in_convolutions + " EMULATED_GPU_ORDER=";
@@ -219,7 +238,7 @@ TEST_F(TrainOnGpus, DevicesThatCannotBeHadAreNamed) {
 }
 
 TEST_F(TrainOnGpus, AutoSaysWhyItComputesOnCpus) {
-  EXPECT_NE(train(1, "--model lenet --shards 2 --batch 8 --steps 1").find("on CPUs: --shards is for CPUs"),
+  EXPECT_NE(train(1, "--model lenet --compress bf16 --batch 8 --steps 1").find("on CPUs: --compress is for CPUs"),
             std::string::npos);
 }
 

@@ -105,6 +105,35 @@ TEST_F(TreeOrder, HasThemOfOrdinaryNumbersWhereverTheRanksAre) {
   }
 }
 
+/// Sums of leaves on any number of ranks have the bits of the tree over all leaves.
+TEST_F(TreeOrder, HasThemOfLeavesOnAnyRanks) {
+  constexpr std::int64_t count = 1009;
+  for (const int leaves : {ranks(), ranks() + 1, 2 * ranks() + 1, 13, 64}) {
+    if (leaves < ranks()) continue;
+    SCOPED_TRACE(std::to_string(leaves) + " leaves");
+    std::vector<int> counts(static_cast<std::size_t>(ranks()), 1);
+    counts.front() += leaves - ranks();
+    const auto inputs = stated_order::inputs_of(leaves, count);
+    const auto expected = stated_order::bits(stated_order::canonical_sums(inputs));
+    for (const LeafShares& shares : {LeafShares(leaves), LeafShares(counts)}) {
+      std::vector<float> sums;
+      for (const LeafNode& node : tree_nodes(leaves, shares.of(rank(), ranks()))) {
+        const auto below = inputs.begin() + node.first;
+        const std::vector<float> own = stated_order::canonical_sums({below, below + node.leaves});
+        sums.insert(sums.end(), own.begin(), own.end());
+      }
+      const Bytes bytes{std::ssize(sums) * 4};
+      const Allocation on_gpu = memory().allocate(bytes);
+      memory().copy(on_gpu.data(), sums.data(), bytes);
+      const Buffer first = slice(on_gpu.as(DType::float32), {0}, {count});
+      gpu().all_reduce(first, first, ReduceOp::sum, Leaves{shares, {count}}).wait();
+      std::vector<float> values(static_cast<std::size_t>(count));
+      memory().copy(values.data(), on_gpu.data(), {count * 4});
+      EXPECT_EQ(stated_order::bits(values), expected);
+    }
+  }
+}
+
 /// The buffer is longer than the scratch of all ranks together. LOCKSTEP_LONG_BUFFERS=1 enables the test.
 TEST_F(TreeOrder, HasThemInSeveralBlocks) {
   if (number_of_process("LOCKSTEP_LONG_BUFFERS", 0) == 0)
@@ -112,8 +141,10 @@ TEST_F(TreeOrder, HasThemInSeveralBlocks) {
   if (ranks() == 1) LOCKSTEP_SKIP(ranks) << "one rank adds up nothing";
   const std::int64_t block = backends::TreeOrderAllReduce::scratch_bytes.value / (ranks() - 1) * ranks();
   const std::int64_t count = block + 10'007;
-  ASSERT_EQ(backends::SlicedBlocks({count}, DType::uint8, ranks(), backends::TreeOrderAllReduce::scratch_bytes).size(),
-            2);
+  ASSERT_EQ(
+      backends::SlicedBlocks({count}, DType::uint8, ranks(), ranks() - 1, backends::TreeOrderAllReduce::scratch_bytes)
+          .size(),
+      2);
   compare(DType::uint8, ReduceOp::sum, count);
 }
 
