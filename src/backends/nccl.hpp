@@ -27,14 +27,16 @@ namespace lockstep::backends {
 /// one of its algorithms. All three add in an order that NCCL does not document. `tree_order` adds in the canonical
 /// order (`collectives/plan/expression.hpp`), for any number and placement of ranks: the result is bitwise equal
 /// to that of `plan` with that algorithm, and to a sum in one process. NCCL moves the contributions, and a kernel
-/// adds them.
+/// adds them. Where the ranks of each node are a subtree of the canonical tree, as those of nodes with 2ᵏ ranks, only
+/// sums go between nodes.
 ///
 /// An algorithm is forced by an environment variable, NCCL_ALGO, which is set while a communicator is made and then
 /// restored; other threads that read or change the environment at that time may see it. NCCL's source reads it for each
 /// communicator, but it has not been confirmed on GPUs that two communicators with different algorithms work side by
 /// side. So all communicators of a process have the same one of the first three.
-/// @cost  tree_order: 2(p−1)/p·nβ each way, as many as 2(p−1) messages for each 32·p/(p−1) MiB of the buffer; 32 MiB of
-///        scratch for each communicator of more than one rank, allocated with it
+/// @cost  tree_order: 2(p−1)/p·nβ each way, as many as 2(p−1) messages for each 32·p/(p−1) MiB of the buffer; between N
+///        nodes of g = 2ᵏ ranks 2(N−1)/N·n/g·β for each rank. 32 MiB of scratch for each communicator of more than one
+///        rank, allocated with it
 /// @source tree_order: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004 (reduce-scatter and
 ///         all-gather), with direct messages in both
 enum class NcclAlgorithm { automatic, ring, tree, tree_order };
@@ -65,7 +67,12 @@ struct NcclOptions {
   /// The channel by which ranks report failures to each other, so that none waits for the deadline; null: they do not
   /// report them. It belongs to this communicator alone, and is closed with it.
   std::shared_ptr<ControlChannel> control = nullptr;
-  std::string hostname;          ///< the host of this rank, for error messages
+  ClusterShape shape{};  ///< the nodes of the ranks; empty: unknown, as if all were on one node
+  /// Memory of the GPU for the operands of other ranks in tree order; the same on all ranks, at least `least_scratch`.
+  /// It is large enough for bandwidth: with 8 ranks, messages have 4.6 MiB.
+  Bytes scratch{std::int64_t{32} << 20};
+  static constexpr Bytes least_scratch{std::int64_t{16} << 10};  // an element of each operand of its kernel
+  std::string hostname;                                          ///< the host of this rank, for error messages
   Observer* observer = nullptr;  ///< notified of each operation that ends; outlives the communicator
 };
 

@@ -77,6 +77,7 @@ std::unique_ptr<Communicator> Members::make_on_device(Progress& progress, Use us
                               .deadline = options_.plan.deadline,
                               .check = options_.check ? ranks_.link().make_exchange(ranks_) : nullptr,
                               .control = make_control_channel(ranks_, ranks_.shape()),
+                              .shape = ranks_.shape(),
                               .hostname = ranks_.host(),
                               .observer = use == Use::first ? options_.plan.observer : nullptr});
 }

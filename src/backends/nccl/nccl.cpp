@@ -42,6 +42,12 @@ void validate(const NcclGroup& group, const NcclOptions& options) {
       options.algorithm == NcclAlgorithm::tree_order && !why.empty()) {
     throw Error(ErrorCode::unsupported, "no tree order: " + why, context);
   }
+  if (options.scratch < NcclOptions::least_scratch) {
+    throw Error(ErrorCode::invalid_argument,
+                "scratch of " + std::to_string(options.scratch.value) + " bytes: give at least " +
+                    std::to_string(NcclOptions::least_scratch.value),
+                context);
+  }
   const int gpus = gpu_count();
   if (gpus == 0) throw Error(ErrorCode::unsupported, "no GPU: " + why_no_gpu(), context);
   if (group.gpu < 0 || group.gpu >= gpus) {

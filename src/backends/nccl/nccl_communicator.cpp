@@ -53,7 +53,8 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   // be waiting for other ranks. A single rank has nothing to reduce.
   if (options_.algorithm == NcclAlgorithm::tree_order) {
     capabilities_.no_leaves = {};
-    if (group.size > 1) resources_->scratch = allocate_device(TreeOrderAllReduce::scratch_bytes);
+    if (options_.shape.ranks() == 0) options_.shape.node_of_rank.assign(static_cast<std::size_t>(group.size), 0);
+    if (group.size > 1) resources_->scratch = allocate_device(options_.scratch);
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;

@@ -45,10 +45,11 @@ class NcclOperation : public NamedOperation {
   explicit NcclOperation(NcclCommunicator& owner);
 
   /// Records what to do, and marks the end of what the caller's queue holds now.
-  /// @param tree_order_scratch  scratch memory for an all-reduce in tree order; nullptr for every other operation
-  /// @param is_captured         whether the caller's queue is captured
-  /// @param recorder            null if operations are not recorded
-  void submit(const Collective& collective, void* tree_order_scratch, bool is_captured, FlightRecorder* recorder);
+  /// @param tree_order   of an all-reduce in tree order
+  /// @param is_captured  whether the caller's queue is captured
+  /// @param recorder     null if operations are not recorded
+  void submit(const Collective& collective, std::optional<TreeOrderAllReduce> tree_order, bool is_captured,
+              FlightRecorder* recorder);
   /// Hands the next part to NCCL; the first one is ordered after the caller's queue.
   /// @param token  an int32 in device memory, for barriers
   /// @pre NCCL has put the previous part on the stream
@@ -135,7 +136,8 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   void check_thread(std::string_view operation) const;
   void check_usable(std::string_view operation);
   bool check_capture(std::span<const Collective> members);
-  void check_operands(const Collective& collective) const;
+  [[nodiscard]] bool is_in_tree_order(const Collective& collective) const;
+  [[nodiscard]] std::optional<TreeOrderAllReduce> tree_order_of(const Collective& collective) const;
   std::vector<std::shared_ptr<NcclOperation>> enqueue(std::span<const Collective> members);
   void launch_what_can_be();
   void capture_all();

@@ -23,7 +23,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 NcclOperation::NcclOperation(NcclCommunicator& owner) : owner_(&owner) { set_rank(owner.rank()); }
 
-void NcclOperation::submit(const Collective& collective, void* tree_order_scratch, bool is_captured,
+void NcclOperation::submit(const Collective& collective, std::optional<TreeOrderAllReduce> tree_order, bool is_captured,
                            FlightRecorder* recorder) {
   name_after(collective);
   restart_at(Clock::now(), recorder);
@@ -31,10 +31,7 @@ void NcclOperation::submit(const Collective& collective, void* tree_order_scratc
   counts_.keep(collective_);
   signature_ = signature_of(collective);
   collective_.label = label();
-  tree_order_.reset();
-  if (tree_order_scratch != nullptr && collective.kind == CollectiveKind::all_reduce) {
-    tree_order_.emplace(collective, owner_->rank(), owner_->size(), tree_order_scratch);
-  }
+  tree_order_ = std::move(tree_order);
   stage_ = Stage::queued;
   launch_size_ = 1;
   is_captured_ = is_captured;

@@ -23,9 +23,7 @@ std::vector<Work> NcclCommunicator::submit_group(std::span<const Collective> mem
   check_thread("group");
   const Progress::Exclusive exclusive(*progress_);
   check_usable("group");
-  const auto is_one_part = [this](const Collective& member) {
-    return resources_->scratch.data() == nullptr || member.kind != CollectiveKind::all_reduce;
-  };
+  const auto is_one_part = [this](const Collective& member) { return !is_in_tree_order(member); };
   std::vector<Collective> in_order(members.begin(), members.end());
   const auto several_parts = std::stable_partition(in_order.begin(), in_order.end(), is_one_part);
   const std::vector<std::shared_ptr<NcclOperation>> operations = enqueue(in_order);
@@ -84,29 +82,30 @@ bool NcclCommunicator::check_capture(std::span<const Collective> members) {
   return true;
 }
 
-/// Refuses more operands of an all-reduce in tree order than its kernel takes.
-void NcclCommunicator::check_operands(const Collective& collective) const {
-  using kernels::cuda::Contributions;
-  if (resources_->scratch.data() == nullptr || collective.kind != CollectiveKind::all_reduce) return;
-  const int operands = TreeOrderAllReduce::operands_of(collective, size());
-  if (operands <= Contributions::most && collective.leaves.shares.total() <= Contributions::most_leaves) return;
-  throw refusal(ErrorCode::unsupported,
-                "an all-reduce in tree order of " + std::to_string(operands) + " sums of " +
-                    std::to_string(collective.leaves.shares.total()) + " leaves, and GPUs add at most " +
-                    std::to_string(Contributions::most) + " of " + std::to_string(Contributions::most_leaves) +
-                    ": use fewer leaves, best a multiple of the ranks",
-                collective);
+/// Only communicators in tree order have scratch, and only if there is another rank.
+bool NcclCommunicator::is_in_tree_order(const Collective& collective) const {
+  return resources_->scratch.data() != nullptr && collective.kind == CollectiveKind::all_reduce;
+}
+
+std::optional<TreeOrderAllReduce> NcclCommunicator::tree_order_of(const Collective& collective) const {
+  if (!is_in_tree_order(collective)) return std::nullopt;
+  try {
+    return TreeOrderAllReduce(collective, rank(), options_.shape, resources_->scratch);
+  } catch (const Error& error) {
+    throw refusal(error.code(), error.message(), collective);
+  }
 }
 
 /// Enqueues all of the members, or none if one is refused.
 std::vector<std::shared_ptr<NcclOperation>> NcclCommunicator::enqueue(std::span<const Collective> members) {
   const bool captured = check_capture(members);
-  for (const Collective& member : members) check_operands(member);
+  std::vector<std::optional<TreeOrderAllReduce>> in_tree_order;
+  for (const Collective& member : members) in_tree_order.push_back(tree_order_of(member));
   std::vector<std::shared_ptr<NcclOperation>> operations;
   operations.reserve(members.size());
-  for (const Collective& member : members) {
+  for (std::size_t i = 0; i < members.size(); ++i) {
     operations.push_back(idle_operation());
-    operations.back()->submit(member, resources_->scratch.data(), captured, progress_->recorder());
+    operations.back()->submit(members[i], std::move(in_tree_order[i]), captured, progress_->recorder());
   }
   if (under_way_.empty()) last_advance_ = last_check_ = progress_->now();
   under_way_.insert(under_way_.end(), operations.begin(), operations.end());

@@ -30,6 +30,7 @@ std::unique_ptr<Communicator> Processes::make(const std::vector<int>& members, P
     return std::vector<std::byte>(begin, begin + of_zero.size());
   };
   options.hostname = group->host();
+  options.shape = group->shape();
   options.control = make_control_channel(*group, group->shape());
   if (checked == Checked::yes) options.check = group->link().make_exchange(*group);
   auto communicator = backends::make_nccl({.rank = group->rank(),

@@ -6,12 +6,13 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "backends/contract/device_memory.hpp"
 #include "backends/make_agreed.hpp"
-#include "backends/nccl/sliced_blocks.hpp"
-#include "backends/nccl/tree_order_all_reduce.hpp"
+#include "backends/nccl.hpp"
 #include "backends/stated_order.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "kernels/contributions.hpp"
@@ -25,7 +26,7 @@ using backends::NcclAlgorithm;
 class TreeOrder : public testing::Test {
  protected:
   void SetUp() override {
-    gpu_ = processes_.make(progress_, {.algorithm = NcclAlgorithm::tree_order});
+    gpu_ = processes_.make(progress_, {.algorithm = NcclAlgorithm::tree_order, .scratch = scratch_});
     host_ =
         backends::make_agreed(processes_.world().group(), progress_, {.method = backends::parse_method("tree-order")});
     memory_.emplace();
@@ -72,6 +73,27 @@ class TreeOrder : public testing::Test {
       EXPECT_TRUE(on_gpu(inputs, op, in_place) == expected) << (in_place ? "in place" : "apart");
   }
 
+  void compare_leaves(const LeafShares& shares) {
+    constexpr std::int64_t count = 1009;
+    const int leaves = shares.total();
+    SCOPED_TRACE(std::to_string(leaves) + " leaves");
+    const auto inputs = stated_order::inputs_of(leaves, count);
+    std::vector<float> sums;
+    for (const LeafNode& node : tree_nodes(leaves, shares.of(rank(), ranks()))) {
+      const auto below = inputs.begin() + node.first;
+      const std::vector<float> sum = stated_order::canonical_sums({below, below + node.leaves});
+      sums.insert(sums.end(), sum.begin(), sum.end());
+    }
+    const Bytes bytes{std::ssize(sums) * 4};
+    const Allocation on_gpu = memory_->allocate(bytes);
+    memory_->copy(on_gpu.data(), sums.data(), bytes);
+    const Buffer first = slice(on_gpu.as(DType::float32), {0}, {count});
+    gpu_->all_reduce(first, first, ReduceOp::sum, Leaves{shares, {count}}).wait();
+    std::vector<float> values(static_cast<std::size_t>(count));
+    memory_->copy(values.data(), on_gpu.data(), {count * 4});
+    EXPECT_EQ(stated_order::bits(values), stated_order::bits(stated_order::canonical_sums(inputs)));
+  }
+
  private:
   [[nodiscard]] std::vector<char> own(const kernels::RankedInputs& inputs) const {
     return inputs.of_rank[static_cast<std::size_t>(processes_.rank())];
@@ -83,6 +105,9 @@ class TreeOrder : public testing::Test {
   std::unique_ptr<Communicator> host_;
   std::optional<contract::DeviceMemory> memory_;
   std::mt19937_64 random_{23};
+
+ protected:
+  Bytes scratch_ = backends::NcclOptions().scratch;
 };
 
 TEST_F(TreeOrder, HasTheBitsOfTheHostsSums) {
@@ -107,45 +132,27 @@ TEST_F(TreeOrder, HasThemOfOrdinaryNumbersWhereverTheRanksAre) {
 
 /// Sums of leaves on any number of ranks have the bits of the tree over all leaves.
 TEST_F(TreeOrder, HasThemOfLeavesOnAnyRanks) {
-  constexpr std::int64_t count = 1009;
-  for (const int leaves : {ranks(), ranks() + 1, 2 * ranks() + 1, 13, 64}) {
+  for (const int leaves : {ranks(), ranks() + 1, 2 * ranks(), 2 * ranks() + 1, 13, 64}) {
     if (leaves < ranks()) continue;
-    SCOPED_TRACE(std::to_string(leaves) + " leaves");
+    compare_leaves(LeafShares(leaves));
     std::vector<int> counts(static_cast<std::size_t>(ranks()), 1);
     counts.front() += leaves - ranks();
-    const auto inputs = stated_order::inputs_of(leaves, count);
-    const auto expected = stated_order::bits(stated_order::canonical_sums(inputs));
-    for (const LeafShares& shares : {LeafShares(leaves), LeafShares(counts)}) {
-      std::vector<float> sums;
-      for (const LeafNode& node : tree_nodes(leaves, shares.of(rank(), ranks()))) {
-        const auto below = inputs.begin() + node.first;
-        const std::vector<float> own = stated_order::canonical_sums({below, below + node.leaves});
-        sums.insert(sums.end(), own.begin(), own.end());
-      }
-      const Bytes bytes{std::ssize(sums) * 4};
-      const Allocation on_gpu = memory().allocate(bytes);
-      memory().copy(on_gpu.data(), sums.data(), bytes);
-      const Buffer first = slice(on_gpu.as(DType::float32), {0}, {count});
-      gpu().all_reduce(first, first, ReduceOp::sum, Leaves{shares, {count}}).wait();
-      std::vector<float> values(static_cast<std::size_t>(count));
-      memory().copy(values.data(), on_gpu.data(), {count * 4});
-      EXPECT_EQ(stated_order::bits(values), expected);
-    }
+    compare_leaves(LeafShares(counts));
   }
+  // Each two ranks have a subtree, some by several sums.
+  std::vector<int> counts(static_cast<std::size_t>(ranks()), 4);
+  for (std::size_t rank = 0; rank + 3 < counts.size(); rank += 2)
+    std::tie(counts[rank], counts[rank + 1]) = std::pair(1, 7);
+  compare_leaves(LeafShares(counts));
 }
 
-/// The buffer is longer than the scratch of all ranks together. LOCKSTEP_LONG_BUFFERS=1 enables the test.
-TEST_F(TreeOrder, HasThemInSeveralBlocks) {
-  if (number_of_process("LOCKSTEP_LONG_BUFFERS", 0) == 0)
-    LOCKSTEP_SKIP(memory) << "takes minutes; LOCKSTEP_LONG_BUFFERS=1 asks for it";
-  if (ranks() == 1) LOCKSTEP_SKIP(ranks) << "one rank adds up nothing";
-  const std::int64_t block = backends::TreeOrderAllReduce::scratch_bytes.value / (ranks() - 1) * ranks();
-  const std::int64_t count = block + 10'007;
-  ASSERT_EQ(
-      backends::SlicedBlocks({count}, DType::uint8, ranks(), ranks() - 1, backends::TreeOrderAllReduce::scratch_bytes)
-          .size(),
-      2);
-  compare(DType::uint8, ReduceOp::sum, count);
+class TreeOrderInLittleScratch : public TreeOrder {
+ protected:
+  TreeOrderInLittleScratch() { scratch_ = backends::NcclOptions::least_scratch; }
+};
+
+TEST_F(TreeOrderInLittleScratch, HasThemInSeveralBlocks) {
+  for (const std::int64_t count : {50'000, 65'536, 65'537}) compare(DType::float16, ReduceOp::sum, count);
 }
 
 }  // namespace
