@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/split_mix.hpp"
-#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/channels.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 #include "ops/formulas/functions.hpp"
@@ -21,38 +21,53 @@ struct Differentiated : Function {
   __device__ float gradient(float dy, float at) const { return dy * this->derivative(at); }
 };
 
-template <typename E, typename Function>
-Implementation elementwise(const Format& x, const Function& function) {
-  const std::int64_t count = view_of(x).elements();
-  return {
-      .traits = {.inputs = {x},
-                 .output = x,
-                 .backward_reads_inputs = !Function::by_output,
-                 .backward_reads_output = Function::by_output},
-      .forward =
-          [=](const Arguments& call) {
-            const void* in = call.inputs[0];
-            void* out = call.output;
-            for_each(
-                count, [=] __device__(std::int64_t i) { store<E>(out, i, function.value(load<E>(in, i))); },
-                call.queue);
-          },
-      .backward =
-          [=](const Arguments& call) {
-            const void* at = Function::by_output ? call.output : call.inputs[0];
-            const void* dy = call.output_gradient;
-            void* dx = call.input_gradients[0];
-            if (dx == nullptr) return;
-            for_each(
-                count,
-                [=] __device__(std::int64_t i) { store<E>(dx, i, function.gradient(load<E>(dy, i), load<E>(at, i))); },
-                call.queue);
-          }};
+/// Overwrites a pack by what `f` returns for each of its elements.
+template <typename E, int size, typename F, typename... In>
+__device__ void store_each(void* out, std::int64_t i, const F& f, const In&... in) {
+  Pack<size> values;
+  for (int k = 0; k < size; ++k) values.at[k] = f(in.at[k]...);
+  store_pack<E, size>(out, i, values);
 }
 
-template <typename E>
+template <typename E, int size, typename Function>
+Implementation elementwise(const Format& x, const Function& function) {
+  const std::int64_t packs = view_of(x).elements() / size;
+  return {.traits = {.inputs = {x},
+                     .output = x,
+                     .backward_reads_inputs = !Function::by_output,
+                     .backward_reads_output = Function::by_output},
+          .forward =
+              [=](const Arguments& call) {
+                const void* in = call.inputs[0];
+                void* out = call.output;
+                for_each(
+                    packs,
+                    [=] __device__(std::int64_t i) {
+                      store_each<E, size>(
+                          out, i, [&](float value) { return function.value(value); }, load_pack<E, size>(in, i));
+                    },
+                    call.queue);
+              },
+          .backward =
+              [=](const Arguments& call) {
+                const void* at = Function::by_output ? call.output : call.inputs[0];
+                const void* dy = call.output_gradient;
+                void* dx = call.input_gradients[0];
+                if (dx == nullptr) return;
+                for_each(
+                    packs,
+                    [=] __device__(std::int64_t i) {
+                      store_each<E, size>(
+                          dx, i, [&](float gradient, float value) { return function.gradient(gradient, value); },
+                          load_pack<E, size>(dy, i), load_pack<E, size>(at, i));
+                    },
+                    call.queue);
+              }};
+}
+
+template <typename E, int size>
 Implementation add(const Format& x, Activation activation) {
-  const std::int64_t count = view_of(x).elements();
+  const std::int64_t packs = view_of(x).elements() / size;
   return {.traits = {.inputs = {x, x},
                      .output = x,
                      .backward_reads_inputs = false,
@@ -64,9 +79,11 @@ Implementation add(const Format& x, Activation activation) {
                 const void* b = call.inputs[1];
                 void* out = call.output;
                 for_each(
-                    count,
+                    packs,
                     [=] __device__(std::int64_t i) {
-                      store<E>(out, i, activated(activation, load<E>(a, i) + load<E>(b, i)));
+                      store_each<E, size>(
+                          out, i, [&](float first, float second) { return activated(activation, first + second); },
+                          load_pack<E, size>(a, i), load_pack<E, size>(b, i));
                     },
                     call.queue);
               },
@@ -77,12 +94,16 @@ Implementation add(const Format& x, Activation activation) {
                 void* first = call.input_gradients[0];
                 void* second = call.input_gradients[1];
                 for_each(
-                    count,
+                    packs,
                     [=] __device__(std::int64_t i) {
-                      float gradient = load<E>(dy, i);
-                      if (activation != Activation::none && !passes(activation, load<E>(y, i))) gradient = 0;
-                      if (first != nullptr) store<E>(first, i, gradient);
-                      if (second != nullptr) store<E>(second, i, gradient);
+                      Pack<size> gradient = load_pack<E, size>(dy, i);
+                      if (activation != Activation::none) {
+                        const Pack<size> result = load_pack<E, size>(y, i);
+                        for (int k = 0; k < size; ++k)
+                          if (!passes(activation, result.at[k])) gradient.at[k] = 0;
+                      }
+                      if (first != nullptr) store_pack<E, size>(first, i, gradient);
+                      if (second != nullptr) store_pack<E, size>(second, i, gradient);
                     },
                     call.queue);
               }};
@@ -134,24 +155,31 @@ Implementation dropout(const Format& x, const Dropout& op) {
               }};
 }
 
-template <typename E>
+template <typename E, int size>
 void bias_and_activation(const TensorView& y, void* data, const float* bias, Activation activation, Queue queue) {
+  const std::int64_t of_position = y.padded / size;
   for_each(
-      y.elements(),
+      y.positions() * of_position,
       [=] __device__(std::int64_t i) {
-        const std::int64_t channel = i % y.padded;
-        const float added = bias != nullptr && channel < y.channels ? bias[channel] : 0.0F;
-        store<E>(data, i, activated(activation, load<E>(data, i) + added));
+        const std::int64_t channel = i % of_position * size;
+        Pack<size> values = load_pack<E, size>(data, i);
+        for (int k = 0; k < size; ++k) {
+          const float added = bias != nullptr && channel + k < y.channels ? bias[channel + k] : 0.0F;
+          values.at[k] = activated(activation, values.at[k] + added);
+        }
+        store_pack<E, size>(data, i, values);
       },
       queue);
 }
 
-template <typename E>
+template <typename E, int size>
 void pass_activation(const TensorView& y, const void* result, void* gradient, Activation activation, Queue queue) {
   for_each(
-      y.elements(),
+      y.elements() / size,
       [=] __device__(std::int64_t i) {
-        if (!passes(activation, load<E>(result, i))) store<E>(gradient, i, 0.0F);
+        store_each<E, size>(
+            gradient, i, [&](float own, float value) { return passes(activation, value) ? own : 0.0F; },
+            load_pack<E, size>(gradient, i), load_pack<E, size>(result, i));
       },
       queue);
 }
@@ -168,19 +196,19 @@ void sum_each_channel(const TensorView& y, const void* data, float* sums, void* 
 
 Implementation make(const Relu& /*op*/, Formats in, const Signature& /*signature*/) {
   Implementation relu =
-      with_elements(in[0].dtype, [&](auto e) { return elementwise<decltype(e)>(in[0], ReluFunction{}); });
+      with_packs(in[0], [&](auto e, auto size) { return elementwise<decltype(e), size>(in[0], ReluFunction{}); });
   relu.traits.in_place_gradient = 0;
   return relu;
 }
 
 Implementation make(const Add& op, Formats in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype, [&](auto e) { return add<decltype(e)>(in[0], op.activation); });
+  return with_packs(in[0], [&](auto e, auto size) { return add<decltype(e), size>(in[0], op.activation); });
 }
 
 Implementation make(const Pointwise& op, Formats in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype, [&](auto e) {
+  return with_packs(in[0], [&](auto e, auto size) {
     return with_function<float>(op, [&](const auto& function) {
-      return elementwise<decltype(e)>(in[0], Differentiated<std::remove_cvref_t<decltype(function)>>{function});
+      return elementwise<decltype(e), size>(in[0], Differentiated<std::remove_cvref_t<decltype(function)>>{function});
     });
   });
 }
@@ -190,14 +218,15 @@ Implementation make(const Dropout& op, Formats in, const Signature& /*signature*
 }
 
 void add_bias(const Format& y, void* data, const void* bias, Activation activation, Queue queue) {
-  with_elements(y.dtype, [&](auto e) {
-    bias_and_activation<decltype(e)>(view_of(y), data, static_cast<const float*>(bias), activation, queue);
+  with_packs(y, [&](auto e, auto size) {
+    bias_and_activation<decltype(e), size>(view_of(y), data, static_cast<const float*>(bias), activation, queue);
   });
 }
 
 void activation_backward(const Format& y, const void* result, void* gradient, Activation activation, Queue queue) {
-  with_elements(y.dtype,
-                [&](auto e) { pass_activation<decltype(e)>(view_of(y), result, gradient, activation, queue); });
+  with_packs(y, [&](auto e, auto size) {
+    pass_activation<decltype(e), size>(view_of(y), result, gradient, activation, queue);
+  });
 }
 
 Bytes sum_channels_workspace(const Format& y) {
