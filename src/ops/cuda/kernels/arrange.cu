@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/device/launch.cuh"
+#include <algorithm>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "ops/cuda/device/channels.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 
@@ -28,41 +33,62 @@ struct Part {
   }
 };
 
-template <typename E>
+/// Calls `f` with the type of the elements and the size of packs, which are all of one part, as an integral constant.
+template <typename F>
+auto with_packs_of(DType dtype, std::span<const Part> parts, const F& f) {
+  const auto has_packs_of = [parts](int size) {
+    return std::all_of(parts.begin(), parts.end(), [size](const Part& p) {
+      const std::int64_t first = p.axis == Axis::channels ? p.begin : 0;
+      return first % size == 0 && p.part.channels % size == 0 && p.whole.padded % size == 0;
+    });
+  };
+  return with_elements(dtype, [&](auto e) {
+    constexpr int size = 16 / sizeof(typename decltype(e)::Stored);
+    if (has_packs_of(size)) return f(e, std::integral_constant<int, size>{});
+    return f(e, std::integral_constant<int, 1>{});
+  });
+}
+
+template <typename E, int size>
 void take(const Part& p, const void* whole, void* part, Queue queue) {
   for_each(
-      p.part.elements(),
+      p.part.elements() / size,
       [=] __device__(std::int64_t i) {
-        const Position at = p.part.nhwc_position(i);
-        store<E>(part, i, at.channel < p.part.channels ? load<E>(whole, p.in_whole(at)) : 0.0F);
+        const Position at = p.part.nhwc_position(i * size);
+        StoredPack<E, size> pack{};
+        if (at.channel < p.part.channels) pack = load_stored<E, size>(whole, p.in_whole(at) / size);
+        static_cast<StoredPack<E, size>*>(part)[i] = pack;
       },
       queue);
 }
 
-template <typename E>
+template <typename E, int size>
 void put(const Part& p, const void* part, void* whole, Queue queue) {
   for_each(
-      p.part.elements(),
+      p.part.elements() / size,
       [=] __device__(std::int64_t i) {
-        const Position at = p.part.nhwc_position(i);
-        if (at.channel < p.part.channels) store<E>(whole, p.in_whole(at), load<E>(part, i));
+        const Position at = p.part.nhwc_position(i * size);
+        if (at.channel < p.part.channels)
+          static_cast<StoredPack<E, size>*>(whole)[p.in_whole(at) / size] = load_stored<E, size>(part, i);
       },
       queue);
 }
 
 /// Overwrites the whole with the part, and with zeros beside it.
-template <typename E>
+template <typename E, int size>
 void place(const Part& p, const void* part, void* whole, Queue queue) {
   for_each(
-      p.whole.elements(),
+      p.whole.elements() / size,
       [=] __device__(std::int64_t i) {
-        Position at = p.whole.nhwc_position(i);
+        Position at = p.whole.nhwc_position(i * size);
         const std::int64_t along = p.along(at) - p.begin;
         const bool inside = at.channel < p.whole.channels && along >= 0 && along < p.extent();
         if (p.axis == Axis::channels) at.channel = along;
         if (p.axis == Axis::height) at.row = along;
         if (p.axis == Axis::width) at.column = along;
-        store<E>(whole, i, inside ? load<E>(part, p.part.offset(at)) : 0.0F);
+        StoredPack<E, size> pack{};
+        if (inside) pack = load_stored<E, size>(part, p.part.offset(at) / size);
+        static_cast<StoredPack<E, size>*>(whole)[i] = pack;
       },
       queue);
 }
@@ -77,14 +103,8 @@ void clear_padding(const TensorView& y, void* data, Queue queue) {
       queue);
 }
 
-template <typename E>
-Implementation concat(Formats in, const Format& result, Axis axis) {
-  std::vector<Part> parts;
-  std::int64_t begin = 0;
-  for (const Format& format : in) {
-    parts.push_back({view_of(result), view_of(format), axis, begin});
-    begin += parts.back().extent();
-  }
+template <typename E, int size>
+Implementation concat(Formats in, const Format& result, const std::vector<Part>& parts) {
   return {.traits = {.inputs = {in.begin(), in.end()},
                      .output = result,
                      .backward_reads_inputs = false,
@@ -92,26 +112,25 @@ Implementation concat(Formats in, const Format& result, Axis axis) {
           .forward =
               [parts](const Arguments& call) {
                 for (std::size_t i = 0; i < parts.size(); ++i)
-                  put<E>(parts[i], call.inputs[i], call.output, call.queue);
+                  put<E, size>(parts[i], call.inputs[i], call.output, call.queue);
                 clear_padding<E>(parts.front().whole, call.output, call.queue);
               },
           .backward =
               [parts](const Arguments& call) {
                 for (std::size_t i = 0; i < parts.size(); ++i)
                   if (call.input_gradients[i] != nullptr)
-                    take<E>(parts[i], call.output_gradient, call.input_gradients[i], call.queue);
+                    take<E, size>(parts[i], call.output_gradient, call.input_gradients[i], call.queue);
               }};
 }
 
-template <typename E>
-Implementation slice(const Format& in, const Format& result, const Slice& op) {
-  const Part part{view_of(in), view_of(result), op.axis, op.begin};
+template <typename E, int size>
+Implementation slice(const Format& in, const Format& result, const Part& part) {
   return {.traits = {.inputs = {in}, .output = result, .backward_reads_inputs = false, .backward_reads_output = false},
-          .forward = [=](const Arguments& call) { take<E>(part, call.inputs[0], call.output, call.queue); },
+          .forward = [=](const Arguments& call) { take<E, size>(part, call.inputs[0], call.output, call.queue); },
           .backward =
               [=](const Arguments& call) {
                 if (call.input_gradients[0] != nullptr)
-                  place<E>(part, call.output_gradient, call.input_gradients[0], call.queue);
+                  place<E, size>(part, call.output_gradient, call.input_gradients[0], call.queue);
               }};
 }
 
@@ -155,13 +174,22 @@ Order plain_order(const Shape& shape) { return {shape.height * shape.width, shap
 }  // namespace
 
 Implementation make(const Concat& op, Formats in, const Signature& signature) {
-  return with_elements(in[0].dtype,
-                       [&](auto e) { return concat<decltype(e)>(in, nhwc(signature.output, in[0].dtype), op.axis); });
+  const Format result = nhwc(signature.output, in[0].dtype);
+  std::vector<Part> parts;
+  std::int64_t begin = 0;
+  for (const Format& format : in) {
+    parts.push_back({view_of(result), view_of(format), op.axis, begin});
+    begin += parts.back().extent();
+  }
+  return with_packs_of(in[0].dtype, parts,
+                       [&](auto e, auto size) { return concat<decltype(e), size>(in, result, parts); });
 }
 
 Implementation make(const Slice& op, Formats in, const Signature& signature) {
-  return with_elements(in[0].dtype,
-                       [&](auto e) { return slice<decltype(e)>(in[0], nhwc(signature.output, in[0].dtype), op); });
+  const Format result = nhwc(signature.output, in[0].dtype);
+  const Part part{view_of(in[0]), view_of(result), op.axis, op.begin};
+  return with_packs_of(in[0].dtype, {&part, 1},
+                       [&](auto e, auto size) { return slice<decltype(e), size>(in[0], result, part); });
 }
 
 Implementation make(const Reshape& /*op*/, Formats in, const Signature& signature) {

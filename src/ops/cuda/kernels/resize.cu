@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/channels.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 #include "ops/formulas/resized_axis.hpp"
@@ -49,57 +49,68 @@ __device__ float blend(float first, float second, float share) {
   return share == 0 ? first : (1 - share) * first + share * second;
 }
 
-template <typename E>
+/// The channels of a pack have the same weights.
+template <int size>
+__device__ Pack<size> blend(const Pack<size>& first, const Pack<size>& second, float share) {
+  Pack<size> both;
+  for (int k = 0; k < size; ++k) both.at[k] = blend(first.at[k], second.at[k], share);
+  return both;
+}
+
+template <typename E, int size>
 void interpolate(const Resizing& of, const void* x, void* y, Queue queue) {
   for_each(
-      of.out.elements(),
+      of.out.elements() / size,
       [=] __device__(std::int64_t i) {
-        const Position at = of.out.nhwc_position(i);
+        const Position at = of.out.nhwc_position(i * size);
         const auto row = of.rows.source<float>(at.row);
         const auto column = of.columns.source<float>(at.column);
         const auto value = [&](std::int64_t r, std::int64_t c) {
-          return load<E>(x, of.in.offset({at.sample, at.channel, r, c}));
+          return load_pack<E, size>(x, of.in.offset({at.sample, at.channel, r, c}) / size);
         };
-        const float first = blend(value(row.first, column.first), value(row.second, column.first), row.share);
-        const float second = blend(value(row.first, column.second), value(row.second, column.second), row.share);
-        store<E>(y, i, blend(first, second, column.share));
+        const Pack<size> first = blend(value(row.first, column.first), value(row.second, column.first), row.share);
+        const Pack<size> second = blend(value(row.first, column.second), value(row.second, column.second), row.share);
+        store_pack<E, size>(y, i, blend(first, second, column.share));
       },
       queue);
 }
 
 /// Each element of the input gathers the gradients of the elements that it is a part of, in their order.
-template <typename E>
+template <typename E, int size>
 void gather_gradients(const Resizing& of, const void* dy, void* dx, Queue queue) {
   for_each(
-      of.in.elements(),
+      of.in.elements() / size,
       [=] __device__(std::int64_t i) {
-        const Position at = of.in.nhwc_position(i);
+        const Position at = of.in.nhwc_position(i * size);
         const Uses rows = uses_of(at.row, of.rows);
         const Uses columns = uses_of(at.column, of.columns);
-        float sum = 0;
+        Pack<size> sum{};
         for (std::int64_t row = rows.begin; row < rows.end; ++row) {
           const float row_weight = weight_of(at.row, of.rows.source<float>(row));
           if (row_weight == 0) continue;
-          float of_row = 0;
+          Pack<size> of_row{};
           for (std::int64_t column = columns.begin; column < columns.end; ++column) {
             const float weight = weight_of(at.column, of.columns.source<float>(column));
-            if (weight != 0) of_row += weight * load<E>(dy, of.out.offset({at.sample, at.channel, row, column}));
+            if (weight == 0) continue;
+            const std::int64_t place = of.out.offset({at.sample, at.channel, row, column});
+            const Pack<size> gradient = load_pack<E, size>(dy, place / size);
+            for (int k = 0; k < size; ++k) of_row.at[k] += weight * gradient.at[k];
           }
-          sum += row_weight * of_row;
+          for (int k = 0; k < size; ++k) sum.at[k] += row_weight * of_row.at[k];
         }
-        store<E>(dx, i, sum);
+        store_pack<E, size>(dx, i, sum);
       },
       queue);
 }
 
-template <typename E>
+template <typename E, int size>
 Implementation resize(const Resizing& of, const Format& in, const Format& out) {
   return {.traits = {.inputs = {in}, .output = out, .backward_reads_inputs = false, .backward_reads_output = false},
-          .forward = [=](const Arguments& call) { interpolate<E>(of, call.inputs[0], call.output, call.queue); },
+          .forward = [=](const Arguments& call) { interpolate<E, size>(of, call.inputs[0], call.output, call.queue); },
           .backward =
               [=](const Arguments& call) {
                 void* dx = call.input_gradients[0];
-                if (dx != nullptr) gather_gradients<E>(of, call.output_gradient, dx, call.queue);
+                if (dx != nullptr) gather_gradients<E, size>(of, call.output_gradient, dx, call.queue);
               }};
 }
 
@@ -107,7 +118,8 @@ Implementation resize(const Resizing& of, const Format& in, const Format& out) {
 
 Implementation make(const Resize& op, Formats in, const Signature& signature) {
   const Format out = nhwc(signature.output, in[0].dtype);
-  return with_elements(in[0].dtype, [&](auto e) { return resize<decltype(e)>(Resizing(op, in[0], out), in[0], out); });
+  return with_packs(in[0],
+                    [&](auto e, auto size) { return resize<decltype(e), size>(Resizing(op, in[0], out), in[0], out); });
 }
 
 }  // namespace lockstep::ops::cuda
