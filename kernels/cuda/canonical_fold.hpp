@@ -38,16 +38,15 @@ class CanonicalSum {
   }
   [[nodiscard]] LOCKSTEP_HOST_DEVICE bool has(int level) const { return (leaves_ >> level & 1) != 0; }
 
+  // One call of the next level: with two, compilers would inline 2^levels of them.
   template <int level>
   LOCKSTEP_HOST_DEVICE void carry(Stored sum, int from) {
     if constexpr (level < levels) {
-      if (level < from) {
-        carry<level + 1>(sum, from);
-      } else if (has(level)) {
-        carry<level + 1>(pair(sums_[level], sum), from);
-      } else {
+      if (level >= from && !has(level)) {
         sums_[level] = sum;
+        return;
       }
+      carry<level + 1>(level >= from ? pair(sums_[level], sum) : sum, from);
     }
   }
   template <int level>
@@ -102,11 +101,9 @@ template <typename Format, typename Op>
 LOCKSTEP_HOST_DEVICE typename Format::Stored fold_element(const Contributions& in, std::int64_t i) {
   using Stored = typename Format::Stored;
   CanonicalSum<Format, Op> sum;
-  const int last = in.operands - 1;
-  for (int operand = 0; operand < last; ++operand) sum.add(in.of<Stored>(operand)[i], in.level[operand]);
-  if (in.level[last] == Contributions::rest) return sum.total_with(in.of<Stored>(last)[i]);
-  sum.add(in.of<Stored>(last)[i], in.level[last]);
-  return sum.total();
+  const int full = in.operands - (in.level[in.operands - 1] == Contributions::rest ? 1 : 0);
+  for (int operand = 0; operand < full; ++operand) sum.add(in.of<Stored>(operand)[i], in.level[operand]);
+  return full == in.operands ? sum.total() : sum.total_with(in.of<Stored>(full)[i]);
 }
 
 /// Calls f with the format of the elements and the operator, if it is arithmetic. @tparam Arithmetic  has unsigned
