@@ -61,8 +61,7 @@ class TreeOrderStage {
 /// NCCL when the previous one is on the stream. In place, a part overwrites only what has been sent.
 ///
 /// @cost  for m operands a rank, one stage: (m+1)(p−1)/p·nβ each way, (m+1)(p−1) messages a block. Two stages, with g
-/// ranks
-///        on each of N nodes: (m+1)(g−1)/g·nβ within a node, and 2(N−1)/N·n/g·β between nodes
+///        ranks on each of N nodes: (m+1)(g−1)/g·nβ within a node, and 2(N−1)/N·n/g·β between nodes
 /// @source Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004, for reduce-scatter and all-gather;
 ///         the halves are direct, since only a rank that has every contribution can add in any order
 class TreeOrderAllReduce {
