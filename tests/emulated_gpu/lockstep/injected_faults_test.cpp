@@ -161,7 +161,7 @@ TEST_P(InjectedFault, IsNamedByWhoMetItAndHeardOfByAll) {
 }
 
 constexpr Fault faults[] = {{"cudaSetDevice", "cudaErrorDevicesUnavailable"},
-                            {"cudaStreamCreateWithFlags", "cudaErrorMemoryAllocation"},
+                            {"cudaStreamCreateWithPriority", "cudaErrorMemoryAllocation"},
                             {"cudaEventCreateWithFlags", "cudaErrorMemoryAllocation"},
                             {"cudaEventRecord", "cudaErrorUnknown"},
                             {"cudaEventQuery", "cudaErrorIllegalAddress"},
