@@ -10,6 +10,7 @@
 #include "base/seconds_since.hpp"
 #include "ddp/rank_zero.hpp"
 #include "trainer/checkpoint/resume.hpp"
+#include "trainer/replica/host_mirror.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -132,7 +133,8 @@ void Checkpoints::send(const Store& store, const CheckpointLayout& layout) {
   for (const StoredPart& part : own) {
     PartHead head{static_cast<std::int64_t>(part.file), part.tensor, part.first.value, part.elements.count.value};
     communicator.send(Buffer(head), {0}, Queue::host(), "checkpoint").wait();
-    communicator.send(part.elements, {0}, Queue::host(), "checkpoint").wait();
+    const HostMirror elements(store.model().device(), part.elements);
+    communicator.send(elements.buffer(), {0}, Queue::host(), "checkpoint").wait();
   }
   PartHead end{-1};
   communicator.send(Buffer(end), {0}, Queue::host(), "checkpoint").wait();

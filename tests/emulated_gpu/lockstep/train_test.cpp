@@ -149,7 +149,7 @@ TEST_F(TrainOnGpus, WithShardsBitsDependOnNoNumberOfGpus) {
   EXPECT_TRUE(one.starts_with("weights")) << one;
   EXPECT_EQ(checksum(train(3, run + "3")), one);
   EXPECT_EQ(checksum(train(2, run + "3 --zero --without-pass capture")), one);
-  train(2, run + "2 --save-dir " + path("run"));
+  train(2, run + "2 --zero --save-dir " + path("run"));
   EXPECT_EQ(checksum(train(3, run + "3 --resume " + path("run"))), one);
 }
 
