@@ -188,6 +188,19 @@ TEST(Cudnn, WordsAreTheSameEveryTimeAndForAnotherObject) {
   }
 }
 
+// cuDNN would load it again for every engine that it is asked about, which took more time than all else.
+TEST(Cudnn, NvrtcStaysLoaded) {
+  std::string why_not;
+  const auto cudnn = cudnn_for(90, why_not);
+  if (!cudnn) LOCKSTEP_SKIP(cudnn) << why_not;
+  const std::string file = LOCKSTEP_FOUND_NVRTC;
+  const std::string name = file.substr(file.rfind('/') + 1);
+  if (dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr) return;
+  const bool can_be_found = dlopen(name.c_str(), RTLD_LAZY) != nullptr;
+  EXPECT_FALSE(can_be_found) << name;
+  if (!can_be_found) LOCKSTEP_SKIP(cudnn) << name << " is not where the loader looks";
+}
+
 TEST(Cudnn, WhatItLacksIsRefusedByName) {
   std::string why_not;
   const auto cudnn = cudnn_for(90, why_not);

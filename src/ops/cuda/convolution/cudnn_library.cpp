@@ -43,6 +43,10 @@ void find_function(Function& function, void* handle, const char* name, std::stri
   if (function == nullptr) missing += (missing.empty() ? "" : ", ") + std::string(name);
 }
 
+/// Keeps NVRTC loaded, if it is there. cuDNN compiles with it, and opens and closes it for every engine that it is
+/// asked about; loading this large library took more than half of the time in which plans are made.
+void keep_nvrtc_loaded() { (void)dlopen(("libnvrtc.so." + std::to_string(CUDART_VERSION / 1000)).c_str(), RTLD_LAZY); }
+
 }  // namespace
 
 CudnnLibrary load_cudnn(const std::string& file) {
@@ -67,6 +71,7 @@ CudnnLibrary load_cudnn(const std::string& file) {
   }
   if (version < oldest_cudnn) refuse_cudnn(which + "is too old");
   if (!missing.empty()) refuse_cudnn(which + "lacks " + missing + ", which lockstep calls");
+  keep_nvrtc_loaded();
   return library;
 }
 
