@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
 #include <string>
 
 #include "kernels/cuda/canonical_fold.hpp"
@@ -23,5 +24,11 @@ std::string why_no_kernels();
 /// @return CUDA's result of the launch; an earlier unread error of the thread is dropped
 /// @cost  each contribution is read once, the sum written once
 cudaError_t launch_canonical_fold(const Contributions& in, void* out, DType dtype, ReduceOp op, cudaStream_t stream);
+
+/// Queues on `stream`: *mark = 1 if an element is infinite or NaN, else nothing is written. Integers are always finite.
+/// @pre   `mark` is GPU memory; elements are aligned to their size; why_no_kernels() is empty
+/// @return as launch_canonical_fold
+/// @cost  each element is read once
+cudaError_t launch_finite_check(const ConstBuffer& values, std::uint32_t* mark, cudaStream_t stream);
 
 }  // namespace lockstep::kernels::cuda

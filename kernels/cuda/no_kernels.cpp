@@ -11,4 +11,8 @@ cudaError_t launch_canonical_fold(const Contributions& /*in*/, void* /*out*/, DT
   return cudaErrorNotSupported;
 }
 
+cudaError_t launch_finite_check(const ConstBuffer& /*values*/, std::uint32_t* /*mark*/, cudaStream_t /*stream*/) {
+  return cudaErrorNotSupported;
+}
+
 }  // namespace lockstep::kernels::cuda

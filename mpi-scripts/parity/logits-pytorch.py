@@ -25,8 +25,8 @@ BOUND = 1e-9
 CLASSES = 10
 SMALL, LARGE = (3, 32, 32), (3, 64, 64)
 CONVERTER = pathlib.Path(__file__).resolve().parents[1] / "convert_weights.py"
-NO_CLASSIFIERS = ("crnn", "detector", "pp-liteseg", "unet", "yolov5n", "yolov5s")
-MODELS = [name for name in lockstep_models.MODELS if name not in NO_CLASSIFIERS]
+NO_CLASSIFIERS = ("crnn", "detector", "pp-liteseg", "unet", "yolov5")
+MODELS = [name for name in lockstep_models.MODELS if not name.startswith(NO_CLASSIFIERS)]
 TORCHVISION = {"resnet18": "resnet18", "resnet34": "resnet34", "resnet50": "resnet50", "mobilenet-v2": "mobilenet_v2",
                "vgg11-bn": "vgg11_bn"}
 TIMM = ("resnet18", "resnet34", "resnet50")

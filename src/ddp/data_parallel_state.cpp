@@ -35,9 +35,6 @@ void DataParallel::State::join(ProcessGroup& other) {
     throw refusal("values compared every " + std::to_string(options.compare_every) +
                   " steps: give a positive number, or 0 for never");
   }
-  if (options.check_finite && tensors.flat_gradients().kind == MemoryKind::device) {
-    throw unsupported("gradients in memory of a GPU are not checked: leave check_finite false");
-  }
   if (options.shard_optimizer) check_sharing();
   if (shards.total() != 0) check_sharding();
   (void)group->control();  // created here, because creating it is collective
@@ -48,6 +45,12 @@ void DataParallel::State::join(ProcessGroup& other) {
                   Leaves{shards, tensors.layout().count()}, options.observer,
                   std::vector<std::int64_t>{options.compare_every, options.allow_unused ? 1 : 0});
   values.begin_anew();
+  finite = new_check();
+}
+
+ddp::FiniteCheck DataParallel::State::new_check() const {
+  const bool is_on_gpu = options.check_finite && tensors.flat_gradients().kind == MemoryKind::device;
+  return ddp::FiniteCheck(is_ready.size(), is_on_gpu ? group->gpu() : std::nullopt);
 }
 
 Error DataParallel::State::refusal(const std::string& why, const std::string& label) const {
@@ -112,7 +115,7 @@ void DataParallel::State::end_step() {
 void DataParallel::State::forget_step() {
   tensors.keep_gradients_forever();
   tally.begin_anew();
-  finite = ddp::FiniteCheck(is_ready.size());
+  finite = new_check();
   std::fill(is_ready.begin(), is_ready.end(), char{0});
   queue = Queue::host();
   has_failed = false;
@@ -153,12 +156,14 @@ void DataParallel::State::make_ready(int parameter, Queue its_queue) {
 }
 
 void DataParallel::State::send(int parameter) {
-  if (options.check_finite && !queue.is_host()) {
-    throw refusal("gradients that are still being written by a stream are not checked: leave check_finite false");
+  if (options.check_finite && !queue.is_host() && tensors.flat_gradients().kind != MemoryKind::device) {
+    throw refusal(
+        "gradients in host memory that are still being written by a stream are not checked: leave "
+        "check_finite false");
   }
-  for (int sum = 0; options.check_finite && sum < sums(); ++sum)
-    finite.look(parameter, tensors.gradient(parameter, sum));
   tensors.collect(parameter, queue);
+  for (int sum = 0; options.check_finite && sum < sums(); ++sum)
+    finite.look(parameter, tensors.own_gradient(parameter, sum), queue);
   reducer->ready(parameter, queue);
 }
 

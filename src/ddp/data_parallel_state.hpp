@@ -76,6 +76,7 @@ struct DataParallel::State {
   /// Returns how many sums of gradients this rank contributes.
   [[nodiscard]] int sums() const;
   void send(int parameter);
+  [[nodiscard]] ddp::FiniteCheck new_check() const;
 };
 
 }  // namespace lockstep

@@ -1,69 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <optional>
 
-#include "ddp/rank_zero.hpp"
-#include "kernels/finite.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
+#include "platform/gpu/gpu.hpp"
 
 namespace lockstep::ddp {
+
+/// Looks for infinite and NaN elements in memory of a GPU, and marks the parameters that have some.
+class GpuFiniteCheck {
+ public:
+  GpuFiniteCheck(std::size_t parameters, int gpu);
+
+  /// Queues the check of a parameter's values: on their stream, before whatever overwrites them there. Values of the
+  /// host queue, which anybody may overwrite, are checked when this returns.
+  void look(std::size_t parameter, const ConstBuffer& values, Queue queue);
+  /// Queues the check of values that nobody overwrites before `take`.
+  void look_at_constant(std::size_t parameter, const ConstBuffer& values);
+  /// Waits for all checks, marks what they have found, and begins anew. @param flawed  by parameter; other marks stay
+  void take(std::vector<std::uint8_t>& flawed);
+
+ private:
+  void queue_check(std::size_t parameter, const ConstBuffer& values, Queue queue);
+
+  int gpu_;
+  Allocation marks_;  // a number for each parameter, on the GPU
+  Allocation found_;  // its copy on the host
+  Stream stream_;     // comes after all checks
+  Event checked_;
+};
 
 /// Finds gradients with infinite or NaN elements, in each step anew.
 class FiniteCheck {
  public:
-  explicit FiniteCheck(std::size_t parameters) : flawed_(parameters, 0) {}
+  /// @param gpu  the GPU whose memory has the gradients, if it is one's
+  explicit FiniteCheck(std::size_t parameters, std::optional<int> gpu = std::nullopt);
 
   /// Marks a gradient of this rank as not finite.
-  void mark(std::size_t parameter) {
-    flawed_[parameter] = 1;
-    found_ += 1;
-  }
-  /// Checks a gradient of this rank before it is reduced.
-  void look(int parameter, const ConstBuffer& gradient) {
-    if (!kernels::all_finite(gradient)) mark(static_cast<std::size_t>(parameter));
-  }
-  /// Returns how many of this rank's gradients are not finite.
-  [[nodiscard]] double found() const { return found_; }
+  void mark(std::size_t parameter) { flawed_[parameter] = 1; }
+  /// Checks a gradient of this rank, which is complete on the queue, before it is reduced.
+  void look(int parameter, const ConstBuffer& gradient, Queue queue);
+  /// Returns how many of this rank's gradients are not finite. On a GPU it waits for the checks.
+  [[nodiscard]] double found();
 
   /// Returns the gradients that are not finite, by rank, and resets the check. Collective if `found_by_all` is
   /// positive.
   /// @param found_by_all  the sum of `found()` over all ranks
-  std::vector<DataParallel::NotFinite> gather(ProcessGroup& group, double found_by_all) {
-    std::vector<DataParallel::NotFinite> all;
-    if (found_by_all == 0) return all;
-    for (MarkedParameters& of_rank : gather_marked(group, flawed_, "gradients that are not finite"))
-      all.push_back(
-          {.rank = of_rank.rank, .host = std::move(of_rank.host), .parameters = std::move(of_rank.parameters)});
-    std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});
-    found_ = 0;
-    return all;
-  }
+  std::vector<DataParallel::NotFinite> gather(ProcessGroup& group, double found_by_all);
   /// Returns the reduced gradients that are not finite, and resets the check.
   /// @param parts         the parts of the sums that this rank has
   /// @param communicator  of ranks that have other parts, with whom the call is collective; null: each has all
   std::vector<DataParallel::NotFinite> look_at_sums(const Layout& layout, const Buffer& sums,
-                                                    std::span<const LayoutPart> parts, Communicator* communicator) {
-    for (std::size_t i = 0; i < layout.tensors().size(); ++i) {
-      const TensorSlot& slot = layout.tensors()[i];
-      for (const LayoutPart& part : parts) {
-        const LayoutPart here = common(part, {slot.offset, slot.count});
-        if (here.count.value > 0 && !kernels::all_finite(slice(sums, here.offset, here.count))) flawed_[i] = 1;
-      }
-    }
-    if (communicator != nullptr)
-      communicator
-          ->all_reduce(std::span(flawed_), std::span(flawed_), ReduceOp::max, Queue::host(), "found in own parts")
-          .wait();
-    std::vector<int> parameters = marked(flawed_);
-    if (parameters.empty()) return {};
-    std::fill(flawed_.begin(), flawed_.end(), std::uint8_t{0});
-    return {{.rank = {}, .host = {}, .parameters = std::move(parameters)}};
-  }
+                                                    std::span<const LayoutPart> parts, Communicator* communicator);
 
  private:
   std::vector<std::uint8_t> flawed_;  // by parameter; all zero between steps
-  double found_ = 0;
+  std::optional<GpuFiniteCheck> on_gpu_;
 };
 
 }  // namespace lockstep::ddp

@@ -177,15 +177,13 @@ void Tensors::collect(int index, Queue queue) const {
   if (elsewhere.data != nullptr) copy(elsewhere, part(gradients_, index), queue);
 }
 
-Buffer Tensors::gradient(int index, int place) const {
-  if (place == 0) return gradient(index);
+Buffer Tensors::own_gradient(int index, int place) const {
   const TensorSlot& slot = layout_.at(index);
   return slice(gradient_places(), {place * layout_.count().value + slot.offset.value}, slot.count);
 }
 
 void Tensors::collect_zeros(int index, int sums, Queue queue) const {
-  fill_with_zeros(part(gradients_, index), queue);
-  for (int place = 1; place < sums; ++place) fill_with_zeros(gradient(index, place), queue);
+  for (int place = 0; place < sums; ++place) fill_with_zeros(own_gradient(index, place), queue);
 }
 
 void Tensors::distribute(Queue queue) const {

@@ -52,8 +52,8 @@ class Tensors {
   [[nodiscard]] Buffer values() const;
   /// Returns the buffer that is all-reduced.
   [[nodiscard]] Buffer flat_gradients() const { return flat(gradients_); }
-  /// Returns a tensor's gradient in one of the gradient buffers.
-  [[nodiscard]] Buffer gradient(int index, int place) const;
+  /// Returns a tensor's gradient in one of the gradient buffers, from which it is sent.
+  [[nodiscard]] Buffer own_gradient(int index, int place) const;
   [[nodiscard]] Buffer gradient_places() const {
     return {gradients_.data(), {places_ * layout_.count().value}, dtype_, gradients_.kind()};
   }

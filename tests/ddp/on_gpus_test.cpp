@@ -214,16 +214,6 @@ TEST(DataParallelOnAGpu, LeavesTheMemoryToTheDeviceAndTheOrderToTheStream) {
   EXPECT_EQ(calls, expected);
 }
 
-TEST(DataParallelOnAGpu, RefusesWhatNeedsGradientsInHostMemory) {
-  using namespace testing_support;
-  Calls calls;
-  ProcessGroup group = group_of(std::make_unique<OneRank>(calls), {.device = Device::cuda});
-  EXPECT_NE(refusal([&] { DataParallel(group, layout(), DType::float32, {.check_finite = true}); }).find("GPU"),
-            std::string::npos);
-  EXPECT_TRUE(calls.empty());
-  group.close();
-}
-
 TEST(CompressedOnAGpu, IsRefusedBecauseCompressionConvertsInHostMemory) {
   Calls calls;
   Progress progress;

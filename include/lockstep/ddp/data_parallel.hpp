@@ -37,7 +37,9 @@ struct DataParallelOptions {
   Bytes bucket{25 << 20};
   InitialValues initial = InitialValues::broadcast;
   /// Whether finish() reports which gradients are not finite, with the same result on all ranks.
-  /// @cost  two passes over the gradients in host memory
+  /// On GPUs, a build without a CUDA compiler cannot check, and says so in the first step.
+  /// @cost  two more passes over the gradients. On a GPU, finish() then waits for the queue of the gradients before it
+  ///        sends this rank's numbers
   bool check_finite = false;
   /// Shards the optimizer: each rank updates only its own part of each bucket, `owned()`, and needs the optimizer state
   /// of that part only. `gather(values())` then brings the other parts. Buckets are reduce-scattered. With shards they
@@ -85,9 +87,8 @@ class DataParallel {
   /// @param group  must outlive this object, or live until the next rebind()
   /// @throws Error{mismatch} on every rank, naming the ranks, if they differ in layout, dtype or bucket size;
   ///         Error{invalid_argument} if the bucket size is not positive, there are fewer shards than ranks, or `places`
-  ///         is smaller than the number of sums; Error{unsupported} for `check_finite` with gradients in GPU memory,
-  ///         and for `shards` if the group's method cannot add the leaves of a tree (on GPUs, any but tree-order);
-  ///         what ProcessGroup::allocate throws
+  ///         is smaller than the number of sums; Error{unsupported} for `shards` if the group's method cannot add
+  ///         the leaves of a tree (on GPUs, any but tree-order); what ProcessGroup::allocate throws
   DataParallel(ProcessGroup& group, Layout layout, DType dtype, const DataParallelOptions& options = {});
   /// Uses the program's own tensors and synchronizes their values at once. Collective.
   /// @throws also Error{invalid_argument} that names the parameter whose buffers do not match; Error{unsupported} for
@@ -129,8 +130,8 @@ class DataParallel {
   /// Parameters may become ready in any order; buckets are reduced in the reverse order of the layout.
   /// @param queue  the queue on which the gradient is complete, the same in a whole step
   /// @throws Error{invalid_argument} that names the parameter if it was ready already, or if synchronize() was not
-  ///         called, or if gradients are to be checked and the queue is a stream; Error{unsupported} on another thread
-  ///         if MPI was not initialized for that; Error{transport | timeout}
+  ///         called, or if gradients in host memory are to be checked and the queue is a stream; Error{unsupported} on
+  ///         another thread if MPI was not initialized for that; Error{transport | timeout}
   void ready(int parameter, Queue queue = Queue::host());
   /// Marks a gradient as complete that may have moved, such as that of a std::vector or of a tensor that the program
   /// replaces: the buffer passed is the one that is reduced. It becomes the parameter's gradient. finish() writes the

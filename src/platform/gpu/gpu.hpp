@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -126,5 +127,9 @@ void copy_bytes(void* to, const void* from, Bytes bytes, Queue stream);
 void clear_bytes(void* memory, Bytes bytes, Queue stream);
 /// Zeroes GPU memory and waits for it. It does not wait for streams of the program.
 void clear_now(const Buffer& buffer);
+/// Queues a check of values in GPU memory: *mark = 1 if an element is infinite or NaN, else nothing is written.
+/// @param mark  GPU memory @pre `stream` is no host queue
+/// @throws also Error{unsupported} in a build without a CUDA compiler
+void mark_not_finite(const ConstBuffer& values, std::uint32_t* mark, Queue stream);
 
 }  // namespace lockstep

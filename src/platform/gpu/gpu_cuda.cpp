@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/wrapped.hpp"
+#include "kernels/cuda/launch.hpp"
 #include "lockstep/base/error.hpp"
 #include "platform/gpu/cuda.hpp"
 #include "platform/gpu/gpu.hpp"
@@ -239,6 +240,12 @@ void clear_now(const Buffer& buffer) {
 
 void clear_bytes(void* memory, Bytes bytes, Queue stream) {
   LOCKSTEP_CUDA_CHECK(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes.value), cuda_stream(stream)));
+}
+
+void mark_not_finite(const ConstBuffer& values, std::uint32_t* mark, Queue stream) {
+  if (const std::string why = kernels::cuda::why_no_kernels(); !why.empty())
+    throw Error(ErrorCode::unsupported, "values in memory of a GPU are not checked: " + why);
+  LOCKSTEP_CUDA_CHECK(kernels::cuda::launch_finite_check(values, mark, cuda_stream(stream)));
 }
 
 }  // namespace lockstep

@@ -37,6 +37,8 @@ CapturedGraph::CapturedGraph(Queue /*stream*/) { refuse(); }
 CapturedGraph::~CapturedGraph() = default;
 void CapturedGraph::launch(Queue /*stream*/) const { refuse(); }
 
+void mark_not_finite(const ConstBuffer& /*values*/, std::uint32_t* /*mark*/, Queue /*stream*/) { refuse(); }
+
 Allocation allocate_device(Bytes /*bytes*/) { refuse(); }
 Allocation allocate_pinned(Bytes /*bytes*/) { refuse(); }
 void copy_bytes(void* /*to*/, const void* /*from*/, Bytes /*bytes*/, Queue /*stream*/) { refuse(); }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -263,6 +265,100 @@ TEST_F(Groups, GatherThePartsOfAShardedOptimizerOnAStream) {
     EXPECT_EQ(all.back(), static_cast<float>(100 * step + group.size()));
   }
   group.close();
+}
+
+/// Trains with checked gradients: zeros but for what `flaws` says.
+class CheckedSteps {
+ public:
+  CheckedSteps(ProcessGroup& group, const DataParallelOptions& options)
+      : model_(group, layout(), DType::float32, options) {
+    model_.synchronize();
+  }
+
+  /// @param flaws  for each parameter the value of its last element
+  DataParallel::Step step(const std::vector<float>& flaws, bool on_a_stream) {
+    const Allocation pinned = allocate_pinned({parameters * 4});
+    std::memcpy(pinned.data(), flaws.data(), flaws.size() * sizeof(float));
+    for (int parameter = parameters - 1; parameter >= 0; --parameter) {
+      const Buffer gradient = model_.gradient(parameter);
+      clear_bytes(gradient.data, gradient.bytes(), stream_.queue());
+      copy_bytes(static_cast<float*>(gradient.data) + gradient.count.value - 1,
+                 static_cast<float*>(pinned.data()) + parameter, {4}, stream_.queue());
+      if (!on_a_stream) stream_.synchronize();
+      model_.ready(parameter, on_a_stream ? stream_.queue() : Queue::host());
+    }
+    // Sums would overtake checks here.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+    while (std::chrono::steady_clock::now() < end) model_.progress();
+    return model_.finish(1);
+  }
+
+ private:
+  DataParallel model_;
+  Stream stream_;
+};
+
+TEST_F(Groups, FindGradientsThatAreNotFinite) {
+  constexpr float infinite = std::numeric_limits<float>::infinity();
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float largest = std::numeric_limits<float>::max();
+  for (const bool sharded : {false, true}) {
+    ProcessGroup group(world(), on_gpus());
+    CheckedSteps steps(group, {.bucket = {4096}, .check_finite = true, .shard_optimizer = sharded});
+    const int last = group.size() - 1;
+    const bool is_last = group.rank().value == last;
+    for (const bool on_a_stream : {true, false}) {
+      EXPECT_TRUE(steps.step({0, 1, largest / 1e6F, -1, 0}, on_a_stream).not_finite.empty());
+      const DataParallel::Step own =
+          steps.step({is_last ? nan : 0, 0, largest, is_last ? -infinite : 0, 0}, on_a_stream);
+      ASSERT_EQ(own.not_finite.size(), 1U);
+      EXPECT_EQ(own.not_finite[0].rank, last);
+      EXPECT_EQ(own.not_finite[0].host, group.host());
+      EXPECT_EQ(own.not_finite[0].parameters, (std::vector<int>{0, 3}));
+      const DataParallel::Step sum = steps.step({0, 0, 0, 0, largest}, on_a_stream);
+      ASSERT_EQ(sum.not_finite.size(), group.size() == 1 ? 0U : 1U);
+      if (group.size() == 1) continue;
+      EXPECT_FALSE(sum.not_finite[0].rank);
+      EXPECT_EQ(sum.not_finite[0].parameters, std::vector<int>{4});
+    }
+    group.close();
+  }
+}
+
+/// Every 16-bit and 32-bit pattern class: the largest finite numbers, both infinities, NaN; integers are always finite.
+TEST_F(Groups, TellWhatIsFiniteInEveryType) {
+  struct Case {
+    DType dtype;
+    std::uint64_t bits;
+    bool is_finite;
+  };
+  const Case cases[] = {{DType::float16, 0x7bff, true},
+                        {DType::float16, 0xfc00, false},
+                        {DType::float16, 0x7c01, false},
+                        {DType::bfloat16, 0xff7f, true},
+                        {DType::bfloat16, 0x7f80, false},
+                        {DType::bfloat16, 0x7fff, false},
+                        {DType::float32, 0xff7fffff, true},
+                        {DType::float32, 0xff800000, false},
+                        {DType::float64, 0x7fefffffffffffff, true},
+                        {DType::float64, 0xfff0000000000001, false},
+                        {DType::int32, 0x7f800000, true}};
+  const contract::DeviceMemory memory;
+  const Allocation mark = allocate_device({4});
+  constexpr std::int64_t count = 600'000;  // some threads take two elements
+  for (const Case& one : cases) {
+    const Allocation values = allocate_device(bytes_of({count}, one.dtype));
+    const Buffer buffer = values.as(one.dtype);
+    const Buffer last = slice(buffer, {count - 1}, {1});
+    memory.copy(last.data, &one.bits, last.bytes());
+    Stream stream;
+    clear_bytes(mark.data(), mark.bytes(), stream.queue());
+    mark_not_finite(buffer, static_cast<std::uint32_t*>(mark.data()), stream.queue());
+    stream.synchronize();
+    std::uint32_t marked = 2;
+    memory.copy(&marked, mark.data(), {4});
+    EXPECT_EQ(marked, one.is_finite ? 0U : 1U) << name(one.dtype) << ' ' << one.bits;
+  }
 }
 
 /// The program's own tensors are in device memory. They pass through DataParallel's memory and back.
