@@ -41,7 +41,7 @@ OWN = [
     ("backward dx", r"\bInputGradient\b"),
     ("normalize", r"\bNormalize\b"),
     ("pools, bytes", r"\bWindows\b|\bconvert_to_(plain|nhwc)\b"),
-    ("update, pack", r"\b(un)?pack\b|\bUpdate|\b(count_not_finite|compute_scalars|add_squares)\b"),
+    ("update, pack", r"\b(un)?pack\b|\bUpdate|\b(update|measure|sum)_batch\b|\b(count_not_finite|compute_scalars|add_squares)\b"),
 ]
 IS_OWN = re.compile(r"lockstep|nccl|" + "|".join(pattern for _, pattern in OWN))  # what stands between two convolutions
 

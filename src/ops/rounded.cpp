@@ -80,8 +80,8 @@ class RoundedOps final : public Ops {
   void use(const KernelChoices& choices) override { inner_->use(choices); }
   [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
 
-  void update(const UpdateStep& step) override { inner_->update(step); }
-  void measure_update(const UpdateStep& step) override { inner_->measure_update(step); }
+  void update(std::span<const UpdateStep> steps) override { inner_->update(steps); }
+  void measure_update(std::span<const UpdateStep> steps) override { inner_->measure_update(steps); }
   void average(const AverageStep& step) override { inner_->average(step); }
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     inner_->add_squares(values, sum, queue);

@@ -65,9 +65,11 @@ class ParityRun {
                 .first_correction = 1 - std::pow(options_.momentum, step + 1),
                 .second_correction = 1 - std::pow(options_.beta2, step + 1)};
     std::fill(squares_.begin(), squares_.end(), 0.0);
+    std::vector<ops::UpdateStep> measured;
     for (const ops::UpdateStep& update : steps_)
-      if (update.squares != nullptr || update.rule == ops::UpdateRule::lamb) ops_.measure_update(update);
-    for (const ops::UpdateStep& update : steps_) ops_.update(update);
+      if (update.squares != nullptr || update.rule == ops::UpdateRule::lamb) measured.push_back(update);
+    ops_.measure_update(measured);
+    ops_.update(steps_);
   }
 
   [[nodiscard]] Doubles weights_of(std::size_t tensor) const {

@@ -34,9 +34,7 @@ class SgdTest : public testing::Test {
   void step(const OptimizerOptions& options, std::int64_t samples, double learning_rate) {
     const ops::UpdateScalars scalars{.learning_rate = learning_rate,
                                      .gradient_scale = 1 / static_cast<double>(samples)};
-    for (const ops::UpdateStep& update :
-         steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars))
-      ops->update(update);
+    ops->update(steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars));
   }
 
   static Layout one_tensor() {
@@ -105,9 +103,7 @@ class ParameterGroups : public testing::Test {
     }
     const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
     const ops::UpdateScalars scalars{.learning_rate = 1};
-    for (const ops::UpdateStep& update :
-         steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars))
-      ops->update(update);
+    ops->update(steps_of(layout, options, view(parameters), view(gradients), view(velocity), scalars));
     for (const TensorSlot& slot : layout.tensors()) {
       for (std::int64_t i = slot.offset.value; i < slot.offset.value + slot.count.value; ++i) {
         ASSERT_EQ(parameters[static_cast<std::size_t>(i)], expected(slot.name)) << slot.name;
@@ -155,9 +151,7 @@ TEST_F(ParameterGroups, AreCutAtTheEndsOfParts) {
   std::vector<double> in_parts = whole;
   std::vector<double> gradients(count, 1);
   std::vector<double> velocity(count, 3);
-  const auto take = [&](const std::vector<ops::UpdateStep>& updates) {
-    for (const ops::UpdateStep& update : updates) ops->update(update);
-  };
+  const auto take = [&](const std::vector<ops::UpdateStep>& updates) { ops->update(updates); };
   const auto view = [](std::vector<double>& values) { return Buffer(std::span(values)); };
   take(steps_of(layout, options, view(whole), view(gradients), view(velocity), scalars));
   // The parts are first every second block of 16 elements, then the others.
@@ -183,10 +177,8 @@ TEST_F(ParameterGroups, BiasesMayHaveARateOfTheirOwn) {
   for (const bool bias_rate : {false, true}) {
     parameters.assign(count, 2);
     velocity.assign(count, 0);
-    for (const ops::UpdateStep& update :
-         steps_of(layout, {.momentum = 0.5, .bias_rate = bias_rate}, Buffer(std::span(parameters)),
-                  Buffer(std::span(gradients)), Buffer(std::span(velocity)), scalars))
-      ops->update(update);
+    ops->update(steps_of(layout, {.momentum = 0.5, .bias_rate = bias_rate}, Buffer(std::span(parameters)),
+                         Buffer(std::span(gradients)), Buffer(std::span(velocity)), scalars));
     for (const TensorSlot& slot : layout.tensors()) {
       const bool has_own = bias_rate && slot.name.ends_with("bias");
       EXPECT_EQ(parameters[static_cast<std::size_t>(slot.offset.value)], has_own ? 1.75 : 1.5) << slot.name;
@@ -197,9 +189,7 @@ TEST_F(ParameterGroups, BiasesMayHaveARateOfTheirOwn) {
 TEST_F(SgdTest, TakesTheMomentumOfTheStepWhereThereIsOne) {
   velocity = tensor(4, 0);
   const ops::UpdateScalars scalars{.learning_rate = 1, .momentum = 0.25};
-  for (const ops::UpdateStep& update :
-       steps_of(layout, {.momentum = 0.5}, view(parameters), view(gradients), view(velocity), scalars))
-    ops->update(update);
+  ops->update(steps_of(layout, {.momentum = 0.5}, view(parameters), view(gradients), view(velocity), scalars));
   EXPECT_EQ(velocity[0], 0.25 * 4 + 8);
 }
 

@@ -102,7 +102,7 @@ class TraineeOf {
       updates_ = optimizer_->steps(view(parameters), view(gradients), {&momentum, 1}, scalars_, {}, {&whole, 1});
     }
     scalars_ = {.learning_rate = learning_rate, .gradient_scale = 1 / static_cast<double>(labels.size())};
-    for (const ops::UpdateStep& update : updates_) ops_->update(update);
+    ops_->update(updates_);
     return loss;
   }
 

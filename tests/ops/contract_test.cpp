@@ -19,6 +19,8 @@ class Contract : public testing::TestWithParam<Implementation> {
  protected:
   std::unique_ptr<Ops> ops_ = GetParam().make();
 
+  void update(const UpdateStep& step) { ops_->update({&step, 1}); }
+
   template <typename F>
   void expect_refusal(const F& f, const std::string& part, ErrorCode code = ErrorCode::invalid_argument) {
     try {
@@ -394,14 +396,14 @@ TEST_P(Contract, SgdTakesTheStepOfItsFormula) {
     std::vector<float> velocity{1};
     const std::vector<float> gradients{4};
     const UpdateScalars scalars{.learning_rate = 0.125, .gradient_scale = 0.5};
-    ops_->update({.parameters = parameters.data(),
-                  .gradients = gradients.data(),
-                  .first = velocity.data(),
-                  .count = {1},
-                  .momentum = 0.5,
-                  .nesterov = nesterov,
-                  .weight_decay = 0.25,
-                  .scalars = &scalars});
+    update({.parameters = parameters.data(),
+            .gradients = gradients.data(),
+            .first = velocity.data(),
+            .count = {1},
+            .momentum = 0.5,
+            .nesterov = nesterov,
+            .weight_decay = 0.25,
+            .scalars = &scalars});
     EXPECT_EQ(velocity[0], 3.0F);
     EXPECT_EQ(parameters[0], nesterov ? 1.5F : 1.625F);
   }
@@ -428,7 +430,7 @@ TEST_P(Contract, SgdUpdatesEveryElementOnceAndReadsItsScalarsWhenItRuns) {
                         .scalars = &scalars};
   for (const double rate : {0.5, 0.25}) {
     scalars.learning_rate = rate;
-    ops_->update(step);
+    update(step);
   }
   for (std::size_t i = 0; i < count; ++i) {
     const auto g = static_cast<float>(i % 5);
@@ -444,12 +446,12 @@ TEST_P(Contract, SgdChangesNothingWhereTheUpdateIsNotToBeMade) {
   std::vector<float> velocity{1};
   const std::vector<float> gradients{std::numeric_limits<float>::quiet_NaN()};
   const UpdateScalars scalars{.learning_rate = 1, .go = false};
-  ops_->update({.parameters = parameters.data(),
-                .gradients = gradients.data(),
-                .first = velocity.data(),
-                .count = {1},
-                .momentum = 0.5,
-                .scalars = &scalars});
+  update({.parameters = parameters.data(),
+          .gradients = gradients.data(),
+          .first = velocity.data(),
+          .count = {1},
+          .momentum = 0.5,
+          .scalars = &scalars});
   EXPECT_EQ(velocity[0], 1);
   EXPECT_EQ(parameters[0], 2);
 }
@@ -470,7 +472,7 @@ TEST_P(Contract, AveragesAreWeightedSumsInWhichAFactorOfZeroGivesZeros) {
 }
 
 TEST_P(Contract, SgdRefusesIntegers) {
-  expect_refusal([&] { ops_->update({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
+  expect_refusal([&] { update({.dtype = DType::int64}); }, "int64", ErrorCode::unsupported);
   expect_refusal([&] { (void)ops_->measure_limits(DType::int64); }, "int64", ErrorCode::unsupported);
 }
 

@@ -88,8 +88,8 @@ TEST(OpsErrors, OfFormatsAndTypes) {
     for (const DType dtype : {DType::int64, DType::bfloat16}) {
       const UpdateScalars scalars;
       const UpdateStep step{.dtype = dtype, .scalars = &scalars};
-      expect_error([&] { cpu->update(step); }, unsupported);
-      expect_error([&] { cpu->measure_update(step); }, unsupported);
+      expect_error([&] { cpu->update({&step, 1}); }, unsupported);
+      expect_error([&] { cpu->measure_update({&step, 1}); }, unsupported);
       double sum = 0;
       expect_error([&] { cpu->add_squares({nullptr, {0}, dtype}, &sum, Queue::host()); }, unsupported);
       expect_error([&] { (void)cpu->measure_limits(dtype); }, unsupported);
@@ -127,8 +127,8 @@ class NoOps final : public Ops {
   [[nodiscard]] const KernelChoices& choices() const override { return choices_; }
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return std::make_unique<NoOps>(); }
   [[nodiscard]] std::string arithmetic() const override { return "none"; }
-  void update(const UpdateStep& /*step*/) override {}
-  void measure_update(const UpdateStep& /*step*/) override {}
+  void update(std::span<const UpdateStep> /*steps*/) override {}
+  void measure_update(std::span<const UpdateStep> /*steps*/) override {}
   void average(const AverageStep& /*step*/) override {}
   void add_squares(const ConstBuffer& /*values*/, double* /*sum*/, Queue /*queue*/) override {}
   [[nodiscard]] MachineLimits measure_limits(DType /*dtype*/) override { return {}; }

@@ -172,11 +172,11 @@ class HostedOps final : public Ops {
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_hosted_ops(inner_->another()); }
   [[nodiscard]] std::string arithmetic() const override { return inner_->arithmetic(); }
 
-  void update(const UpdateStep& step) override {
-    on_device(step, [this](const UpdateStep& there) { inner_->update(there); });
+  void update(std::span<const UpdateStep> steps) override {
+    on_device(steps, [this](std::span<const UpdateStep> there) { inner_->update(there); });
   }
-  void measure_update(const UpdateStep& step) override {
-    on_device(step, [this](const UpdateStep& there) { inner_->measure_update(there); });
+  void measure_update(std::span<const UpdateStep> steps) override {
+    on_device(steps, [this](std::span<const UpdateStep> there) { inner_->measure_update(there); });
   }
   void average(const AverageStep& step) override {
     Copies copies(inner_->device());
@@ -220,17 +220,19 @@ class HostedOps final : public Ops {
   }
 
   template <typename Run>
-  void on_device(const UpdateStep& step, const Run& run) {
+  void on_device(std::span<const UpdateStep> steps, const Run& run) {
     Copies copies(inner_->device());
-    const Bytes bytes{step.count.value * size_of(step.dtype)};
-    UpdateStep there = step;
-    there.parameters = copies.write(step.parameters, bytes);
-    there.gradients = copies.read(step.gradients, bytes);
-    there.first = copies.write(step.first, bytes);
-    there.second = copies.write(step.second, bytes);
-    there.squares = static_cast<double*>(copies.write(static_cast<void*>(step.squares), Bytes{2 * sizeof(double)}));
-    there.scalars = copies.read(step.scalars);
-    there.queue = inner_->device().queue();
+    std::vector<UpdateStep> there(steps.begin(), steps.end());
+    for (UpdateStep& step : there) {
+      const Bytes bytes{step.count.value * size_of(step.dtype)};
+      step.parameters = copies.write(step.parameters, bytes);
+      step.gradients = copies.read(step.gradients, bytes);
+      step.first = copies.write(step.first, bytes);
+      step.second = copies.write(step.second, bytes);
+      step.squares = static_cast<double*>(copies.write(static_cast<void*>(step.squares), Bytes{2 * sizeof(double)}));
+      step.scalars = copies.read(step.scalars);
+      step.queue = inner_->device().queue();
+    }
     run(there);
     copies.bring_back();
   }

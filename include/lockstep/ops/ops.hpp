@@ -233,12 +233,13 @@ class Ops {
   virtual void pack(std::span<const PackedParameter> /*parameters*/, Queue /*queue*/) {}
 
   /// Overwrites weights and optimizer state.
+  /// @param steps  have the same dtype and queue
   /// @throws Error{unsupported} unless the dtype is float32 or float64
-  virtual void update(const UpdateStep& step) = 0;
+  virtual void update(std::span<const UpdateStep> steps) = 0;
   /// Adds to `UpdateStep::squares` what the trust ratio needs, in an order that depends on the number of values only.
   /// For lamb it also overwrites both moments. lamb, and lars with `squares`, need it once before `update`.
-  /// @throws as update
-  virtual void measure_update(const UpdateStep& step) = 0;
+  /// @param steps  as for update @throws as update
+  virtual void measure_update(std::span<const UpdateStep> steps) = 0;
   /// Overwrites EMA weights.
   virtual void average(const AverageStep& step) = 0;
   /// Adds Σ x² in double to `*sum`, in an order that depends on the number of values only.

@@ -155,9 +155,6 @@ Item PlacedSteps::placed(const PlannedRun& run, const StepMemory& memory) {
 void PlacedSteps::place(const StepMemory& memory) {
   lists_.clear();
   submitted_.clear();
-  labels_.clear();
-  for (std::size_t i = 0; i < memory.updates.size(); ++i)
-    labels_.push_back(memory.updates.size() == 1 ? "update" : "update " + std::to_string(i + 1));
   for (std::size_t slot = 0; slot < memory.slots.size(); ++slot) {
     List& list = lists_.emplace_back();
     add(Upload{static_cast<int>(slot)});
@@ -194,14 +191,16 @@ void PlacedSteps::add(const PlannedUpdate& /*update*/, const StepMemory& memory)
   add_reduction(memory);
   add(Compute{ops::StepStage::gate});
   if (memory.options.sum_steps) add_sums(memory);
+  std::vector<ops::UpdateStep> measured;
   for (const ops::UpdateStep& step : memory.updates)
-    if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) add(MeasureUpdate{step});
+    if (step.squares != nullptr || step.rule == ops::UpdateRule::lamb) measured.push_back(step);
+  if (!measured.empty()) add(MeasureUpdate{std::move(measured)});
   const bool has_trust = std::any_of(memory.updates.begin(), memory.updates.end(),
                                      [](const ops::UpdateStep& step) { return step.squares != nullptr; });
   const ops::StepBlock& block = memory.numbers->block();
   if (has_trust && memory.tensors.owned)
     add(SumOverRanks{memory.numbers->numbers(block.trust_norms, 2 * std::int64_t{block.parameters})});
-  for (std::size_t i = 0; i < memory.updates.size(); ++i) add(Update{memory.updates[i], &labels_[i]});
+  if (!memory.updates.empty()) add(Update{{memory.updates.begin(), memory.updates.end()}});
   if (memory.options.ema > 0) add_averages(memory);
   if (memory.tensors.owned) add(GatherParameters{});
 }
@@ -248,12 +247,14 @@ std::vector<OperatorReport> PlacedSteps::update_reports() const {
     if (update == nullptr) continue;
     // An update reads weights, gradients and state, and writes weights and state. Each term costs a product and a sum;
     // SGD has four, and a second moment about doubles their number.
-    const std::int64_t count = update->step.count.value;
-    const int state = update->step.second == nullptr ? 1 : 2;
-    reports.push_back({.name = *update->label,
-                       .operation = std::string(name(update->step.rule)),
+    const ops::UpdateStep& any = update->steps.front();
+    std::int64_t count = 0;
+    for (const ops::UpdateStep& step : update->steps) count += step.count.value;
+    const int state = any.second == nullptr ? 1 : 2;
+    reports.push_back({.name = std::string(update_label),
+                       .operation = std::string(name(any.rule)),
                        .algorithm = "loops",
-                       .bytes = {(3 + 2 * state) * count * size_of(update->step.dtype)},
+                       .bytes = {(3 + 2 * state) * count * size_of(any.dtype)},
                        .flops = 8 * state * count});
   }
   return reports;

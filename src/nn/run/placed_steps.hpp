@@ -71,7 +71,7 @@ class PlacedSteps {
   }
   /// Returns where an evaluation leaves the graph's outputs. @pre it is placed
   [[nodiscard]] std::span<const Buffer> outputs() const { return outputs_; }
-  /// Reports the cost of the updates. @pre it is placed
+  /// Reports the cost of the update. @pre it is placed
   [[nodiscard]] std::vector<OperatorReport> update_reports() const;
 
  private:
@@ -127,10 +127,9 @@ class PlacedSteps {
   DType dtype_;
   std::int64_t samples_;
   MemoryPlan plan_;
-  std::deque<List> lists_;           // by slot
-  std::set<double> submitted_;       // the global batch sizes that have been submitted as they are
-  std::vector<std::string> labels_;  // of updates
-  std::vector<Buffer> outputs_;      // in host memory
+  std::deque<List> lists_;       // by slot
+  std::set<double> submitted_;   // the global batch sizes that have been submitted as they are
+  std::vector<Buffer> outputs_;  // in host memory
   std::vector<Allocation> output_copies_;
 };
 

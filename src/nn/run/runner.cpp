@@ -111,7 +111,8 @@ void Runner::run(const RunKernel& item) {
 }
 
 void Runner::run(const Update& item) {
-  timed(*item.label, no_lane, [&] { ops_.update(item.step); });
+  static const std::string label(update_label);
+  timed(label, no_lane, [&] { ops_.update(item.steps); });
 }
 
 }  // namespace lockstep::nn

@@ -89,7 +89,7 @@ class Runner final : public ItemQueue {
   void run(const SumOverRanks& item) { reducer_.sum(item.numbers, queue_); }
   void run(const GatherOverRanks& item) { reducer_.gather(item.own, item.all, queue_); }
   void run(const FinishReduction& item) { reducer_.finish(item.numbers, queue_); }
-  void run(const MeasureUpdate& item) { ops_.measure_update(item.step); }
+  void run(const MeasureUpdate& item) { ops_.measure_update(item.steps); }
   void run(const Update& item);
   void run(const Average& item) { ops_.average(item.step); }
   void run(const GatherParameters& /*item*/) { reducer_.gather_parameters(queue_); }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -128,18 +129,19 @@ struct GatherOverRanks {
   Buffer own;
   Buffer all;
 };
-/// Adds up what the trust ratio of the same update needs.
+/// Adds up what the trust ratios of the same updates need.
 struct MeasureUpdate {
-  ops::UpdateStep step;
+  std::vector<ops::UpdateStep> steps;
 };
 /// Sums numbers over ranks.
 struct SumOverRanks {
   Buffer numbers;
 };
-/// Updates a range of adjacent parameters.
+/// The name of the update in traces and reports.
+inline constexpr std::string_view update_label = "update";
+/// Updates the parameters, of which each step has a range.
 struct Update {
-  ops::UpdateStep step;
-  const std::string* label;
+  std::vector<ops::UpdateStep> steps;
 };
 /// Updates the EMA weights, after the weights.
 struct Average {

@@ -109,8 +109,8 @@ class CudaOps final : public Ops {
     cuda::pack_weights(tasks, queue);
   }
 
-  void update(const UpdateStep& step) override { cuda::update(step); }
-  void measure_update(const UpdateStep& step) override { cuda::measure_update(step, workspace_.data()); }
+  void update(std::span<const UpdateStep> steps) override { cuda::update(steps); }
+  void measure_update(std::span<const UpdateStep> steps) override { cuda::measure_update(steps, workspace_.data()); }
   void average(const AverageStep& step) override { cuda::average(step); }
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override {
     cuda::add_squares(values, sum, workspace_.data(), queue);

@@ -51,8 +51,8 @@ void require_real(DType dtype, const char* before, const char* after);
 /// All throw Error{unsupported} unless the dtype is float32 or float64.
 class HostOps : public Ops {
  public:
-  void update(const UpdateStep& step) override;
-  void measure_update(const UpdateStep& step) override;
+  void update(std::span<const UpdateStep> steps) override;
+  void measure_update(std::span<const UpdateStep> steps) override;
   void average(const AverageStep& step) override;
   /// Adds in double.
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override;
@@ -63,6 +63,8 @@ class HostOps : public Ops {
   explicit HostOps(OnTeam on_team) : on_team_(std::move(on_team)) {}
 
  private:
+  void measure(const UpdateStep& step);
+
   OnTeam on_team_;
   BlockSums sums_;
 };

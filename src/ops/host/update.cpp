@@ -190,16 +190,22 @@ void require_real(DType dtype, const char* before, const char* after) {
   throw Error(ErrorCode::unsupported, before + std::string(name(dtype)) + after + "; use float32 or float64");
 }
 
-void HostOps::update(const UpdateStep& step) {
-  require_real(step.dtype, "an update of ", " parameters");
-  if (!step.scalars->go) return;
-  on_team_([&](int member, int members) {
-    const UpdateStep part = part_of(step, member, members);
-    step.dtype == DType::float32 ? update_float32(part) : update_float64(part);
-  });
+void HostOps::update(std::span<const UpdateStep> steps) {
+  for (const UpdateStep& step : steps) {
+    require_real(step.dtype, "an update of ", " parameters");
+    if (!step.scalars->go) continue;
+    on_team_([&](int member, int members) {
+      const UpdateStep part = part_of(step, member, members);
+      step.dtype == DType::float32 ? update_float32(part) : update_float64(part);
+    });
+  }
 }
 
-void HostOps::measure_update(const UpdateStep& step) {
+void HostOps::measure_update(std::span<const UpdateStep> steps) {
+  for (const UpdateStep& step : steps) measure(step);
+}
+
+void HostOps::measure(const UpdateStep& step) {
   require_real(step.dtype, "an update of ", " parameters");
   if (!step.scalars->go) return;
   const auto squares = [&](const void* values) {

@@ -306,12 +306,15 @@ class TestOpsOnDevice final : public TestOps {
   [[nodiscard]] std::unique_ptr<ops::Ops> another() const override { throw std::logic_error("there is one lane"); }
   [[nodiscard]] std::string arithmetic() const override { return "test"; }
 
-  void update(const ops::UpdateStep& step) override {
-    for_each(SgdUpdate{floats(step.parameters), floats(step.first), floats(step.gradients),
-                       static_cast<float>(step.momentum), step.scalars},
-             step.count.value, step.queue);
+  void update(std::span<const ops::UpdateStep> steps) override {
+    for (const ops::UpdateStep& step : steps)
+      for_each(SgdUpdate{floats(step.parameters), floats(step.first), floats(step.gradients),
+                         static_cast<float>(step.momentum), step.scalars},
+               step.count.value, step.queue);
   }
-  void measure_update(const ops::UpdateStep& /*step*/) override { throw std::logic_error("SGD measures nothing"); }
+  void measure_update(std::span<const ops::UpdateStep> /*steps*/) override {
+    throw std::logic_error("SGD measures nothing");
+  }
   void average(const ops::AverageStep& step) override {
     for_each(EmaUpdate{floats(step.averages), floats(step.values), step.scalars}, step.count.value, step.queue);
   }

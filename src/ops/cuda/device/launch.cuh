@@ -125,31 +125,40 @@ __global__ void __launch_bounds__(threads_per_block)
   finish(column, sum);
 }
 
-/// Does the same, with a block for each column.
-template <typename T, typename Finish>
-__global__ void __launch_bounds__(threads_per_block)
-    sum_many_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
+/// Returns the sum of the values of a block's threads to thread 0. All threads call it together, and once.
+template <typename T>
+__device__ T sum_of_block(const T& value) {
   __shared__ T sums[threads_per_block];
   const auto thread = static_cast<int>(threadIdx.x);
-  const std::int64_t column = blockIdx.x;
-  T sum{};
-  for (std::int64_t part = thread; part < parts; part += threads_per_block)
-    sum = sum + partials[part * columns + column];
-  sums[thread] = sum;
+  sums[thread] = value;
   __syncthreads();
   for (int half = threads_per_block / 2; half > 0; half /= 2) {
     if (thread < half) sums[thread] = sums[thread] + sums[thread + half];
     __syncthreads();
   }
-  if (thread == 0) finish(column, sums[0]);
+  return sums[0];
 }
 
-/// Submits finish(column, Σ of its parts). A single thread would take long to read many parts, one after the other.
+/// Does the same, with a block for each column.
+template <typename T, typename Finish>
+__global__ void __launch_bounds__(threads_per_block)
+    sum_many_parts(const T* partials, std::int64_t columns, std::int64_t parts, Finish finish) {
+  const std::int64_t column = blockIdx.x;
+  T sum{};
+  for (std::int64_t part = threadIdx.x; part < parts; part += threads_per_block)
+    sum = sum + partials[part * columns + column];
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) finish(column, sum);
+}
+
+/// So many parts a single thread adds up. It would take long to read more of them, one after the other.
+inline constexpr std::int64_t few_parts = 32;
+
+/// Submits finish(column, Σ of its parts).
 template <typename T, typename Finish>
 void sum_parts(const T* partials, std::int64_t columns, std::int64_t parts, const Finish& finish, Queue queue) {
-  constexpr std::int64_t few = 32;
   static_cast<void>(cudaGetLastError());
-  if (parts <= few) {
+  if (parts <= few_parts) {
     const auto blocks = static_cast<unsigned>((columns + threads_per_block - 1) / threads_per_block);
     sum_few_parts<T, Finish><<<blocks, threads_per_block, 0, cuda_stream(queue)>>>(partials, columns, parts, finish);
   } else {

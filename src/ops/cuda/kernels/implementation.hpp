@@ -128,8 +128,8 @@ void write_statistics(const Format& y, const void* data, const ChannelSums& sums
 
 // What the optimizer and the gate need. @see Ops
 
-void update(const UpdateStep& step);
-void measure_update(const UpdateStep& step, void* workspace);
+void update(std::span<const UpdateStep> steps);
+void measure_update(std::span<const UpdateStep> steps, void* workspace);
 void average(const AverageStep& step);
 void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue queue);
 void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts, Queue queue);

@@ -60,68 +60,152 @@ void require_float32(DType dtype, const char* what) {
               std::string(what) + " of " + std::string(name(dtype)) + " values on a GPU; use float32");
 }
 
-/// Adds Σ of(i) to `*sum`, unless `scalars` say that there is no update.
-template <typename Of>
-void add_sum(std::int64_t count, const Of& of, double* sum, const UpdateScalars* scalars, void* workspace,
-             Queue queue) {
-  sum_rows<double>(
-      count, 1, [=] __device__(std::int64_t i, std::int64_t /*column*/) { return of(i); },
-      [=] __device__(std::int64_t /*column*/, double total) {
-        if (sum != nullptr && (scalars == nullptr || scalars->go)) *sum += total;
-      },
-      workspace, queue);
+__device__ double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
+
+/// Updates of one launch, whose arguments have at most 4 KiB: a network has hundreds of tensors, and most are so small
+/// that a launch for each would take longer than the update.
+struct UpdateBatch {
+  static constexpr int most = 20;
+
+  UpdateStep steps[most];
+  std::int64_t ends[most];  // of each step's blocks among all blocks
+  int count = 0;
+
+  [[nodiscard]] std::int64_t blocks() const { return count == 0 ? 0 : ends[count - 1]; }
+  void add(const UpdateStep& step, std::int64_t blocks_of_step) {
+    const std::int64_t before = blocks();
+    steps[count] = step;
+    ends[count] = before + blocks_of_step;
+    ++count;
+  }
+  /// Whether the squares of the step and of an earlier one go to the same sums, to which they are added in order.
+  [[nodiscard]] bool has_sums_of(const UpdateStep& step) const {
+    return step.squares != nullptr &&
+           std::any_of(steps, steps + count, [&](const UpdateStep& other) { return other.squares == step.squares; });
+  }
+};
+static_assert(sizeof(UpdateBatch) <= 4000);
+
+/// The work of a block.
+struct UpdateBlock {
+  int step = 0;
+  std::int64_t index;   ///< among the blocks of the step
+  std::int64_t blocks;  ///< of the step
+
+  __device__ UpdateBlock(const UpdateBatch& batch, std::int64_t block) {
+    while (block >= batch.ends[step]) ++step;
+    const std::int64_t begin = step == 0 ? 0 : batch.ends[step - 1];
+    index = block - begin;
+    blocks = batch.ends[step] - begin;
+  }
+};
+
+/// Calls submit(batch) for all steps.
+template <typename BlocksOf, typename Submit>
+void for_each_batch(std::span<const UpdateStep> steps, const BlocksOf& blocks_of, const Submit& submit) {
+  UpdateBatch batch;
+  const auto end = [&] {
+    if (batch.count == 0) return;
+    static_cast<void>(cudaGetLastError());
+    submit(batch);
+    check_launch();
+    batch.count = 0;
+  };
+  for (const UpdateStep& step : steps) {
+    require_float32(step.dtype, "an update");
+    if (step.count.value == 0) continue;
+    if (batch.count == UpdateBatch::most || batch.has_sums_of(step)) end();
+    batch.add(step, blocks_of(step));
+  }
+  end();
 }
 
-/// The square of an element in double.
-struct Square {
-  const float* values;
-  __device__ double operator()(std::int64_t i) const {
-    return static_cast<double>(values[i]) * static_cast<double>(values[i]);
+__global__ void __launch_bounds__(threads_per_block) update_batch(UpdateBatch batch) {
+  const UpdateBlock block(batch, blockIdx.x);
+  const UpdateStep& step = batch.steps[block.step];
+  if (!step.scalars->go) return;
+  const Update u(step);
+  const auto trust = static_cast<float>(trust_ratio(step));
+  const std::int64_t stride = block.blocks * blockDim.x;
+  for (std::int64_t i = block.index * blockDim.x + threadIdx.x; i < step.count.value; i += stride) {
+    switch (step.rule) {
+      case UpdateRule::sgd: sgd(u, step.nesterov, i); break;
+      case UpdateRule::lars: lars(u, trust, i); break;
+      case UpdateRule::adamw: adamw(u, i); break;
+      case UpdateRule::lamb: lamb(u, trust, i); break;
+    }
+  }
+}
+
+/// The squares of the weights, and of the gradients or of what LAMB changes the weights by before it is scaled.
+struct TwoSquares {
+  double weights = 0;
+  double others = 0;
+  __device__ TwoSquares operator+(const TwoSquares& more) const {
+    return {weights + more.weights, others + more.others};
   }
 };
 
-/// Overwrites the moments of an element, and returns the square of what LAMB changes it by before it is scaled.
-struct LambSquare {
-  UpdateStep step;
-  __device__ double operator()(std::int64_t i) const {
-    if (!step.scalars->go) return 0;
+/// Sums the squares of a part of a tensor, in the order of `sum_rows`. For LAMB it overwrites the moments.
+__global__ void __launch_bounds__(threads_per_block) measure_batch(UpdateBatch batch, TwoSquares* partials) {
+  const UpdateBlock block(batch, blockIdx.x);
+  const UpdateStep& step = batch.steps[block.step];
+  const std::int64_t end = step.count.value * (block.index + 1) / block.blocks;
+  TwoSquares sum;
+  if (step.scalars->go) {
     const Update u(step);
-    const auto change = static_cast<double>(u.moments(i) + u.decay * u.weights[i]);
-    return change * change;
+    for (std::int64_t i = step.count.value * block.index / block.blocks + threadIdx.x; i < end;
+         i += threads_per_block) {
+      const float other = step.rule == UpdateRule::lamb ? u.moments(i) + u.decay * u.weights[i] : u.gradients[i];
+      sum = sum + TwoSquares{square(u.weights[i]), square(other)};
+    }
   }
-};
+  sum = sum_of_block(sum);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+/// Adds up the parts of each tensor, of which a block has one, in the order of `sum_parts`.
+__global__ void __launch_bounds__(threads_per_block) sum_batch(UpdateBatch batch, const TwoSquares* partials) {
+  const UpdateStep& step = batch.steps[blockIdx.x];
+  if (step.squares == nullptr || !step.scalars->go) return;
+  const std::int64_t begin = blockIdx.x == 0 ? 0 : batch.ends[blockIdx.x - 1];
+  const std::int64_t end = batch.ends[blockIdx.x];
+  TwoSquares sum;
+  if (end - begin <= few_parts) {
+    if (threadIdx.x != 0) return;
+    sum = partials[begin];
+    for (std::int64_t part = begin + 1; part < end; ++part) sum = sum + partials[part];
+  } else {
+    for (std::int64_t part = begin + threadIdx.x; part < end; part += threads_per_block) sum = sum + partials[part];
+    sum = sum_of_block(sum);
+    if (threadIdx.x != 0) return;
+  }
+  step.squares[0] += sum.weights;
+  step.squares[1] += sum.others;
+}
 
 }  // namespace
 
-void update(const UpdateStep& step) {
-  require_float32(step.dtype, "an update");
-  for_each(
-      step.count.value,
-      [=] __device__(std::int64_t i) {
-        if (!step.scalars->go) return;
-        const Update u(step);
-        switch (step.rule) {
-          case UpdateRule::sgd: return sgd(u, step.nesterov, i);
-          case UpdateRule::lars: return lars(u, static_cast<float>(trust_ratio(step)), i);
-          case UpdateRule::adamw: return adamw(u, i);
-          case UpdateRule::lamb: return lamb(u, static_cast<float>(trust_ratio(step)), i);
-        }
-      },
-      step.queue);
+void update(std::span<const UpdateStep> steps) {
+  const auto blocks_of = [](const UpdateStep& step) {
+    constexpr std::int64_t most_blocks = 2048;  // they fill any GPU
+    return std::min((step.count.value + threads_per_block - 1) / threads_per_block, most_blocks);
+  };
+  for_each_batch(steps, blocks_of, [](const UpdateBatch& batch) {
+    const cudaStream_t stream = cuda_stream(batch.steps[0].queue);
+    update_batch<<<static_cast<unsigned>(batch.blocks()), threads_per_block, 0, stream>>>(batch);
+  });
 }
 
-void measure_update(const UpdateStep& step, void* workspace) {
-  require_float32(step.dtype, "an update");
-  const std::int64_t count = step.count.value;
-  double* squares = step.squares;
-  if (squares != nullptr)
-    add_sum(count, Square{static_cast<const float*>(step.parameters)}, squares, step.scalars, workspace, step.queue);
-  double* other = squares == nullptr ? nullptr : squares + 1;
-  if (step.rule == UpdateRule::lamb) {
-    add_sum(count, LambSquare{step}, other, step.scalars, workspace, step.queue);
-  } else {
-    add_sum(count, Square{static_cast<const float*>(step.gradients)}, other, step.scalars, workspace, step.queue);
-  }
+void measure_update(std::span<const UpdateStep> steps, void* workspace) {
+  const auto blocks_of = [](const UpdateStep& step) { return RowParts(step.count.value, 1).parts; };
+  auto* const partials = static_cast<TwoSquares*>(workspace);
+  for_each_batch(steps, blocks_of, [&](const UpdateBatch& batch) {
+    const cudaStream_t stream = cuda_stream(batch.steps[0].queue);
+    measure_batch<<<static_cast<unsigned>(batch.blocks()), threads_per_block, 0, stream>>>(batch, partials);
+    check_launch();
+    sum_batch<<<static_cast<unsigned>(batch.count), threads_per_block, 0, stream>>>(batch, partials);
+  });
 }
 
 void average(const AverageStep& step) {
@@ -146,7 +230,10 @@ void average(const AverageStep& step) {
 
 void add_squares(const ConstBuffer& values, double* sum, void* workspace, Queue queue) {
   require_float32(values.dtype, "squares");
-  add_sum(values.count.value, Square{static_cast<const float*>(values.data)}, sum, nullptr, workspace, queue);
+  const auto* data = static_cast<const float*>(values.data);
+  sum_rows<double>(
+      values.count.value, 1, [=] __device__(std::int64_t i, std::int64_t /*column*/) { return square(data[i]); },
+      [=] __device__(std::int64_t /*column*/, double total) { *sum += total; }, workspace, queue);
 }
 
 void count_not_finite(const ConstBuffer& values, std::span<const std::int64_t> ends, double* counts, Queue queue) {
@@ -179,7 +266,7 @@ void compute_scalars(StepStage stage, const StepBlock& block, Queue queue) {
 
 Bytes sums_workspace() {
   constexpr std::int64_t many = std::int64_t{1} << 62;
-  return {RowParts(many, 1).partials() * static_cast<std::int64_t>(sizeof(double))};
+  return {RowParts(many, 1).partials() * UpdateBatch::most * static_cast<std::int64_t>(sizeof(TwoSquares))};
 }
 
 }  // namespace lockstep::ops::cuda
