@@ -143,11 +143,11 @@ class PacedOps final : public ops::Ops {
     for (ops::PackedParameter& one : of_inner) one.kernel = dynamic_cast<const PacedKernel&>(*one.kernel).inner();
     pace_->run("packing", 1, [&] { inner_->pack(of_inner, queue); });
   }
-  void update(const ops::UpdateStep& step) override {
-    pace_->run("updating a number", step.count.value, [&] { inner_->update(step); });
+  void update(std::span<const ops::UpdateStep> steps) override {
+    pace_->run("updating a number", numbers(steps), [&] { inner_->update(steps); });
   }
-  void measure_update(const ops::UpdateStep& step) override {
-    pace_->run("measuring an update", step.count.value, [&] { inner_->measure_update(step); });
+  void measure_update(std::span<const ops::UpdateStep> steps) override {
+    pace_->run("measuring an update", numbers(steps), [&] { inner_->measure_update(steps); });
   }
   void average(const ops::AverageStep& step) override {
     pace_->run("averaging a number", step.count.value, [&] { inner_->average(step); });
@@ -157,6 +157,12 @@ class PacedOps final : public ops::Ops {
   }
 
  private:
+  static std::int64_t numbers(std::span<const ops::UpdateStep> steps) {
+    std::int64_t count = 0;
+    for (const ops::UpdateStep& step : steps) count += step.count.value;
+    return count;
+  }
+
   ops::KernelPtr make_kernel(const ops::Operator& op, ops::Formats inputs, const ops::Signature& /*signature*/,
                              lockstep::DType reals) override {
     return paced(inner_->make(op, inputs, reals));
