@@ -14,8 +14,8 @@ namespace {
 
 using PerTensor = std::vector<std::vector<float>>;  // by tensor
 
-/// Some tensors are in three slices, whose squares go to one sum, and some have no trust ratio. A GPU takes their number
-/// in several launches, and their sums in one part, in a few, and in many.
+/// Some tensors are in three slices, whose squares go to one sum, and some have no trust ratio. A GPU takes their
+/// number in several launches, and their sums in one part, in a few, and in many.
 constexpr std::array lengths{1, 300, 2000, 257, 256, 9000, 3};
 constexpr std::size_t tensors = 7 * lengths.size();
 constexpr UpdateScalars scalars{
