@@ -49,7 +49,8 @@ void DataParallel::State::join(ProcessGroup& other) {
 }
 
 ddp::FiniteCheck DataParallel::State::new_check() const {
-  const bool is_on_gpu = options.check_finite && tensors.flat_gradients().kind == MemoryKind::device;
+  const bool is_on_gpu =
+      options.check_finite && tensors.flat_gradients().kind == MemoryKind::device && !is_ready.empty();
   return ddp::FiniteCheck(is_ready.size(), is_on_gpu ? group->gpu() : std::nullopt);
 }
 

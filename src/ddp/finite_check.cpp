@@ -9,7 +9,7 @@
 namespace lockstep::ddp {
 namespace {
 
-/// Makes the objects of the GPU that the program may have left for another one.
+/// Selects the GPU: the program may have selected another one meanwhile, or call from another thread.
 int selected(int gpu) {
   select_gpu(gpu);
   return gpu;
@@ -25,7 +25,7 @@ GpuFiniteCheck::GpuFiniteCheck(std::size_t parameters, int gpu)
       found_(allocate_pinned(bytes_of_marks(parameters))) {}
 
 void GpuFiniteCheck::queue_check(std::size_t parameter, const ConstBuffer& values, Queue queue) {
-  select_gpu(gpu_);  // the program may have selected another GPU meanwhile, or call from another thread
+  select_gpu(gpu_);
   mark_not_finite(values, static_cast<std::uint32_t*>(marks_.data()) + parameter, queue);
 }
 
