@@ -5,10 +5,10 @@
 namespace lockstep::kernels::cuda {
 namespace {
 
-/// Infinities and NaN have all bits of the exponent.
+/// Sets the mark if an element is not finite: infinities and NaN have all bits of the exponent.
 template <typename Bits>
 __global__ void __launch_bounds__(threads_of_block)
-    look(const Bits* values, std::int64_t count, Bits exponent, std::uint32_t* mark) {
+    find_not_finite(const Bits* values, std::int64_t count, Bits exponent, std::uint32_t* mark) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   bool is_flawed = false;
@@ -17,10 +17,10 @@ __global__ void __launch_bounds__(threads_of_block)
 }
 
 template <typename Bits>
-cudaError_t launch_look(const ConstBuffer& values, Bits exponent, std::uint32_t* mark, cudaStream_t stream) {
+cudaError_t launch_search(const ConstBuffer& values, Bits exponent, std::uint32_t* mark, cudaStream_t stream) {
   static_cast<void>(cudaGetLastError());  // what an earlier call left there
-  look<Bits><<<blocks_for(values.count.value), threads_of_block, 0, stream>>>(static_cast<const Bits*>(values.data),
-                                                                              values.count.value, exponent, mark);
+  find_not_finite<Bits><<<blocks_for(values.count.value), threads_of_block, 0, stream>>>(
+      static_cast<const Bits*>(values.data), values.count.value, exponent, mark);
   return cudaGetLastError();
 }
 
@@ -29,10 +29,10 @@ cudaError_t launch_look(const ConstBuffer& values, Bits exponent, std::uint32_t*
 cudaError_t launch_finite_check(const ConstBuffer& values, std::uint32_t* mark, cudaStream_t stream) {
   if (values.count.value == 0) return cudaSuccess;
   switch (values.dtype) {
-    case DType::float16: return launch_look<std::uint16_t>(values, 0x7c00U, mark, stream);
-    case DType::bfloat16: return launch_look<std::uint16_t>(values, 0x7f80U, mark, stream);
-    case DType::float32: return launch_look<std::uint32_t>(values, 0x7f800000U, mark, stream);
-    case DType::float64: return launch_look<std::uint64_t>(values, 0x7ff0000000000000U, mark, stream);
+    case DType::float16: return launch_search<std::uint16_t>(values, 0x7c00U, mark, stream);
+    case DType::bfloat16: return launch_search<std::uint16_t>(values, 0x7f80U, mark, stream);
+    case DType::float32: return launch_search<std::uint32_t>(values, 0x7f800000U, mark, stream);
+    case DType::float64: return launch_search<std::uint64_t>(values, 0x7ff0000000000000U, mark, stream);
     default: return cudaSuccess;
   }
 }

@@ -9,7 +9,7 @@
 The recipe is read from the run's options.conf and the normalization from its checkpoint. Two processes take turns with the samples and
 average their gradients (DistributedDataParallel over Gloo), so batch norm sees as many samples at once as in lockstep. Crops and flips
 are those of torchvision's RandomCrop(32, padding=4) and RandomHorizontalFlip(), drawn for a whole batch. The format channels_last and
-the fused optimizer are PyTorch's fastest way on a CPU; torch.compile is slower for a network of such small convolutions.
+the fused optimizer are PyTorch's fastest way on a CPU; torch.compile was no faster for this network.
 """
 import argparse
 import csv

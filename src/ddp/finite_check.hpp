@@ -34,7 +34,7 @@ class GpuFiniteCheck {
 /// Finds gradients with infinite or NaN elements, in each step anew.
 class FiniteCheck {
  public:
-  /// @param gpu  the GPU whose memory has the gradients, if it is one's
+  /// @param gpu  the GPU in whose memory the gradients are; none if they are in host memory
   explicit FiniteCheck(std::size_t parameters, std::optional<int> gpu = std::nullopt);
 
   /// Marks a gradient of this rank as not finite.

@@ -325,7 +325,7 @@ TEST_F(Groups, FindGradientsThatAreNotFinite) {
   }
 }
 
-/// Every 16-bit and 32-bit pattern class: the largest finite numbers, both infinities, NaN; integers are always finite.
+/// The largest finite numbers, infinities and NaN of each type; integers are always finite.
 TEST_F(Groups, TellWhatIsFiniteInEveryType) {
   struct Case {
     DType dtype;

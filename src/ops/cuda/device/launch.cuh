@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads_per_block)
   if (threadIdx.x == 0) finish(column, sum);
 }
 
-/// So many parts a single thread adds up. It would take long to read more of them, one after the other.
+/// A single thread adds up at most this many parts. It would take long to read more of them, one after the other.
 inline constexpr std::int64_t few_parts = 32;
 
 /// Submits finish(column, Σ of its parts).
