@@ -101,6 +101,7 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
     const auto plain_plan = cudnn->plan(request, "eng7,k2=5");
     const ConvolutionPlan* const plain = plain_plan->get().plan.get();
     EXPECT_FALSE(plain->applies_epilogue());
+    EXPECT_EQ(ask<int>("fake_cudnn_handles"), 1) << "only the handle that runs plans is kept";
     plain->run(tensors, Queue::stream(address(0xa)));
     EXPECT_STREQ(ask<const char*>("fake_cudnn_executed"), "plan on stream  a, tensors 1 2 3 at 10 20 31, workspace 50");
     EXPECT_EQ(selections, 2) << "each thread that makes a plan selects the GPU, also one that takes another's handle";

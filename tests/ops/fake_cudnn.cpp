@@ -21,6 +21,7 @@ struct FakeDescriptor {
 
 int made = 0;
 int alive = 0;
+int handles = 0;
 std::string executed;
 
 FakeDescriptor& fake(cudnnBackendDescriptor_t descriptor) { return *static_cast<FakeDescriptor*>(descriptor); }
@@ -57,9 +58,10 @@ struct cudnnContext {
   cudaStream_t stream = nullptr;
 };
 
-// For the test: the descriptors that were made until now and that are alive, and what was executed last.
+// For the test: the descriptors that were made until now, what is alive, the handles of it, and what was executed last.
 int fake_cudnn_made() { return made; }
 int fake_cudnn_alive() { return alive; }
+int fake_cudnn_handles() { return handles; }
 const char* fake_cudnn_executed() { return executed.c_str(); }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS ? "fine" : "a failure"; }
@@ -69,11 +71,13 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   if (std::getenv("FAKE_CUDNN_NO_GPU") != nullptr) return CUDNN_STATUS_NOT_INITIALIZED;
   *handle = new cudnnContext;
   ++alive;
+  ++handles;
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   delete handle;
   --alive;
+  --handles;
   return CUDNN_STATUS_SUCCESS;
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {

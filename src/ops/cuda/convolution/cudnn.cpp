@@ -183,7 +183,7 @@ class PlanMaker {
 constexpr std::ptrdiff_t most_makers = 16;
 
 /// Makes plans on as many threads at a time as there are processors, at most `most_makers`. Threads must not share a
-/// handle, so each takes one for itself.
+/// handle, so each takes one for itself. Handles have memory of the GPU, so none is kept while nobody makes plans.
 /// @source cuDNN developer guide, Thread Safety
 class PlanMakers {
  public:
@@ -196,10 +196,12 @@ class PlanMakers {
 
   [[nodiscard]] Planned make(const ConvolutionRequest& request, const std::string& word, IfMissing if_missing,
                              const std::stop_token& is_unwanted) {
+    if (select_gpu_) select_gpu_();
+    come();
+    const std::shared_ptr<void> presence(nullptr, [this](void*) { leave(); });
     seats_.acquire();
     const std::shared_ptr<void> seat(nullptr, [this](void*) { seats_.release(); });
     if (is_unwanted.stop_requested()) return {};
-    if (select_gpu_) select_gpu_();
     const std::shared_ptr<const PlanTarget> target = take_target();
     const std::shared_ptr<void> back(nullptr, [&](void*) { give_back(target); });
     const PlanMaker maker(*target);
@@ -215,6 +217,15 @@ class PlanMakers {
   }
 
  private:
+  void come() {
+    const std::scoped_lock lock(mutex_);
+    ++present_;
+  }
+  void leave() {
+    std::vector<std::shared_ptr<const PlanTarget>> unused;  // is destroyed after the lock
+    const std::scoped_lock lock(mutex_);
+    if (--present_ == 0) unused.swap(free_);
+  }
   std::shared_ptr<const PlanTarget> take_target() {
     {
       const std::scoped_lock lock(mutex_);
@@ -236,6 +247,7 @@ class PlanMakers {
   std::shared_ptr<const PlanTarget> runs_;
   std::counting_semaphore<> seats_{std::clamp<std::ptrdiff_t>(std::thread::hardware_concurrency(), 1, most_makers)};
   std::mutex mutex_;
+  int present_ = 0;  // threads that make a plan or wait for their seat
   std::vector<std::shared_ptr<const PlanTarget>> free_;
 };
 
