@@ -14,7 +14,7 @@ namespace lockstep::ops::cuda {
 /// normalizer reads the inputs themselves.
 struct AnchorBoxes {
   const float* data;
-  std::int64_t each;  ///< number of a sample
+  Divisor each;  ///< number of a sample
 
   /// Number k of a box of a sample.
   [[nodiscard]] __device__ float number(std::int64_t sample, std::int64_t box, std::int64_t k) const {

@@ -21,7 +21,7 @@ static_assert(cell_tile * cell_tile == threads_per_block);
 /// g, o) and hidden state, and so are cells, without a kind.
 struct LstmExtents {
   std::int64_t samples;
-  std::int64_t steps;
+  Divisor steps;
   std::int64_t features;
   std::int64_t hidden;
   std::int64_t directions;

@@ -20,10 +20,10 @@ TensorView view_of(const Format& format) {
   const std::int64_t padded = plain ? s.channels : padded_channels(s.channels, format.dtype);
   TensorView view{.samples = s.batch,
                   .channels = s.channels,
-                  .height = s.height,
-                  .width = s.width,
+                  .height = Divisor(s.height),
+                  .width = Divisor(s.width),
                   .sample_stride = padded * s.height * s.width,
-                  .padded = padded};
+                  .padded = Divisor(padded)};
   view.channel_stride = plain ? s.height * s.width : 1;
   view.row_stride = plain ? s.width : s.width * padded;
   view.column_stride = plain ? 1 : padded;

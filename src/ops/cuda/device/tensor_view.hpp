@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "lockstep/ops/format.hpp"
@@ -24,7 +25,8 @@ struct Division {
   std::int64_t quotient;
   std::int64_t remainder;
 };
-/// GPUs divide numbers of 32 bits several times faster than those of 64. @pre dividend ≥ 0 and divisor > 0
+/// GPUs divide numbers of 32 bits several times faster than those of 64, and by a `Divisor` faster still.
+/// @pre dividend ≥ 0 and divisor > 0
 LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t dividend, std::int64_t divisor) {
   if (((dividend | divisor) >> 32) == 0) {
     const auto a = static_cast<std::uint32_t>(dividend);
@@ -33,6 +35,38 @@ LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t dividend, std::int64_t 
   }
   return {dividend / divisor, dividend % divisor};
 }
+
+/// A number that kernels divide by: dividends below 2³¹ are divided by a multiplication and a shift.
+/// @source Granlund & Montgomery: Division by invariant integers using multiplication, 1994, figure 4.1
+class Divisor {
+ public:
+  Divisor() = default;
+  /// @pre value ≥ 0; by 0 nothing is divided
+  explicit Divisor(std::int64_t value) : value_(value) {
+    if (value < 1 || value > largest) return;
+    shift_ = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(value - 1)));
+    const std::uint64_t missing = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(value);
+    factor_ = static_cast<std::uint32_t>((missing << 32) / static_cast<std::uint64_t>(value) + 1);
+  }
+  LOCKSTEP_HOST_DEVICE operator std::int64_t() const {
+    return value_;
+  }  // NOLINT(google-explicit-constructor): it is one
+
+  friend LOCKSTEP_HOST_DEVICE Division divide(std::int64_t dividend, const Divisor& by) {
+    if (dividend > largest || by.value_ > largest) return {dividend / by.value_, dividend % by.value_};
+    const auto n = static_cast<std::uint32_t>(dividend);
+    const auto high = static_cast<std::uint32_t>((std::uint64_t{n} * by.factor_) >> 32);
+    const std::uint32_t quotient = (high + n) >> by.shift_;
+    return {quotient, n - quotient * static_cast<std::uint32_t>(by.value_)};
+  }
+
+ private:
+  static constexpr std::int64_t largest = 0x7fffffff;
+
+  std::int64_t value_ = 0;
+  std::uint32_t factor_ = 0;
+  int shift_ = 0;
+};
 
 /// A position in a tensor.
 struct Position {
@@ -46,13 +80,13 @@ struct Position {
 struct TensorView {
   std::int64_t samples = 0;
   std::int64_t channels = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
+  Divisor height;
+  Divisor width;
   std::int64_t sample_stride = 0;
   std::int64_t channel_stride = 0;
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 0;
-  std::int64_t padded = 0;  ///< number of channels in memory
+  Divisor padded;  ///< number of channels in memory
 
   /// The number of elements in memory, with padding.
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t elements() const { return samples * sample_stride; }

@@ -128,7 +128,7 @@ struct FinishBoxes {
 };
 
 AnchorBoxes boxes_of(const Arguments& call, std::int64_t each) {
-  return {static_cast<const float*>(call.inputs[1]), each};
+  return {static_cast<const float*>(call.inputs[1]), Divisor(each)};
 }
 
 /// Sums the weights of the boxes, or of all predictions.

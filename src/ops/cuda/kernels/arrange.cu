@@ -96,10 +96,13 @@ void place(const Part& p, const void* part, void* whole, Queue queue) {
 /// Overwrites the padding of channels with zeros.
 template <typename E>
 void clear_padding(const TensorView& y, void* data, Queue queue) {
-  const std::int64_t padding = y.padded - y.channels;
+  const Divisor padding(y.padded - y.channels);
   for_each(
       y.positions() * padding,
-      [=] __device__(std::int64_t i) { store<E>(data, i / padding * y.padded + y.channels + i % padding, 0.0F); },
+      [=] __device__(std::int64_t i) {
+        const Division at = divide(i, padding);
+        store<E>(data, at.quotient * y.padded + y.channels + at.remainder, 0.0F);
+      },
       queue);
 }
 

@@ -157,11 +157,11 @@ Implementation dropout(const Format& x, const Dropout& op) {
 
 template <typename E, int size>
 void bias_and_activation(const TensorView& y, void* data, const float* bias, Activation activation, Queue queue) {
-  const std::int64_t of_position = y.padded / size;
+  const Divisor of_position(y.padded / size);
   for_each(
       y.positions() * of_position,
       [=] __device__(std::int64_t i) {
-        const std::int64_t channel = i % of_position * size;
+        const std::int64_t channel = divide(i, of_position).remainder * size;
         Pack<size> values = load_pack<E, size>(data, i);
         for (int k = 0; k < size; ++k) {
           const float added = bias != nullptr && channel + k < y.channels ? bias[channel + k] : 0.0F;

@@ -46,9 +46,9 @@ void look_up(const Tokens& tokens, const TensorView& out, const Arguments& call)
   for_each(
       out.elements(),
       [=] __device__(std::int64_t i) {
-        const std::int64_t feature = i % out.padded;
-        const std::int64_t row = tokens.at(i / out.padded) * out.channels;
-        store<E>(to, i, feature < out.channels ? table[row + feature] : 0.0F);
+        const Division at = divide(i, out.padded);
+        const std::int64_t row = tokens.at(at.quotient) * out.channels;
+        store<E>(to, i, at.remainder < out.channels ? table[row + at.remainder] : 0.0F);
       },
       call.queue);
 }
@@ -97,14 +97,15 @@ void sum_gradients(const Embedding& op, const TensorView& out, const std::int64_
   const void* dy = call.output_gradient;
   auto* gradients = static_cast<float*>(call.parameter_gradients[0]);
   const std::int64_t without = op.padding_index ? *op.padding_index : -1;
+  const Divisor features(out.channels);
   for_each(
       op.entries * out.channels,
       [=] __device__(std::int64_t i) {
-        const std::int64_t entry = i / out.channels;
+        const auto [entry, feature] = divide(i, features);
         double sum = 0;
         if (entry != without)
           for (std::int64_t at = begins[entry]; at < begins[entry + 1]; ++at)
-            sum += static_cast<double>(load<E>(dy, sorted[at] * out.padded + i % out.channels));
+            sum += static_cast<double>(load<E>(dy, sorted[at] * out.padded + feature));
         gradients[i] = static_cast<float>(sum);
       },
       call.queue);

@@ -27,10 +27,11 @@ template <typename To, typename Read>
 void convert_to_plain(const TensorView& source, const TensorView& target, const Read& read, const Arguments& call) {
   const void* in = call.inputs[0];
   void* out = call.output;
+  const Divisor of_sample(target.sample_stride);
   for_each(
       target.elements(),
       [=] __device__(std::int64_t i) {
-        const Division sample = divide(i, target.sample_stride);
+        const Division sample = divide(i, of_sample);
         const Position at = target.plain_position(sample.quotient, sample.remainder);
         const bool exists = at.channel < source.channels && at.row < source.height && at.column < source.width;
         store<To>(out, i, exists ? read(in, source.offset(at), at.channel) : 0.0F);
@@ -42,7 +43,7 @@ template <typename To, int size, typename Read>
 void convert_to_nhwc(const TensorView& source, const TensorView& target, const Read& read, const Arguments& call) {
   const void* in = call.inputs[0];
   void* out = call.output;
-  const std::int64_t packs = target.padded / size;
+  const Divisor packs(target.padded / size);
   for_each(
       target.positions() * packs,
       [=] __device__(std::int64_t i) {
@@ -73,56 +74,91 @@ Submit convert(const Format& from, const Format& to, const Read& read) {
   });
 }
 
-/// Tensors of one launch; its arguments have at most 4 KiB.
-constexpr int tensors_of_launch = 32;
-struct Tensors {
-  PackingTask of[tensors_of_launch];
-  std::int64_t ends[tensors_of_launch];  ///< number of packed elements up to the end of each tensor
-  int count = 0;
+/// The most channels that are packed at a time.
+template <typename E>
+constexpr int pack_size = 16 / sizeof(typename E::Stored);
+
+/// Whether a thread packs `pack_size` channels, or else one.
+bool is_wide(const Packing& p) { return p.packed_in % (16 / size_of(p.dtype)) == 0; }
+
+/// The extents of a tensor of weights, prepared for kernels that find their places by division.
+struct PackingView {
+  std::int64_t out;
+  std::int64_t in;
+  Divisor window;
+  Divisor out_of_group;  // 0: there is one block of channels
+  std::int64_t packed_in;
+
+  explicit PackingView(const Packing& p)
+      : out(p.out), in(p.in), window(p.window), out_of_group(p.dense ? p.out / p.groups : 0), packed_in(p.packed_in) {}
+  /// The first packed channel of the group of an output channel.
+  [[nodiscard]] __device__ std::int64_t first_of(std::int64_t o) const {
+    return out_of_group == 0 ? 0 : divide(o, out_of_group).quotient * in;
+  }
 };
-static_assert(sizeof(Tensors) <= 3584);
 
-/// Returns the index in the plain tensor of an element of the copy; −1: the element is zero.
-__device__ std::int64_t source_of(const Packing& p, std::int64_t i) {
-  const std::int64_t in = i % p.packed_in;
-  const std::int64_t window = i / p.packed_in % p.window;
-  const std::int64_t out = i / (p.packed_in * p.window);
-  if (out >= p.out) return -1;
-  const std::int64_t first = p.dense ? out / (p.out / p.groups) * p.in : 0;  // the first channel of its group
-  if (in < first || in >= first + p.in) return -1;
-  return (out * p.in + in - first) * p.window + window;
-}
+/// Tensors of one launch, whose packs are numbered one after the other; its arguments have at most 4 KiB.
+struct PackedTensors {
+  struct Tensor {
+    PackingView view{Packing{}};
+    Divisor packs;  // of a window's element
+    const float* from = nullptr;
+    void* to = nullptr;
+    std::int64_t first = 0;
+  };
+  static constexpr int most = 36;
+  Tensor of[most];
+  int count = 0;
+  std::int64_t packs = 0;
 
-__device__ void store_as(DType dtype, void* to, std::int64_t i, float value) {
-  if (dtype == DType::bfloat16) return store<BFloat16>(to, i, value);
-  if (dtype == DType::float16) return store<Float16>(to, i, value);
-  store<Float32>(to, i, value);
-}
+  void add(const PackingTask& task, int size) {
+    const Packing& p = task.packing;
+    of[count++] = {PackingView(p), Divisor(p.packed_in / size), static_cast<const float*>(task.from), task.to, packs};
+    packs += p.packed_out * p.window * p.packed_in / size;
+  }
+};
+static_assert(sizeof(PackedTensors) <= 3584);
 
-void pack(const Tensors& tensors, Queue queue) {
+/// A thread makes a pack of channels.
+template <typename E, int size>
+void pack(const PackedTensors& tensors, Queue queue) {
   for_each(
-      tensors.ends[tensors.count - 1],
+      tensors.packs,
       [=] __device__(std::int64_t i) {
+        int behind = tensors.count;
         int t = 0;
-        while (i >= tensors.ends[t]) ++t;
-        const PackingTask& task = tensors.of[t];
-        const std::int64_t place = i - (t == 0 ? 0 : tensors.ends[t - 1]);
-        const std::int64_t source = source_of(task.packing, place);
-        store_as(task.packing.dtype, task.to, place, source < 0 ? 0.0F : static_cast<const float*>(task.from)[source]);
+        while (t + 1 < behind) {
+          const int middle = (t + behind) / 2;
+          (tensors.of[middle].first <= i ? t : behind) = middle;
+        }
+        const PackedTensors::Tensor& tensor = tensors.of[t];
+        const PackingView& p = tensor.view;
+        const Division at = divide(i - tensor.first, tensor.packs);
+        const Division row = divide(at.quotient, p.window);
+        const std::int64_t out = row.quotient;
+        const std::int64_t first = at.remainder * size - p.first_of(out);
+        Pack<size> values{};
+        for (int k = 0; k < size; ++k) {
+          const std::int64_t in = first + k;
+          if (out < p.out && in >= 0 && in < p.in)
+            values.at[k] = tensor.from[(out * p.in + in) * p.window + row.remainder];
+        }
+        store_pack<E, size>(tensor.to, i - tensor.first, values);
       },
       queue);
 }
 
 template <typename E>
-void unpack(const Packing& p, const void* from, float* to, Queue queue) {
+void unpack(const Packing& packing, const void* from, float* to, Queue queue) {
+  const PackingView p(packing);
+  const Divisor ins(packing.in);
   for_each(
-      p.out * p.in * p.window,
+      packing.out * packing.in * packing.window,
       [=] __device__(std::int64_t i) {
-        const std::int64_t window = i % p.window;
-        const std::int64_t in = i / p.window % p.in;
-        const std::int64_t out = i / (p.window * p.in);
-        const std::int64_t first = p.dense ? out / (p.out / p.groups) * p.in : 0;
-        to[i] = load<E>(from, (out * p.window + window) * p.packed_in + first + in);
+        const Division at = divide(i, p.window);
+        const Division row = divide(at.quotient, ins);
+        const std::int64_t out = row.quotient;
+        to[i] = load<E>(from, (out * p.window + at.remainder) * p.packed_in + p.first_of(out) + row.remainder);
       },
       queue);
 }
@@ -145,17 +181,24 @@ Implementation make_byte_conversion(std::shared_ptr<const Allocation> table, con
 }
 
 void pack_weights(std::span<const PackingTask> tasks, Queue queue) {
-  Tensors tensors{};
-  std::int64_t elements = 0;
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    elements += tasks[i].packing.packed_out * tasks[i].packing.window * tasks[i].packing.packed_in;
-    tensors.of[tensors.count] = tasks[i];
-    tensors.ends[tensors.count++] = elements;
-    if (tensors.count < tensors_of_launch && i + 1 < tasks.size()) continue;
-    pack(tensors, queue);
-    tensors.count = 0;
-    elements = 0;
-  }
+  const auto pack_alike = [&](DType dtype, bool wide) {
+    with_elements(dtype, [&](auto e) {
+      constexpr int size = pack_size<decltype(e)>;
+      PackedTensors tensors;
+      const auto flush = [&] {
+        wide ? pack<decltype(e), size>(tensors, queue) : pack<decltype(e), 1>(tensors, queue);
+        tensors = {};
+      };
+      for (const PackingTask& task : tasks) {
+        if (task.packing.dtype != dtype || is_wide(task.packing) != wide) continue;
+        tensors.add(task, wide ? size : 1);
+        if (tensors.count == PackedTensors::most) flush();
+      }
+      flush();
+    });
+  };
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16})
+    for (const bool wide : {false, true}) pack_alike(dtype, wide);
 }
 
 void unpack_gradient(const Packing& packing, const void* from, DType dtype, void* to, Queue queue) {

@@ -12,8 +12,15 @@ struct Factor {
   TensorView out;
   bool whole;  ///< whether nothing is broadcast, so that its elements are where those of the result are
 
+  Divisor repeated_channels;  ///< number of channels of the result for each one of the factor
+  Divisor repeated_columns;
+
   Factor(const Format& format, const Format& result)
-      : view(view_of(format)), out(view_of(result)), whole(format.shape == result.shape) {}
+      : view(view_of(format)),
+        out(view_of(result)),
+        whole(format.shape == result.shape),
+        repeated_channels(view.channels == 1 ? out.channels : 1),
+        repeated_columns(view.width == 1 ? std::int64_t{out.width} : 1) {}
 
   /// The place of the factor of an element of the result.
   [[nodiscard]] __device__ std::int64_t place(const Position& at) const {
@@ -26,11 +33,11 @@ struct Factor {
   }
   /// The position in the result of use `i` of an element of the factor.
   [[nodiscard]] __device__ Position use(Position at, std::int64_t i) const {
-    const std::int64_t channels = view.channels == 1 ? out.channels : 1;
-    const std::int64_t columns = view.width == 1 ? out.width : 1;
-    at.channel += i % channels;
-    at.column += i / channels % columns;
-    at.row += i / (channels * columns);
+    const Division column = divide(i, repeated_channels);
+    const Division row = divide(column.quotient, repeated_columns);
+    at.channel += column.remainder;
+    at.column += row.remainder;
+    at.row += row.quotient;
     return at;
   }
 };

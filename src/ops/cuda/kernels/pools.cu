@@ -11,11 +11,15 @@ namespace {
 
 /// The windows of a pool along an axis, without padding.
 struct AxisWindows {
-  std::int64_t extent;
-  std::int64_t count;
-  std::int64_t kernel = 0;  ///< 0: windows that adapt to the extent
-  std::int64_t stride = 0;
-  std::int64_t padding = 0;
+  Divisor extent;
+  Divisor count;
+  std::int64_t kernel;  ///< 0: windows that adapt to the extent
+  Divisor stride;
+  std::int64_t padding;
+
+  AxisWindows(std::int64_t elements, std::int64_t windows, std::int64_t kernel_extent = 0, std::int64_t step = 0,
+              std::int64_t zeros = 0)
+      : extent(elements), count(windows), kernel(kernel_extent), stride(step), padding(zeros) {}
 
   [[nodiscard]] LOCKSTEP_HOST_DEVICE std::int64_t begin(std::int64_t window) const {
     if (kernel == 0) return divide(window * extent, count).quotient;
@@ -66,7 +70,7 @@ struct MaxIndex {
 template <typename E, int size>
 struct Packs {
   TensorView view;
-  std::int64_t of_position;
+  Divisor of_position;
 
   explicit Packs(const TensorView& tensor) : view(tensor), of_position(tensor.padded / size) {}
   [[nodiscard]] std::int64_t count() const { return view.positions() * of_position; }
