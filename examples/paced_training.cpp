@@ -99,7 +99,10 @@ class PacedKernel final : public ops::Kernel {
   void measure(const ops::Arguments& call) override { pass(ops::Pass::measure, call); }
   void measure_backward(const ops::Arguments& call) override { pass(ops::Pass::measure_backward, call); }
   void pass(ops::Pass which, const ops::Arguments& call) {
-    const std::string name = "pass " + std::to_string(static_cast<int>(which)) + " of " + name_;
+    const bool is_second =
+        which == ops::Pass::backward && traits().separates_gradients && call.parameter_gradients.empty();
+    const std::string name =
+        "pass " + std::to_string(static_cast<int>(which)) + (is_second ? ", inputs, of " : " of ") + name_;
     pace_->run(name, 1, [&] { inner_->run(which, call); });
   }
 

@@ -110,7 +110,8 @@ void Kernel::run(Pass pass, const Arguments& call) {
   if (pass == Pass::recompute) return recompute(call);
   if (pass == Pass::backward) {
     require_count(call.input_gradients.size(), traits_.inputs.size(), "input gradients");
-    require_count(call.parameter_gradients.size(), parameters_, "parameter gradients");
+    if (!call.parameter_gradients.empty() || !traits_.separates_gradients)
+      require_count(call.parameter_gradients.size(), parameters_, "parameter gradients");
     return backward(call);
   }
   require_count(call.state.size(), state_, "state tensors");

@@ -62,6 +62,7 @@ class Trial {
   Trial(Ops& ops, DType dtype, const Row& row, bool native = false);
 
   void forward(Pass pass = Pass::forward);
+  /// @throws std::logic_error if a kernel that separates gradients gives other ones in two calls than in one
   void backward();
   /// Changes the numbers of the output's gradient.
   void change_output_gradient(std::function<double(double)> change) { change_ = std::move(change); }
@@ -103,6 +104,7 @@ class Trial {
   void make_owned(const std::vector<OwnedTensor>& owned, std::vector<std::unique_ptr<Tensor>>& tensors,
                   std::size_t first, double low, double high);
   Arguments arguments();
+  void run_backward(bool separately);
 
   Ops& ops_;
   DType dtype_;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 #include "ops/rows.hpp"
 
@@ -179,6 +181,18 @@ void Trial::forward(Pass pass) {
 
 void Trial::backward() {
   if (!signature_.has_backward) return;
+  run_backward(false);
+  if (!kernel_->traits().separates_gradients) return;
+  const std::vector<Named> together = results();
+  run_backward(true);
+  const std::vector<Named> apart = results();
+  for (std::size_t i = 0; i < apart.size(); ++i) {
+    if (apart[i].values != together[i].values)
+      throw std::logic_error("in two calls, backward gives another " + apart[i].name);
+  }
+}
+
+void Trial::run_backward(bool separately) {
   Arguments call = arguments();
   const Traits& traits = kernel_->traits();
   // Operands that the kernel promises not to read are null.
@@ -211,6 +225,16 @@ void Trial::backward() {
   }
   call.input_gradients = input_gradient_pointers_;
   call.parameter_gradients = parameter_gradient_pointers_;
+  const std::vector<void*> no_gradients(inputs_.size());
+  if (separately) {
+    call.input_gradients = no_gradients;
+    kernel_->run(Pass::backward, call);
+    std::ranges::fill(nothing, nullptr);
+    call.inputs = nothing;
+    call.output = nullptr;
+    call.input_gradients = input_gradient_pointers_;
+    call.parameter_gradients = {};
+  }
   kernel_->run(Pass::backward, call);
   for (const Input& input : inputs_)
     if (input.handed) copy(*input.back, *input.handed_gradient, *input.gradient);

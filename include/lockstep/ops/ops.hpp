@@ -51,6 +51,10 @@ struct Traits {
   bool backward_reads_first_input = false;  ///< if it reads inputs: only the first one
   bool backward_reads_output = true;
   bool recomputable = false;  ///< whether the kernel has `recompute`, which pays off for large outputs
+  /// Whether `backward` may run in two calls: first without the inputs' gradients, then with an empty
+  /// `Arguments::parameter_gradients`, so that the parameters' gradients can be reduced meanwhile. The second call
+  /// reads no inputs.
+  bool separates_gradients = false;
   /// Whether the output's gradient may be passed as two summands, `Arguments::second_output_gradient`.
   bool takes_two_gradients = false;
   /// The input whose gradient may overwrite the output's gradient; −1: none, or it has another format.
@@ -84,12 +88,13 @@ struct Arguments {
   /// A second summand of the output's gradient; null: none. Only for kernels with `takes_two_gradients`. If
   /// `measure_backward` runs, it adds the summand, and `backward` does not.
   const void* second_output_gradient = nullptr;
-  std::span<void* const> input_gradients;      ///< a null entry is not computed (`Relu` and `Add`: may be
-                                               ///< output_gradient itself, as Traits::in_place_gradient)
-  std::span<void* const> parameter_gradients;  ///< sums over the samples of the batch
-  Fault* fault = nullptr;                      ///< gets the first bad value; null: bad values are not reported
-  std::int32_t node = -1;                      ///< for `fault`
-  Queue queue = Queue::host();                 ///< what the pass is submitted to
+  std::span<void* const> input_gradients;  ///< a null entry is not computed (`Relu` and `Add`: may be
+                                           ///< output_gradient itself, as Traits::in_place_gradient)
+  /// Sums over the samples of the batch. Empty: they are there already, @see Traits::separates_gradients
+  std::span<void* const> parameter_gradients;
+  Fault* fault = nullptr;       ///< gets the first bad value; null: bad values are not reported
+  std::int32_t node = -1;       ///< for `fault`
+  Queue queue = Queue::host();  ///< what the pass is submitted to
 
   /// Reports a bad value that the host has read.
   void report(FaultCode code, std::int64_t sample, std::int64_t value, std::int64_t limit) const {

@@ -172,7 +172,7 @@ class Measurement {
   };
 
   /// @return false if the time ran out
-  bool decide(std::string KernelAlgorithms::*which, ops::Pass pass, bool gives_input_gradients,
+  bool decide(std::string KernelAlgorithms::*which, ops::Pass pass, bool wants_input_gradients,
               KernelAlgorithms& best) {
     std::vector<Entrant> entrants{{0}};
     for (std::size_t i = 1; i < candidates_.size(); ++i)
@@ -181,7 +181,7 @@ class Measurement {
     // The seconds of a call.
     const auto run = [&](const Entrant& entrant, int calls) {
       const Clock::time_point begin = Clock::now();
-      for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrant.candidate], pass, gives_input_gradients);
+      for (int call = 0; call < calls; ++call) bench_->run(*kernels_[entrant.candidate], pass, wants_input_gradients);
       bench_->wait();  // wait for timing only
       return seconds_since(begin) / calls;
     };

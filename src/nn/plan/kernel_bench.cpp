@@ -55,8 +55,9 @@ KernelBench::KernelBench(const ops::Operator& op, std::span<const ops::KernelPtr
   if (workspace.value > 0) workspace_ = drawn(workspace, dtype);
 }
 
-void KernelBench::run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients) {
+void KernelBench::run(ops::Kernel& kernel, ops::Pass pass, bool wants_input_gradients) {
   std::vector<void*> no_gradients(input_gradients_.size(), nullptr);
+  const bool skips_parameters = wants_input_gradients && kernel.traits().separates_gradients;
   kernel.run(pass, {.inputs = inputs_,
                     .parameters = parameters_,
                     .state = state_,
@@ -64,8 +65,8 @@ void KernelBench::run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_grad
                     .workspace = workspace_,
                     .part = part_,
                     .output_gradient = output_gradient_,
-                    .input_gradients = gives_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
-                    .parameter_gradients = parameter_gradients_,
+                    .input_gradients = wants_input_gradients ? std::span(input_gradients_) : std::span(no_gradients),
+                    .parameter_gradients = skips_parameters ? std::span<void*>() : std::span(parameter_gradients_),
                     .queue = device_.queue()});
 }
 

@@ -15,8 +15,9 @@ class KernelBench {
   KernelBench(const ops::Operator& op, std::span<const ops::KernelPtr> kernels, DType dtype,
               const ops::ComputeDevice& device);
 
-  /// Submits a pass to the device's queue.
-  void run(ops::Kernel& kernel, ops::Pass pass, bool gives_input_gradients);
+  /// Submits a pass to the device's queue. Of `backward` it computes only the gradients of the inputs, if the kernel
+  /// can and they are wanted, or only those of the parameters.
+  void run(ops::Kernel& kernel, ops::Pass pass, bool wants_input_gradients);
   void wait() const { device_.wait(device_.queue()); }  // wait for timing only
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/plan/leaf_planner.hpp"
 
+#include <algorithm>
 #include <variant>
 
 namespace lockstep::nn {
@@ -161,6 +162,15 @@ std::optional<LeafPlanner::Backward> LeafPlanner::backward(std::size_t n) {
   for (std::size_t i = 0; i < result.terms.size(); ++i)
     run.input_gradients.push_back(input_gradient(n, i, result.terms[i]));
   result.parts = parameter_parts(node, traits, run);
+  const auto is_wanted = [](const Operand& operand) { return operand.kind != OperandKind::none; };
+  if (traits.separates_gradients && std::ranges::any_of(run.input_gradients, is_wanted)) {
+    result.input_run = run;
+    result.input_run->label += " inputs";
+    result.input_run->inputs = inputs_of(n, 0);
+    result.input_run->output = {};
+    result.input_run->parameter_gradients.clear();
+    std::ranges::fill(run.input_gradients, Operand{});
+  }
   return result;
 }
 
@@ -212,8 +222,9 @@ std::vector<int> LeafPlanner::parameter_parts(const Node& node, const ops::Trait
   return parts;
 }
 
-void LeafPlanner::add_up(std::size_t n, const Backward& backward) {
+void LeafPlanner::add_up_inputs(std::size_t n, Backward& backward) {
   const Node& node = graph_->nodes()[n];
+  if (backward.input_run) builder_->add(*std::move(backward.input_run));
   for (std::size_t i = 0; i < backward.terms.size(); ++i) {
     int term = backward.terms[i];
     if (term == no_buffer) continue;
@@ -236,6 +247,10 @@ void LeafPlanner::add_up(std::size_t n, const Backward& backward) {
     sum.output = builder_->use(so_far);
     builder_->add(std::move(sum));
   }
+}
+
+void LeafPlanner::add_up_parameters(std::size_t n, const Backward& backward) {
+  const Node& node = graph_->nodes()[n];
   for (std::size_t i = 0; i < backward.parts.size(); ++i) {
     if (backward.parts[i] == no_buffer) continue;
     const int parameter = node.parameters[i];

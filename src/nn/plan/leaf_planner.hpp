@@ -100,13 +100,16 @@ class LeafPlanner {
 
   struct Backward {
     PlannedRun run;
-    std::vector<int> terms;  ///< buffers of input gradients that are to be added, or `none`
-    std::vector<int> parts;  ///< buffers of parameter gradients that are to be added, or `none`
+    std::optional<PlannedRun> input_run;  ///< computes the gradients of the inputs, if `run` does not
+    std::vector<int> terms;               ///< buffers of input gradients that are to be added, or `none`
+    std::vector<int> parts;               ///< buffers of parameter gradients that are to be added, or `none`
   };
   /// Returns the run of the node's backward pass, or nothing if no gradient reaches the node.
   [[nodiscard]] std::optional<Backward> backward(std::size_t node);
-  /// Plans the additions of the gradients that the run has left.
-  void add_up(std::size_t node, const Backward& backward);
+  /// Plans the additions of the parameters' gradients that the run has left.
+  void add_up_parameters(std::size_t node, const Backward& backward);
+  /// Plans the run of the inputs' gradients, if there is one, and their additions.
+  void add_up_inputs(std::size_t node, Backward& backward);
 
  private:
   /// The buffers of one node, as indices into the plan's buffers.

@@ -173,11 +173,13 @@ class StepPlanner {
       LeafPlanner& leaf = group[i];
       if (planned[i]) {  // either all leaves have it or none
         builder_.add(std::move(runs[i]));
-        leaf.add_up(n, *planned[i]);
+        leaf.add_up_parameters(n, *planned[i]);
       }
-      // This comes before the next shard, whose gradient may use the buffer that becomes free.
+      // This comes before the next shard, whose gradient may use the buffer that becomes free, and before the gradients
+      // of the inputs, so that the reduction begins early.
       std::for_each(node.parameters.rbegin(), node.parameters.rend(),
                     [&](int parameter) { used(parameter, leaf.leaf(), leaf.leaf().lane); });
+      if (planned[i]) leaf.add_up_inputs(n, *planned[i]);
     }
     if (cut_.lanes == 1) builder_.add(Poll{});
   }

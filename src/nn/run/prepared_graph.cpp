@@ -109,9 +109,13 @@ OperatorReport PreparedGraph::report(const PlannedRun& run) const {
   const ops::Signature signature = ops::signature_of(node.op, inputs);
   const bool wants_inputs = std::any_of(run.input_gradients.begin(), run.input_gradients.end(),
                                         [](const Operand& operand) { return operand.kind != Operand::Kind::none; });
-  if (run.pass == ops::Pass::backward && wants_inputs) report.result = text_of(traits.inputs.front());
-  ops::OperatorCost cost = run.pass == ops::Pass::backward ? signature.backward : signature.forward;
-  if (run.pass == ops::Pass::backward && wants_inputs) cost = cost + signature.backward_inputs;
+  ops::OperatorCost cost = signature.forward;
+  if (run.pass == ops::Pass::backward) {
+    const bool has_parameters_already = run.parameter_gradients.empty() && !node.parameters.empty();
+    cost = has_parameters_already ? ops::OperatorCost{} : signature.backward;
+    if (wants_inputs) cost = cost + signature.backward_inputs;
+    if (wants_inputs) report.result = text_of(traits.inputs.front());
+  }
   if (run.pass == ops::Pass::normalizer) cost = {};
   if (run.pass == ops::Pass::recompute) cost = {2 * inputs[0].count(), inputs[0].count() + traits.output.shape.count()};
   // These passes compute two sums over what they read.

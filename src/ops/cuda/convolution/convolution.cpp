@@ -63,6 +63,7 @@ class LayerKernel final : public ConvolutionKernel {
                   .output = layer.output,
                   .packed = {layer.weights.bytes()},
                   .backward_reads_output = layer.activation != Activation::none,
+                  .separates_gradients = true,
                   .statistics = layer.has_statistics ? statistics_count(layer.output) : 0};
     if (layer.has_bias) traits.packed.push_back(layer.bias ? layer.bias->bytes() : Bytes{});
     if (layer.input.shape.batch > 0) {
@@ -160,6 +161,11 @@ class LayerKernel final : public ConvolutionKernel {
   }
 
   void backward(const Arguments& call) override {
+    if (!call.parameter_gradients.empty()) backward_parameters(call);
+    if (forward_ && call.input_gradients[0] != nullptr) backward_input(call);
+  }
+
+  void backward_parameters(const Arguments& call) {
     if (layer_.activation != Activation::none && forward_)
       activation_backward(layer_.output, call.output, call.output_gradient, layer_.activation, call.queue);
     ConvolutionTensors all = tensors(call, call.inputs[0], call.output_gradient);
@@ -170,8 +176,10 @@ class LayerKernel final : public ConvolutionKernel {
     if (extended_) copy(extend_, call.inputs[0], all.y, call.queue);
     backward_weights_->get().plan->run(all, call.queue);
     unpack_gradient(layer_.weights, call.workspace, weight_gradient_type(), call.parameter_gradients[0], call.queue);
-    if (call.input_gradients[0] == nullptr) return;
-    all = tensors(call, call.input_gradients[0], call.output_gradient);
+  }
+
+  void backward_input(const Arguments& call) const {
+    const ConvolutionTensors all = tensors(call, call.input_gradients[0], call.output_gradient);
     backward_data_->get().plan->run(all, call.queue);
     if (extended_) copy(crop_, all.y, call.input_gradients[0], call.queue);
   }
