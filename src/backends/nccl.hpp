@@ -30,10 +30,11 @@ namespace lockstep::backends {
 /// adds them. Where the ranks of each node are a subtree of the canonical tree, as those of nodes with 2ᵏ ranks, only
 /// sums go between nodes.
 ///
-/// An algorithm is forced by an environment variable, NCCL_ALGO, which is set while a communicator is made and then
-/// restored; other threads that read or change the environment at that time may see it. NCCL's source reads it for each
-/// communicator, but it has not been confirmed on GPUs that two communicators with different algorithms work side by
-/// side. So all communicators of a process have the same one of the first three.
+/// From NCCL 2.31.2 on, an algorithm is forced in each call. Older versions read an environment variable, NCCL_ALGO,
+/// which is set while a communicator is made and then restored; other threads that read or change the environment at
+/// that time may see it. Their source reads it for each communicator, but it has not been confirmed on GPUs that two
+/// communicators with different algorithms work side by side. So with them, all communicators of a process have the
+/// same one of the first three.
 /// @cost  tree_order: 2(p−1)/p·nβ each way, as many as 2(p−1) messages for each 32·p/(p−1) MiB of the buffer; between N
 ///        nodes of g = 2ᵏ ranks 2(N−1)/N·n/g·β for each rank. 32 MiB of scratch for each communicator of more than one
 ///        rank, allocated with it
@@ -90,9 +91,9 @@ struct NcclOptions {
 /// progress thread if there is one. NCCL is loaded at the first call in a process (docs/gpus.md says from where). @pre
 /// it has the same version on all ranks
 /// @throws on every rank, Error{unsupported} in a build without NCCL, without a GPU, where NCCL cannot be loaded or its
-///         version cannot be used, for a second algorithm of NCCL's in one process, or for tree order in a build
-///         without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU; Error{transport | device |
-///         timeout}
+///         version cannot be used, for a second algorithm of NCCL's in one process before 2.31.2, or for tree order in
+///         a build without a CUDA compiler; Error{invalid_argument} for two ranks on one GPU; Error{transport | device
+///         | timeout}
 std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progress, const NcclOptions& options = {});
 
 /// Returns the version of NCCL that this process uses, such as "2.28.9"; empty in a build without it. Loads NCCL at the
@@ -101,9 +102,9 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
 ///         set
 std::string nccl_version();
 
-/// The environment variable that selects NCCL's algorithm for all-reduces; NCCL has no other way to select it.
-/// Every thread that makes a communicator holds the variable for that time: the first holder sets it, and the last one
-/// restores it. No lock is kept meanwhile, because making a communicator waits for other processes.
+/// The environment variable that selects the algorithm of all-reduces; NCCL before 2.31.2 has no other way to select
+/// it. Every thread that makes a communicator holds the variable for that time: the first holder sets it, and the last
+/// one restores it. No lock is kept meanwhile, because making a communicator waits for other processes.
 class AlgorithmVariable {
  public:
   explicit AlgorithmVariable(std::string name = "NCCL_ALGO") : name_(std::move(name)) {}

@@ -23,6 +23,9 @@ class Routed : public BackEnd {
     return (where == MemoryKind::device ? *on_device_ : *on_host_).capabilities().no_leaves;
   }
   Allocation allocate(Bytes bytes) override { return on_device_->allocate(bytes); }
+  std::shared_ptr<const void> register_memory(const Buffer& memory) override {
+    return memory.kind == MemoryKind::device ? back_end_of(*on_device_).register_memory(memory) : nullptr;
+  }
   void abort(std::string_view why) noexcept override {
     on_host_->abort(why);
     on_device_->abort(why);

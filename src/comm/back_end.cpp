@@ -25,6 +25,8 @@ void BackEnd::close_if_wanted() noexcept {
 
 Allocation BackEnd::allocate(Bytes bytes) { return allocate_host(bytes); }
 
+std::shared_ptr<const void> BackEnd::register_memory(const Buffer& /*memory*/) { return nullptr; }
+
 namespace {
 
 std::string this_host() {

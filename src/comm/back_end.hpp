@@ -64,6 +64,10 @@ class BackEnd {
   virtual std::unique_ptr<Preparation> make_preparation(const Collective& collective);
   /// As Communicator::allocate. The default allocates memory of the host.
   virtual Allocation allocate(Bytes bytes);
+  /// Registers memory from `allocate` of which all ranks pass the same number of bytes, so that operations on it may
+  /// reach the memory of other ranks directly. Collective. @return what ends the registration when the thread that uses
+  /// the communicator destroys it, before the memory is freed; null where memory need not be registered
+  virtual std::shared_ptr<const void> register_memory(const Buffer& memory);
   /// As Communicator::abort.
   virtual void abort(std::string_view why) noexcept = 0;
   /// As Communicator::close.

@@ -130,6 +130,7 @@ void DataParallel::move_shards(const LeafShares& shards, int places) {
   state_->shards = shards;
   state_->options.places = places;
   state_->exposed_before = exposed_seconds();
+  state_->reducer->forget_memory();
   state_->tensors.set_places(places, *state_->group);
   state_->join(*state_->group);
 }
@@ -140,6 +141,7 @@ void DataParallel::rebind(ProcessGroup& group) {
   state_->reducer->settle();
   if (state_->has_failed) state_->forget_step();
   state_->exposed_before = exposed_seconds();
+  state_->reducer->forget_memory();
   state_->tensors.move_to(group);
   state_->shards = state_->options.shards;
   state_->join(group);

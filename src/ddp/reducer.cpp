@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/hash.hpp"
+#include "comm/back_end.hpp"
 #include "comm/operation.hpp"
 #include "ddp/rank_zero.hpp"
 
@@ -111,6 +112,7 @@ Reducer::Reducer(Communicator& communicator, const Layout& layout, Buffer gradie
   for (const int own : leaves.shares.counts(communicator.size())) all.add(static_cast<std::int64_t>(own));
   for (const std::int64_t setting : settings) all.add(setting);
   check_agreement(all.value());
+  registration_ = back_end_of(communicator).register_memory(gradients_);
 }
 
 void Reducer::check_agreement(std::uint64_t own_hash) {

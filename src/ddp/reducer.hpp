@@ -119,6 +119,8 @@ class Reducer {
   /// Does the same as finish(), but makes `queue` wait. The host waits only if the queue is the host's or the
   /// operations run on the host. The next call, or the communicator, throws later failures.
   void order_before(Queue queue);
+  /// Ends the registration of the gradients' memory, which may be freed after it.
+  void forget_memory() { registration_.reset(); }
   /// Waits for the operations that `order_before` has left pending, and ignores their failures.
   void settle() noexcept { stream_work_.settle(); }
   /// Fills the parts of other ranks in a flat buffer of the layout with the contents that they have on those ranks,
@@ -161,6 +163,7 @@ class Reducer {
   std::vector<int> bucket_of_;       // by tensor
   std::vector<Pending> pending_;     // by bucket
   StreamOrderedWork stream_work_;    // operations of earlier steps
+  std::shared_ptr<const void> registration_;
   std::vector<LayoutPart> owned_;
   std::vector<LayoutPart> whole_;
   std::size_t launched_ = 0;  // buckets 0 … launched_ − 1 are in flight

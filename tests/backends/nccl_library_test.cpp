@@ -89,6 +89,8 @@ TEST(NcclLibrary, TheFileThatIsAskedForIsTaken) {
   EXPECT_EQ(library.version, (NcclVersion{2, 27, 3}));
   EXPECT_EQ(library.file, complete);
   EXPECT_EQ(library.GroupStart(), ncclInternalError);
+  EXPECT_FALSE(library.windows.exist()) << "they are not needed";
+  EXPECT_EQ(library.all_reduce_by, nullptr);
 }
 
 TEST(NcclLibrary, TheProgramsOwnIsPreferred) {

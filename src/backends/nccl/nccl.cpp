@@ -74,7 +74,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
   try {
     validate(group, options);
     select_gpu(group.gpu);
-    held.emplace(variable_of_process(), options.algorithm);
+    if (nccl().all_reduce_by == nullptr) held.emplace(variable_of_process(), options.algorithm);
     if (group.rank == Rank{0}) id = make_id();
   } catch (const Error& error) {
     refusal = error.reported_by(group.rank.value, options.hostname);
@@ -82,7 +82,7 @@ std::unique_ptr<Communicator> make_nccl(const NcclGroup& group, Progress& progre
   group.agree(refusal);
   id = group.broadcast_from_zero(std::move(id));
   auto communicator = std::make_unique<NcclCommunicator>(group, id_from(id), progress, options);
-  held->keep();
+  if (held) held->keep();
   warn_of_known_fault(group.rank, progress);
   return std::make_unique<Communicator>(std::move(communicator));
 }

@@ -27,6 +27,15 @@ Allocation allocate_on(int gpu, Bytes bytes) {
   return memory;
 }
 
+std::optional<NcclCallConfig> call_config_of(NcclAlgorithm algorithm) {
+  NcclCallConfig config;
+  switch (algorithm) {
+    case NcclAlgorithm::ring: config.algorithms = "RING_LL,RING_LL128,RING_SIMPLE"; return config;
+    case NcclAlgorithm::tree: config.algorithms = "TREE_LL,TREE_LL128,TREE_SIMPLE"; return config;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& id, Progress& progress,
@@ -35,7 +44,8 @@ NcclCommunicator::NcclCommunicator(const NcclGroup& group, const ncclUniqueId& i
       options_(std::move(options)),
       gpu_(group.gpu),
       progress_(&progress),
-      waits_for_(static_cast<std::size_t>(group.size)) {
+      waits_for_(static_cast<std::size_t>(group.size)),
+      registrations_(std::make_shared<RegistrationOwner>(RegistrationOwner{&progress})) {
   try {
     start(group, id);
   } catch (...) {  // the other ranks may be waiting for this one
@@ -56,14 +66,17 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
     if (options_.shape.ranks() == 0) options_.shape.node_of_rank.assign(static_cast<std::size_t>(group.size), 0);
     if (group.size > 1) resources_->scratch = allocate_device(options_.scratch);
   }
+  if (nccl().all_reduce_by != nullptr) all_reduce_config_ = call_config_of(options_.algorithm);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
   wait_until_idle("make_nccl");
+  registrations_->communicator = communicator_;
   resources_->check = options_.check;
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  registrations_->progress = nullptr;
   progress_->remove(*this);
   if (closed_) return;
   if (std::uncaught_exceptions() == 0) {
@@ -104,6 +117,34 @@ Allocation NcclCommunicator::allocate(Bytes bytes) {
   }
 }
 
+std::shared_ptr<const void> NcclCommunicator::register_memory(const Buffer& memory) {
+  // The kernels for such memory are neither a ring nor a tree.
+  const bool is_useful = size() > 1 && options_.algorithm == NcclAlgorithm::automatic && memory.bytes() > 0;
+  if (!is_useful || !nccl().windows.exist()) return nullptr;
+  check_thread("register memory");
+  launch_all();  // NCCL takes no call while it launches an operation
+  const Progress::Exclusive exclusive(*progress_);
+  check_usable("register memory");
+  NcclWindows::Window window = nullptr;
+  try {
+    const ncclResult_t code = nccl().windows.enroll(
+        communicator_, memory.data, static_cast<std::size_t>(memory.bytes().value), &window, NcclWindows::symmetric);
+    if (code != ncclSuccess && code != ncclInProgress) throw_nccl_error(code, "ncclCommWindowRegister", communicator_);
+    wait_until_idle("register memory");
+  } catch (...) {
+    if (!poison_) give_up();
+    std::rethrow_exception(poison_);
+  }
+  if (window == nullptr) return nullptr;  // these GPUs do not reach each other's memory
+  return {window, [owner = registrations_](NcclWindows::Window registered) {
+            if (owner->progress == nullptr) return;
+            const Progress::Exclusive alone(*owner->progress);
+            if (owner->communicator == nullptr) return;  // NCCL has forgotten it with its communicator
+            const BesideCaptures beside;
+            nccl().windows.withdraw(owner->communicator, registered);
+          }};
+}
+
 void NcclCommunicator::close() {
   const Progress::Exclusive exclusive(*progress_);
   if (closed_) return;
@@ -120,6 +161,7 @@ void NcclCommunicator::close() {
     if (options_.control) options_.control->leave(submitted_);
     LOCKSTEP_NCCL_CHECK(CommFinalize(communicator_), communicator_);
     wait_until_idle("close");
+    registrations_->communicator = nullptr;
     LOCKSTEP_NCCL_CHECK(CommDestroy(std::exchange(communicator_, nullptr)), nullptr);
     if (options_.check) options_.check->close();
   } catch (...) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backends/nccl.hpp"
+#include "backends/nccl/nccl_library.hpp"
 #include "backends/nccl/tree_order_all_reduce.hpp"
 #include "comm/back_end.hpp"
 #include "comm/call_signature.hpp"
@@ -27,6 +28,12 @@
 namespace lockstep::backends {
 
 class NcclCommunicator;
+
+/// What a registration of memory knows of its communicator, which may be gone before it.
+struct RegistrationOwner {
+  Progress* progress;                 ///< null once the communicator is destroyed
+  ncclComm_t communicator = nullptr;  ///< null while NCCL has none; changes while nobody else polls
+};
 
 /// One operation on the communicator's stream. Objects are reused, with their events, so that a training step creates
 /// none.
@@ -106,6 +113,7 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
 
   [[nodiscard]] const Capabilities& capabilities() const override { return capabilities_; }
   Allocation allocate(Bytes bytes) override;
+  std::shared_ptr<const void> register_memory(const Buffer& memory) override;
   void abort(std::string_view why) noexcept override;
   void close() override;
   Work submit(const Collective& collective) override;
@@ -113,6 +121,10 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
 
   /// Waits, no longer than the deadline, until the stream has all that was submitted, or has failed.
   void launch_all();
+  /// How all-reduces are told their algorithm; null where NCCL chooses it, or knows it since the communicator was made.
+  [[nodiscard]] const NcclCallConfig* all_reduce_config() const {
+    return all_reduce_config_ ? &*all_reduce_config_ : nullptr;
+  }
 
  private:
   /// Resources that the GPU may still be using when a communicator is given up.
@@ -202,6 +214,8 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   Clock::time_point last_peer_check_;
   std::exception_ptr poison_;
   bool closed_ = false;
+  std::shared_ptr<RegistrationOwner> registrations_;
+  std::optional<NcclCallConfig> all_reduce_config_;
 };
 
 }  // namespace lockstep::backends

@@ -91,6 +91,11 @@ NcclLibrary load_nccl(const std::string& file) {
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_FIND)
 #undef LOCKSTEP_NCCL_FIND
   check(library, missing);
+  std::string without;
+  find(library.windows.enroll, handle, "ncclCommWindowRegister", without);
+  find(library.windows.withdraw, handle, "ncclCommWindowDeregister", without);
+  constexpr NcclVersion oldest_with_algorithms{2, 31, 2};
+  if (library.version >= oldest_with_algorithms) find(library.all_reduce_by, handle, "ncclAllReduceConfig", without);
   return library;
 }
 

@@ -4,6 +4,8 @@
 #include <nccl.h>
 
 #include <compare>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -33,6 +35,34 @@ std::string text(NcclVersion version);  ///< "2.28.9"
   use(MemFree) use(Recv) use(Reduce) use(ReduceScatter) use(Send)
 // clang-format on
 
+/// What all-reduces need to reach the memory of other ranks directly. NCCL has it from 2.27.3 on, and headers may be
+/// older, so that the functions are declared here.
+struct NcclWindows {
+  using Window = void*;
+  static constexpr int symmetric = 1;  ///< NCCL_WIN_COLL_SYMMETRIC
+  ncclResult_t (*enroll)(ncclComm_t communicator, void* memory, std::size_t bytes, Window* window, int flags) = nullptr;
+  ncclResult_t (*withdraw)(ncclComm_t communicator, Window window) = nullptr;
+  [[nodiscard]] bool exist() const { return enroll != nullptr && withdraw != nullptr; }
+};
+
+/// How one all-reduce is told its algorithm: ncclCollConfig_t of NCCL 2.31.2. Later versions read as much as `size`
+/// says.
+struct NcclCallConfig {
+  std::size_t size = sizeof(NcclCallConfig);
+  unsigned magic = 0xcafebeef;  // NCCL_API_MAGIC
+  unsigned version = 23102;
+  void* extensions = nullptr;
+  int least_blocks = NCCL_CONFIG_UNDEF_INT;
+  int most_blocks = NCCL_CONFIG_UNDEF_INT;
+  int nvls_blocks = NCCL_CONFIG_UNDEF_INT;
+  int cluster_size = NCCL_CONFIG_UNDEF_INT;
+  const char* algorithms = nullptr;  ///< beginnings of the names of NCCL's kernels, with commas between them
+  int is_forced = 1;                 ///< NCCL refuses the call rather than choosing another algorithm
+  int block_policy = NCCL_CONFIG_UNDEF_INT;
+  std::uint64_t tag = 0;  ///< for profilers
+};
+static_assert(sizeof(NcclCallConfig) == 64);
+
 /// A loaded NCCL. lockstep is compiled with NCCL's header and is not linked with its library, so that a program can
 /// bring the library that it needs itself, and a program that uses no GPU needs none. The library stays loaded.
 struct NcclLibrary {
@@ -40,6 +70,10 @@ struct NcclLibrary {
 #define LOCKSTEP_NCCL_POINTER(name) decltype(&::nccl##name) name = nullptr;
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_POINTER)
 #undef LOCKSTEP_NCCL_POINTER
+  NcclWindows windows;
+  /// ncclAllReduceConfig; null before version 2.31.2.
+  ncclResult_t (*all_reduce_by)(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                                ncclComm_t communicator, cudaStream_t stream, const NcclCallConfig* config) = nullptr;
   NcclVersion version;
   std::string file;  ///< the file that the functions come from
 };

@@ -66,7 +66,12 @@ void NcclOperation::call_nccl(ncclComm_t communicator, cudaStream_t stream, void
   const ncclRedOp_t op = nccl_op(c.op);
   switch (c.kind) {
     case CollectiveKind::all_reduce:
-      LOCKSTEP_NCCL_CHECK(AllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream), communicator);
+      if (const NcclCallConfig* config = owner_->all_reduce_config(); config != nullptr) {
+        LOCKSTEP_NCCL_CHECK(all_reduce_by(c.in.data, c.out.data, out_count, type, op, communicator, stream, config),
+                            communicator);
+      } else {
+        LOCKSTEP_NCCL_CHECK(AllReduce(c.in.data, c.out.data, out_count, type, op, communicator, stream), communicator);
+      }
       break;
     case CollectiveKind::broadcast:
       LOCKSTEP_NCCL_CHECK(Broadcast(c.in.data, c.out.data, out_count, type, c.root.value, communicator, stream),

@@ -150,6 +150,7 @@ void NcclCommunicator::poison(std::exception_ptr error) noexcept {
 void NcclCommunicator::stop_kernels() {
   ncclComm_t doomed = std::exchange(communicator_, nullptr);
   if (doomed == nullptr) return;
+  registrations_->communicator = nullptr;
   std::packaged_task<ncclResult_t()> task([doomed, gpu = gpu_] {
     try {
       select_gpu(gpu);        // NCCL's calls must not begin with a context on another GPU

@@ -7,14 +7,17 @@
 #include <bit>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/contract/device_memory.hpp"
 #include "backends/stated_order.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
+#include "emulated_gpu/nccl/windows.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
 #include "lockstep/mpi/world.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
@@ -175,6 +178,58 @@ std::vector<float> train(ProcessGroup& group, int steps, int streams_of_gradient
     sums.insert(sums.end(), result.begin(), result.end());
   }
   return sums;
+}
+
+/// Returns the bits of a sum that depends on its order.
+std::vector<std::uint32_t> bits_of_sum(ProcessGroup& group) {
+  const contract::DeviceMemory memory;
+  std::vector<float> values = gradients_of(group.rank().value, 1, 64);
+  const Bytes bytes{static_cast<std::int64_t>(values.size() * sizeof(float))};
+  const Allocation there = group.allocate(bytes);
+  memory.copy(there.data(), values.data(), bytes);
+  group.communicator().all_reduce(there.as(DType::float32), there.as(DType::float32), ReduceOp::sum).wait();
+  memory.copy(values.data(), there.data(), bytes);
+  return stated_order::bits(values);
+}
+
+/// NCCL takes the algorithm with each call from 2.31.2 on, and before with the first communicator of the process.
+TEST_F(Groups, HaveDifferentAlgorithmsIfNcclTakesThemWithEachCall) {
+  ProcessGroup by_choice(world(), on_gpus());
+  if (std::getenv("EMULATED_NCCL_VERSION") == nullptr) {
+    EXPECT_THROW(ProcessGroup(world(), on_gpus("ring")), Error);
+  } else {
+    ProcessGroup by_ring(world(), on_gpus("ring"));
+    ProcessGroup by_tree(world(), on_gpus("tree"));
+    const std::vector<std::uint32_t> sum = bits_of_sum(by_ring);
+    EXPECT_EQ(bits_of_sum(by_tree) == sum, by_tree.size() < 3);
+    EXPECT_EQ(bits_of_sum(by_ring), sum);
+    by_tree.close();
+    by_ring.close();
+  }
+  by_choice.close();
+}
+
+/// NCCL's own kernels for memory that GPUs reach directly are used where NCCL chooses the algorithm.
+TEST_F(Groups, RegisterTheGradientsForNcclsChoice) {
+  ProcessGroup group(world(), on_gpus());
+  const int registered = group.size() > 1 ? 1 : 0;
+  {
+    DataParallel model(group, layout(), DType::float32, small_buckets);
+    EXPECT_EQ(emulated_gpu::count_windows(), registered);
+    const DataParallel moved(std::move(model));
+    EXPECT_EQ(emulated_gpu::count_windows(), registered);
+  }
+  EXPECT_EQ(emulated_gpu::count_windows(), 0) << "the memory is free";
+  {
+    const DataParallel model(group, layout(), DType::float32, small_buckets);
+    EXPECT_EQ(emulated_gpu::count_windows(), registered);
+    group.close();
+    EXPECT_EQ(emulated_gpu::count_windows(), 0) << "NCCL forgets it with its communicator";
+  }
+  ProcessGroup in_tree_order(world(), on_gpus("tree-order"));
+  const DataParallel model(in_tree_order, layout(), DType::float32, small_buckets);
+  EXPECT_EQ(emulated_gpu::count_windows(), 0);
+  in_tree_order.close();
 }
 
 TEST_F(Groups, TrainToTheBitsOfTheHostInTreeOrder) {

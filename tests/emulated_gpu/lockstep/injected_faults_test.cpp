@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "comm/back_end.hpp"
 #include "emulated_gpu/device/faults.hpp"
 #include "emulated_gpu/lockstep/outcome.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
@@ -38,6 +39,7 @@ class Job {
   void run(Ranks& all, NcclAlgorithm algorithm) {
     communicator_ = all.make(progress_, {.algorithm = algorithm, .deadline = 20s});
     memory_ = communicator_->allocate({1 << 12});
+    registration_ = back_end_of(*communicator_).register_memory(memory_.as(DType::float32));
     more_ = allocate_device({1 << 12});
     stream_ = std::make_unique<Stream>();
     const Buffer a = memory_.as(DType::float32);
@@ -53,6 +55,7 @@ class Job {
       works_.push_back(std::move(work));
     for (Work& work : works_) work.wait();
     works_.clear();
+    registration_.reset();
     communicator_->close();
   }
   void leave() { communicator_.reset(); }
@@ -61,6 +64,7 @@ class Job {
   Progress progress_{{.spins_before_yield = 0}};
   std::unique_ptr<Communicator> communicator_;
   Allocation memory_;
+  std::shared_ptr<const void> registration_;
   Allocation more_;
   std::unique_ptr<Stream> stream_;
   std::vector<Work> works_;
@@ -182,7 +186,8 @@ constexpr Fault faults_of_tree_order[] = {
     {"ncclRecv", "ncclUnhandledCudaError"},
     {"cudaLaunchKernel", "cudaErrorLaunchOutOfResources", "launch_canonical_fold"}};
 constexpr Fault faults_of_nccls_own[] = {{"ncclAllReduce", "ncclUnhandledCudaError"},
-                                         {"ncclBroadcast", "ncclUnhandledCudaError"}};
+                                         {"ncclBroadcast", "ncclUnhandledCudaError"},
+                                         {"ncclCommWindowRegister", "ncclSystemError"}};
 
 std::string name_of(const testing::TestParamInfo<std::tuple<NcclAlgorithm, Fault>>& parameter) {
   return std::get<1>(parameter.param).call;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -133,6 +134,10 @@ SumOrder Communicator::order_of_sum(std::size_t bytes) const {
 }
 
 bool Communicator::has_ring_for(const char* function) const { return allowed_algorithms(algorithms_, function).ring; }
+
+bool Communicator::reaches_peers() const {
+  return std::ranges::all_of(peers, [this](const Peer& peer) { return peer.host == peers.front().host; });
+}
 
 bool Communicator::connect(const std::vector<int>& wanted) {
   for (const int peer : wanted) {

@@ -91,6 +91,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// Returns whether NCCL_ALGO leaves an algorithm for `function`, such as "broadcast".
   [[nodiscard]] bool has_ring_for(const char* function) const;
 
+  /// Returns whether the GPUs of all ranks reach each other's memory: they do on one host.
+  [[nodiscard]] bool reaches_peers() const;
   [[nodiscard]] Connection& connection(int peer) { return *connections_[static_cast<std::size_t>(peer)]; }
   /// Notes that a peer has gone in the middle of an operation.
   void lose(int peer);

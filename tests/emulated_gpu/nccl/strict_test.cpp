@@ -138,6 +138,36 @@ TEST_F(ViolationDeathTest, ACommunicatorIsUsedAfterItsEnd) {
       testing::ExitedWithCode(violation_status), "destroyed or aborted");
 }
 
+TEST_F(ViolationDeathTest, RegisteredMemoryIsFreed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        on_ranks(2, true, [](const Rank& rank) {
+          void* memory = nullptr;
+          check(ncclMemAlloc(&memory, count));
+          ncclWindow_t window{};
+          check(ncclCommWindowRegister(rank.comm, memory, count, &window, NCCL_WIN_COLL_SYMMETRIC));
+          check(ncclMemFree(memory));
+        });
+      },
+      testing::ExitedWithCode(violation_status), "registered as a window");
+}
+
+TEST_F(ViolationDeathTest, WindowsOfRanksDiffer) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        on_ranks(2, true, [](const Rank& rank) {
+          void* memory = nullptr;
+          check(ncclMemAlloc(&memory, 2 * count));
+          ncclWindow_t window{};
+          ncclCommWindowRegister(rank.comm, memory, rank.rank == 0 ? count : 2 * count, &window,
+                                 NCCL_WIN_COLL_SYMMETRIC);
+        });
+      },
+      testing::ExitedWithCode(violation_status), "64 bytes here, and 128 on another rank|128 bytes here, and 64");
+}
+
 TEST(Operator, OfOnesOwnMultipliesFirst) {
   on_ranks(2, true, [](const Rank& rank) {
     float factor = rank.rank == 0 ? 2.0F : 10.0F;

@@ -250,6 +250,24 @@ TEST_F(NcclAlone, GivesMemory) {
   EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
 }
 
+// NCCL User Guide, User Buffer Registration, Window Registration
+TEST_F(NcclAlone, RegistersWindows) {
+  Communicator communicator(1, new_id(), 0);
+  void* memory = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 8 * count), ncclSuccess);
+  ncclWindow_t window = nullptr;
+  EXPECT_EQ(ncclCommWindowRegister(communicator, nullptr, 8 * count, &window, NCCL_WIN_COLL_SYMMETRIC),
+            ncclInvalidArgument);
+  ASSERT_EQ(ncclCommWindowRegister(communicator, memory, 8 * count, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess);
+  const Stream stream;
+  check(cudaMemsetAsync(memory, 1, 8 * count, stream));
+  EXPECT_EQ(ncclAllReduce(memory, memory, count, ncclInt64, ncclSum, communicator, stream), ncclSuccess);
+  stream.synchronize();
+  EXPECT_EQ(ncclCommWindowDeregister(communicator, window), ncclSuccess);
+  communicator.close();
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+}
+
 // NCCL User Guide, Fault Tolerance: ncclCommAbort of a communicator that is still being made
 TEST_F(NcclAlone, IsAbortedWhileItWaitsForOthers) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
