@@ -101,40 +101,6 @@ TEST(Model, ReportsParametersInBackwardOrderAfterTheirLayer) {
   EXPECT_EQ(exchange.calls, (std::vector<int>{end, 7, 6, end, 5, 4, end, end, 3, 2, end, end, 1, 0, end}));
 }
 
-/// Records passes and reductions in their order.
-class RecordingStep final : public QuietReducer, public Observer {
- public:
-  explicit RecordingStep(const Graph& graph) : layout_(graph.parameters()) {}
-  void reduce(int parameter, Queue /*queue*/) override { all.push_back("reduce " + layout_.at(parameter).name); }
-  void span(const Span& span) override { all.emplace_back(span.name); }
-  std::vector<std::string> all;
-
- private:
-  Layout layout_;
-};
-
-TEST(Model, ReducesAWeightBeforeTheGradientOfTheInputIsComputed) {
-  Graph graph("two layers");
-  const DataSpec data = DataSpec::of_images(8, 8, 8, 3);
-  graph.input(data.at("images"));
-  graph.add("conv1", Convolution{.out_channels = 8, .padding = 1});
-  graph.add("conv2", Convolution{.out_channels = 8, .padding = 1});
-  graph.add("fc", Linear{.out_features = 3});
-  classify(graph, data);
-  RecordingStep step(graph);
-  TraineeOf<float> trainee(graph, 1, &step, ops::make_onednn_ops(1));
-  const std::vector<float> images(2 * 8 * 8 * 8, 0.5F);
-  const std::vector<std::int32_t> labels = cycling_labels(2, 3);
-  trainee.differentiate(images.data(), labels.data(), 2, step);
-  std::erase_if(step.all, [](const std::string& name) { return name.starts_with("reorder "); });
-  const auto backward = std::ranges::find(step.all, "backward fc");
-  EXPECT_EQ(
-      std::vector<std::string>(backward, step.all.end()),
-      (std::vector<std::string>{"backward fc", "reduce fc.bias", "reduce fc.weight", "backward fc inputs",
-                                "backward conv2", "reduce conv2.bias", "reduce conv2.weight", "backward conv2 inputs",
-                                "backward conv1", "reduce conv1.bias", "reduce conv1.weight"}));
-}
-
 TEST(Model, AnEmptyBatchGivesZerosAndReportsTheSame) {
   Trainee trainee(make_model("resnet20", DataSpec::of_images(2, 8, 8, 3)));
   const std::vector<double> images = wavy(2 * small_image_elements);

@@ -416,6 +416,8 @@ TEST(Step, ATermWithoutWeightGivesGradientsOfZero) {
 /// Computes y = w·x element by element, with one weight. It accumulates into all its gradients.
 class Scaling final : public ops::CustomOperator {
  public:
+  /// @param separates  whether the gradients of weight and input may be computed in two calls
+  explicit Scaling(bool separates) : separates_(separates) {}
   [[nodiscard]] ops::Signature signature(std::span<const ops::Shape> inputs) const override {
     return {.output = inputs[0],
             .parameters = {{.name = "weight", .shape = {1}, .value = 1.5}},
@@ -424,18 +426,19 @@ class Scaling final : public ops::CustomOperator {
   }
   [[nodiscard]] std::string text() const override { return "scaling"; }
   [[nodiscard]] std::unique_ptr<ops::Kernel> make(std::span<const ops::Format> inputs) const override {
-    if (inputs[0].dtype == DType::float32) return std::make_unique<KernelOf<float>>(inputs[0]);
-    return std::make_unique<KernelOf<double>>(inputs[0]);
+    if (inputs[0].dtype == DType::float32) return std::make_unique<KernelOf<float>>(inputs[0], separates_);
+    return std::make_unique<KernelOf<double>>(inputs[0], separates_);
   }
 
  private:
   template <typename Real>
   class KernelOf final : public ops::Kernel {
    public:
-    explicit KernelOf(const ops::Format& in)
+    KernelOf(const ops::Format& in, bool separates)
         : Kernel({.inputs = {in},
                   .output = in,
                   .backward_reads_output = false,
+                  .separates_gradients = separates,
                   .input_gradients = ops::Writes::accumulates,
                   .parameter_gradients = ops::Writes::accumulates}),
           count_(in.shape.count()) {}
@@ -451,21 +454,24 @@ class Scaling final : public ops::CustomOperator {
       const auto* gradient = static_cast<const Real*>(call.output_gradient);
       auto* of_input = static_cast<Real*>(call.input_gradients[0]);
       for (std::int64_t i = 0; i < count_; ++i) {
-        *static_cast<Real*>(call.parameter_gradients[0]) += gradient[i] * static_cast<const Real*>(call.inputs[0])[i];
+        if (!call.parameter_gradients.empty())
+          *static_cast<Real*>(call.parameter_gradients[0]) += gradient[i] * static_cast<const Real*>(call.inputs[0])[i];
         if (of_input != nullptr) of_input[i] += w * gradient[i];
       }
     }
     std::int64_t count_;
   };
+
+  bool separates_;
 };
 
 /// A convolution's result goes three ways: through a custom operator, through the same operator again, and directly.
-Graph with_custom_operator() {
+Graph with_custom_operator(bool separates = false) {
   const DataSpec data = DataSpec::of_images(2, 6, 6, 3);
   Graph graph("custom");
   graph.input(data.at("images"));
   const int x = graph.add("conv", Convolution{.out_channels = 16, .kernel = 3, .padding = 1});
-  const int a = graph.add("scale", Custom{std::make_shared<Scaling>()}, {x});
+  const int a = graph.add("scale", Custom{std::make_shared<Scaling>(separates)}, {x});
   const int b = graph.add_shared("scale-again", "scale", {x});
   const int sum = graph.add("sum", Add{}, {graph.add("ab", Add{}, {a, b}), x});
   graph.add("twice", Add{}, {sum, sum});
@@ -476,8 +482,8 @@ Graph with_custom_operator() {
 
 /// Gradients of kernels that accumulate are zeroed first and need no sum; those of other kernels are added.
 TEST(Step, CustomOperatorsThatAccumulateGiveDerivatives) {
-  const Graph graph = with_custom_operator();
-  for (const bool reuse : {true, false}) {
+  for (const auto& [reuse, separates] : {std::pair(true, false), std::pair(false, false), std::pair(true, true)}) {
+    const Graph graph = with_custom_operator(separates);
     Updated trained(graph, {.reuse_memory = reuse}, std::nullopt);
     std::fill(trained.gradients.begin(), trained.gradients.end(), 77);
     const Doubles images = wavy(3 * image_elements(graph));
@@ -500,6 +506,38 @@ TEST(Step, CustomOperatorsThatAccumulateGiveDerivatives) {
       EXPECT_NEAR(gradients[static_cast<std::size_t>(slot.offset.value)], (above - below) / (2 * h), 1e-8) << name;
     }
   }
+}
+
+/// Records passes and reductions in their order.
+class RecordingStep final : public QuietReducer, public Observer {
+ public:
+  explicit RecordingStep(const Graph& graph) : layout_(graph.parameters()) {}
+  void reduce(int parameter, Queue /*queue*/) override { all.push_back("reduce " + layout_.at(parameter).name); }
+  void span(const Span& span) override { all.emplace_back(span.name); }
+  std::vector<std::string> all;
+
+ private:
+  Layout layout_;
+};
+
+TEST(Step, ReducesAWeightBeforeTheGradientOfTheInputIsComputed) {
+  Graph graph("two layers");
+  const DataSpec data = DataSpec::of_images(2, 8, 8, 3);
+  graph.input(data.at("images"));
+  graph.add("scale1", Custom{std::make_shared<Scaling>(true)});
+  graph.add("scale2", Custom{std::make_shared<Scaling>(true)});
+  graph.add("fc", Linear{.out_features = 3});
+  classify(graph, data);
+  RecordingStep step(graph);
+  Trainee trainee(graph, 1, &step);
+  const Doubles images = wavy(2 * small_image_elements);
+  const std::vector<std::int32_t> labels = cycling_labels(2, 3);
+  trainee.differentiate(images.data(), labels.data(), 2, step);
+  const auto backward = std::ranges::find(step.all, "backward fc");
+  EXPECT_EQ(std::vector<std::string>(backward, step.all.end()),
+            (std::vector<std::string>{"backward fc", "reduce fc.bias", "reduce fc.weight", "backward scale2",
+                                      "reduce scale2.weight", "backward scale2 inputs", "backward scale1",
+                                      "reduce scale1.weight"}));
 }
 
 /// oneDNN's convolution gives blocks of channels; the custom operator takes plain formats.

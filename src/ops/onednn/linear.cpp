@@ -39,8 +39,7 @@ class LinearKernel final : public WeightedKernel {
       : WeightedKernel(true, linear.activation == Activation::relu) {
     set({.inputs = {in},
          .output = Format::plain({in.shape.batch, linear.out_features, 1, 1}, in.dtype),
-         .backward_reads_output = linear.activation != Activation::none,
-         .separates_gradients = true});
+         .backward_reads_output = linear.activation != Activation::none});
     const bool matrix = is_matrix(in);
     const Desc src = matrix ? describe({in.shape.batch, in.shape.channels}, Tag::nc, in.dtype) : to_desc(in);
     const Desc dst = describe({in.shape.batch, linear.out_features}, Tag::nc, in.dtype);

@@ -28,19 +28,17 @@ class WeightedKernel : public Kernel {
   }
 
   void backward(const Arguments& call) override {
-    if (!call.parameter_gradients.empty()) {
-      if (relu_) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
-      backward_weights_.run({{DNNL_ARG_SRC, call.inputs[0]},
-                             {DNNL_ARG_DIFF_DST, call.output_gradient},
-                             {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(call.parameter_gradients[0])},
-                             {DNNL_ARG_DIFF_BIAS, bias_ ? call.parameter_gradients[1] : nullptr}});
-      weight_gradient_.store(call.parameter_gradients[0]);
-    }
+    if (relu_) relu_backward_.run(call.output, call.output_gradient, call.output_gradient);
     if (call.input_gradients[0] != nullptr) {
       backward_data_.run({{DNNL_ARG_DIFF_DST, call.output_gradient},
                           {DNNL_ARG_WEIGHTS, backward_weights_in_.load(call.parameters[0])},
                           {DNNL_ARG_DIFF_SRC, call.input_gradients[0]}});
     }
+    backward_weights_.run({{DNNL_ARG_SRC, call.inputs[0]},
+                           {DNNL_ARG_DIFF_DST, call.output_gradient},
+                           {DNNL_ARG_DIFF_WEIGHTS, weight_gradient_.target(call.parameter_gradients[0])},
+                           {DNNL_ARG_DIFF_BIAS, bias_ ? call.parameter_gradients[1] : nullptr}});
+    weight_gradient_.store(call.parameter_gradients[0]);
   }
 
  protected:

@@ -61,8 +61,7 @@ class WindowedKernel final : public WeightedKernel {
     const Desc src = descs.forward.src_desc();
     set({.inputs = {src == to_desc(in) ? in : to_format(src, in.shape)},
          .output = to_format(descs.forward.dst_desc(), options_.out),
-         .backward_reads_output = options_.relu,
-         .separates_gradients = true});
+         .backward_reads_output = options_.relu});
     make_primitives(context, describe(options_.weights, options_.plain_weights), descs.forward, descs.backward_data,
                     descs.backward_weights);
   }
