@@ -48,9 +48,8 @@ class Divisor {
     const std::uint64_t missing = (std::uint64_t{1} << shift_) - static_cast<std::uint64_t>(value);
     factor_ = static_cast<std::uint32_t>((missing << 32) / static_cast<std::uint64_t>(value) + 1);
   }
-  LOCKSTEP_HOST_DEVICE operator std::int64_t() const {
-    return value_;
-  }  // NOLINT(google-explicit-constructor): it is one
+  // NOLINTNEXTLINE(google-explicit-constructor): it is a number
+  LOCKSTEP_HOST_DEVICE operator std::int64_t() const { return value_; }
 
   friend LOCKSTEP_HOST_DEVICE Division divide(std::int64_t dividend, const Divisor& by) {
     if (dividend > largest || by.value_ > largest) return {dividend / by.value_, dividend % by.value_};
