@@ -127,7 +127,7 @@ std::shared_ptr<const void> NcclCommunicator::register_memory(const Buffer& memo
   check_usable("register memory");
   NcclWindows::Window window = nullptr;
   try {
-    const ncclResult_t code = nccl().windows.enroll(
+    const ncclResult_t code = nccl().windows.register_window(
         communicator_, memory.data, static_cast<std::size_t>(memory.bytes().value), &window, NcclWindows::symmetric);
     if (code != ncclSuccess && code != ncclInProgress) throw_nccl_error(code, "ncclCommWindowRegister", communicator_);
     wait_until_idle("register memory");
@@ -141,7 +141,7 @@ std::shared_ptr<const void> NcclCommunicator::register_memory(const Buffer& memo
             const Progress::Exclusive alone(*owner->progress);
             if (owner->communicator == nullptr) return;  // NCCL has forgotten it with its communicator
             const BesideCaptures beside;
-            nccl().windows.withdraw(owner->communicator, registered);
+            nccl().windows.deregister_window(owner->communicator, registered);
           }};
 }
 

@@ -92,8 +92,8 @@ NcclLibrary load_nccl(const std::string& file) {
 #undef LOCKSTEP_NCCL_FIND
   check(library, missing);
   std::string without;
-  find(library.windows.enroll, handle, "ncclCommWindowRegister", without);
-  find(library.windows.withdraw, handle, "ncclCommWindowDeregister", without);
+  find(library.windows.register_window, handle, "ncclCommWindowRegister", without);
+  find(library.windows.deregister_window, handle, "ncclCommWindowDeregister", without);
   constexpr NcclVersion oldest_with_algorithms{2, 31, 2};
   if (library.version >= oldest_with_algorithms) find(library.all_reduce_by, handle, "ncclAllReduceConfig", without);
   return library;

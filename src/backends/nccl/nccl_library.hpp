@@ -40,9 +40,10 @@ std::string text(NcclVersion version);  ///< "2.28.9"
 struct NcclWindows {
   using Window = void*;
   static constexpr int symmetric = 1;  ///< NCCL_WIN_COLL_SYMMETRIC
-  ncclResult_t (*enroll)(ncclComm_t communicator, void* memory, std::size_t bytes, Window* window, int flags) = nullptr;
-  ncclResult_t (*withdraw)(ncclComm_t communicator, Window window) = nullptr;
-  [[nodiscard]] bool exist() const { return enroll != nullptr && withdraw != nullptr; }
+  ncclResult_t (*register_window)(ncclComm_t communicator, void* memory, std::size_t bytes, Window* window,
+                                  int flags) = nullptr;
+  ncclResult_t (*deregister_window)(ncclComm_t communicator, Window window) = nullptr;
+  [[nodiscard]] bool exist() const { return register_window != nullptr && deregister_window != nullptr; }
 };
 
 /// How one all-reduce is told its algorithm: ncclCollConfig_t of NCCL 2.31.2. Later versions read as much as `size`
