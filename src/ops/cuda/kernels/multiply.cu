@@ -10,8 +10,7 @@ namespace {
 struct Factor {
   TensorView view;
   TensorView out;
-  bool whole;  ///< whether nothing is broadcast, so that its elements are where those of the result are
-
+  bool whole;                 ///< whether nothing is broadcast, so that its elements are where those of the result are
   Divisor repeated_channels;  ///< number of channels of the result for each one of the factor
   Divisor repeated_columns;
 
