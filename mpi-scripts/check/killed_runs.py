@@ -33,6 +33,7 @@ class Run:
 
     def __init__(self, arguments, folder, ranks, steps, more=(), supervisor=()):
         self.folder = folder / "run"
+        self.program = os.path.basename(arguments.train).encode()
         self.output = folder / "output"
         # A restart takes seconds, and going on in place a fraction of one.
         self.pause, log_every = (0.05, 10) if supervisor else (0.002, 1)
@@ -67,7 +68,7 @@ class Run:
                 state = (process / "stat").read_text().rsplit(")", 1)[1].split()[0]
             except OSError:  # it has ended meanwhile
                 continue
-            if os.path.basename(words[0]) == b"train" and str(self.folder).encode() in words and state != "Z":
+            if os.path.basename(words[0]) == self.program and str(self.folder).encode() in words and state != "Z":
                 found.append(int(process.name))
         return found
 
@@ -136,17 +137,18 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--every", type=float, default=15, help="seconds from one kill to the next, on average")
     parser.add_argument("--seconds", type=float, default=60, help="how long runs are started")
+    parser.add_argument("--least", type=int, default=200, help="steps of a run, or more where that is needed for the kills")
     parser.add_argument("--options", default=MODEL, help="of train; {} is replaced by the steps between two events")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        Run(arguments, pathlib.Path(folder), arguments.ranks, 100).end()  # warms up
+        Run(arguments, pathlib.Path(folder), arguments.ranks, arguments.least // 2).end()  # warms up
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(arguments, pathlib.Path(folder), arguments.ranks, 200)
+        run = Run(arguments, pathlib.Path(folder), arguments.ranks, arguments.least)
         run.end()
         stamps = next(event["seconds"] for event in run.events() if event["event"] == "end")
     # In place, ranks are killed until one is left. A supervised run is killed a dozen times or more.
     kills = arguments.ranks + 0.5 if arguments.in_place else 12
-    steps = max(200, int(200 / stamps * kills * arguments.every))
+    steps = max(arguments.least, int(arguments.least / stamps * kills * arguments.every))
     with tempfile.TemporaryDirectory() as folder:
         _, whole = Run(arguments, pathlib.Path(folder), arguments.ranks, steps).end()
     times, runs, begin = [], 0, time.monotonic()

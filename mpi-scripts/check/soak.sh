@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Tries every way to fail that is known, and then kills ranks and looks whether runs go on as if nothing had happened.
-#   soak.sh [SECTION]...    all but in-place where none is named
+#   soak.sh [SECTION]...    all but in-place and in-place-gpus where none is named
 #     faults     faults of one rank (faults.py); writes build/faults.csv, as docs/measurements/faults.csv
 #     tests      faults of hosts, networks, files and calls, by the tests that make them
 #     crowd      16 ranks on two hosts, which are namespaces of this machine: random collectives, and training
 #     leftovers  kills ranks of KILLS jobs (1000), half of them under mpirun and half under Slurm: nothing may be left
 #     kills      a random rank of a supervised run every EVERY seconds, for MINUTES; all ranks of others at any instant
 #     in-place   the same for runs that go on in place; BUILD, such as build/openmpi5, needs an MPI library with ULFM
+#     in-place-gpus   the same on emulated GPUs, with batch norm and --shards; BUILD has the target emulated_train
 #   BUILD (build/dev)   the build folder, in which the programs and tests have been built
 #   MINUTES (60)        of kills and in-place, and a sixth of it of crowd
 #   EVERY (15)          seconds from one kill to the next, on average
@@ -57,16 +58,24 @@ section_kills() {
   LOCKSTEP_KILLS=$minutes tests --timeout $((minutes * 60 + 600)) -R '^train\.restart_test$'
 }
 
-section_in-place() {
+# in_place TRAIN [OPTION...]
+in_place() {
   local mpiexec
   mpiexec=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
-  mpi-scripts/check/killed_runs.py --in-place --train "$train" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
-    --every "$every" --seconds $((minutes * 60))
+  mpi-scripts/check/killed_runs.py --in-place --train "$1" --mpiexec "$mpiexec --with-ft ulfm --oversubscribe --bind-to none" \
+    --every "$every" --seconds $((minutes * 60)) "${@:2}"
+}
+
+section_in-place() { in_place "$train"; }
+
+section_in-place-gpus() {
+  EMULATED_GPU_MACHINE=$PWD/tests/emulated_gpu/machines/eight_gpus.json in_place "$build/tests/emulated_train" --least 20 --options \
+    "--device cuda --dataset synthetic-digits --model resnet20 --batch 4 --shards 4 --log-every {} --save-steps 5 --keep 1 --eval-interval never"
 }
 
 [ $# -gt 0 ] || set -- faults tests crowd leftovers kills
 for name; do
-  [ "$(type -t "section_$name")" = function ] || fail "unknown section '$name'; there are faults, tests, crowd, leftovers, kills and in-place"
+  [ "$(type -t "section_$name")" = function ] || fail "unknown section '$name'; there are faults, tests, crowd, leftovers, kills, in-place and in-place-gpus"
 done
 for name; do
   section "$name"

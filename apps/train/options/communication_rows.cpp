@@ -104,7 +104,6 @@ std::string why_not_on_gpus(const OptionValues& given, const Options& o) {
   if (given.has("ops")) return "--ops chooses a library for CPUs";
   if (o.precision.reals == DType::float64) return "--precision float64 is for CPUs";
   if (o.trainer.balance) return "--balance is for CPUs";
-  if (o.min_ranks > 0) return "--min-ranks is for CPUs";
   if (backends::parse_compression(o.compress)) return "--compress is for CPUs";
   return {};
 }

@@ -81,6 +81,16 @@ GroupOptions group_options(const RunContext& run) {
           .connections = run.options.connections};
 }
 
+/// Returns the GPUs that the ranks of this rank's host have, in their order. Collective.
+std::vector<int> gpus_of_host(const RankSet& ranks, int own) {
+  const std::vector<std::string> all = ranks.exchange(std::to_string(own));
+  const std::vector<int>& nodes = ranks.shape().node_of_rank;
+  std::vector<int> gpus;
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (nodes[rank] == nodes[static_cast<std::size_t>(ranks.rank().value)]) gpus.push_back(std::stoi(all[rank]));
+  return gpus;
+}
+
 /// Returns the size of a bucket where the user does not say it. When backward ends, the last bucket is still to be
 /// exchanged, so it is a small part of the gradients, but not so small that latency counts.
 Bytes usual_bucket(const ModelOnDevice& model, DType reals) {
@@ -136,7 +146,13 @@ Training::Training(const RunContext& run, RunFiles& files) : run_(run), files_(f
   report_start();
 }
 
-void Training::connect() { group_ = std::make_unique<ProcessGroup>(run_.cluster.world, group_options(run_)); }
+/// When ranks have died, a rank stays on the GPU that has its operators.
+void Training::connect() {
+  GroupOptions options = group_options(run_);
+  if (gpu_) options.gpus = gpus_of_host(run_.cluster.world.group(), *gpu_);
+  group_ = std::make_unique<ProcessGroup>(run_.cluster.world, options);
+  gpu_ = group_->gpu();
+}
 
 void Training::make_trainer() {
   const Options& options = run_.options;

@@ -59,6 +59,7 @@ class Training {
   RunFiles& files_;
   Computation computation_;
   std::unique_ptr<ProcessGroup> group_;
+  std::optional<int> gpu_;  // of the group
   std::unique_ptr<trainer::Trainer> trainer_;
   trainer::RunState result_;
   Clock::time_point begin_;

@@ -94,8 +94,10 @@ class Trainer {
 
   /// From now on `memory` has what other ranks need to go on without this one, and this one without others. Collective.
   /// @throws Error{unsupported} on every rank with a sharded optimizer, of which each rank has a part that nobody else
-  ///         has, and if operators compute in memory of a GPU
-  /// @cost  of a model with running statistics, an all-gather of them in each step
+  ///         has
+  /// @cost  of a model with running statistics, an all-gather of them in each step; on a GPU also a copy of weights,
+  ///        optimizer state and averages in each step, memory for it, and no step is submitted before the one before is
+  ///        finished
   void remember();
   /// Returns the state of this rank after what it has completed, also after run() has thrown an Error. It waits for the
   /// checkpoint that is being written. @pre remember() was called. Not collective.

@@ -9,6 +9,7 @@
 #include "trainer/checkpoint/resume.hpp"
 #include "trainer/loop/evaluator.hpp"
 #include "trainer/loop/saver.hpp"
+#include "trainer/replica/host_mirror.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -46,6 +47,16 @@ void Continuation::note_completion() {
   if (!statistics.remembers()) return;
   statistics.keep_gathered();
   completed_ = run_->state;
+  copy_tensors();
+}
+
+/// Copies the tensors of a device, where a step that fails may update them: its kernels do not learn of a failure. The
+/// copies are ordered before all that is submitted to the device later.
+void Continuation::copy_tensors() {
+  const std::vector<Buffer> all = tensors();
+  const ops::ComputeDevice& device = run_->replica.model().device();
+  for (std::size_t i = 0; i < copies_.size(); ++i)
+    device.copy(copies_[i].data(), all[i].data, all[i].bytes(), device.queue());
 }
 
 std::vector<Buffer> Continuation::tensors() const {
@@ -59,22 +70,29 @@ std::vector<Buffer> Continuation::tensors() const {
 
 void Continuation::remember() {
   Replica& replica = run_->replica;
-  const std::string what = replica.store().is_sharded() ? "a sharded optimizer: a rank that dies takes its part along"
-                           : !replica.model().device().queue().is_host() ? "operators on a GPU: NCCL's ranks are fixed"
-                                                                         : "";
-  if (!what.empty()) {
-    throw Error(ErrorCode::unsupported, "ranks cannot go on without one that dies, with " + what,
-                {.rank = run_->group.rank().value, .host = run_->group.host()})
+  if (replica.store().is_sharded()) {
+    throw Error(
+        ErrorCode::unsupported,
+        "ranks cannot go on without one that dies, with a sharded optimizer: a rank that dies takes its part along",
+        {.rank = run_->group.rank().value, .host = run_->group.host()})
         .on_every_rank();
   }
   replica.store().statistics().remember();
   completed_ = run_->state;
+  const ops::ComputeDevice& device = replica.model().device();
+  copies_.clear();
+  if (device.queue().is_host()) return;
+  for (const Buffer& tensor : tensors()) copies_.push_back(device.allocate(tensor.bytes()));
+  copy_tensors();
 }
 
 RunMemory Continuation::memory() const {
   RunMemory memory{.run = completed_, .tensors = {}, .statistics = run_->replica.store().statistics().remembered()};
-  for (const Buffer& tensor : tensors()) {
-    const auto* begin = static_cast<const std::byte*>(tensor.data);
+  std::vector<Buffer> all = tensors();
+  for (std::size_t i = 0; i < copies_.size(); ++i) all[i].data = copies_[i].data();
+  for (const Buffer& tensor : all) {
+    const HostMirror mirror(run_->replica.model().device(), tensor);
+    const auto* begin = static_cast<const std::byte*>(mirror.buffer().data);
     memory.tensors.emplace_back(begin, begin + tensor.bytes().value);
   }
   return memory;
@@ -94,8 +112,10 @@ void Continuation::go_on_from(const RunMemory& own) {
   RunState run = run_state_of(state::StateFile::parse(text_of_rank(group, file.text(), source), "the run's state"));
   std::vector<Buffer> all = tensors();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    std::copy(own.tensors[i].begin(), own.tensors[i].end(), static_cast<std::byte*>(all[i].data));
-    share(all[i]);
+    const HostMirror mirror(run_->replica.model().device(), all[i]);
+    std::copy(own.tensors[i].begin(), own.tensors[i].end(), static_cast<std::byte*>(mirror.buffer().data));
+    share(mirror.buffer());
+    mirror.write_back();
   }
   GatheredStatistics statistics = own.statistics;
   share(statistics.as(run_->replica.model().dtype()));

@@ -33,12 +33,14 @@ class Continuation {
 
  private:
   void take_over(RunState run);
+  void copy_tensors();
   [[nodiscard]] std::vector<Buffer> tensors() const;
 
   TrainingRun* run_;
   const Evaluator* evaluator_;
   Saver* saver_;
-  RunState completed_;  // the state to go on from, if ranks die
+  RunState completed_;              // the state to go on from, if ranks die
+  std::vector<Allocation> copies_;  // of the tensors in it, if a device has them
 };
 
 }  // namespace lockstep::trainer

@@ -183,7 +183,10 @@ void Trainer::submit(const data::Batch& batch) {
 }
 
 /// Whether all steps have to be finished before another one is submitted.
-bool Trainer::must_catch_up() const { return state().stopped_by != 0 || saver_->is_due_before(run_->next_step()); }
+bool Trainer::must_catch_up() const {
+  return state().stopped_by != 0 || saver_->is_due_before(run_->next_step()) ||
+         replica().store().statistics().remembers();
+}
 
 /// Reads the results of the oldest step in flight.
 /// @param begin  when the training time began that is not counted yet; overwritten

@@ -260,6 +260,9 @@ Replica::Finished Replica::finish(RunState& run) {
   run.skipped += result.finite ? 0 : 1;
   run.deferred += result.finite && !samples.updates ? 1 : 0;
   store_.statistics().count_samples(samples.of_rank);
+  // The host has gathered them before its update. A device has updated its tensors meanwhile, of which there are
+  // copies.
+  if (!model_.device().queue().is_host()) store_.statistics().gather_in_step({});
   return {.samples = samples.of_all_ranks.value, .has_request = result.requests > 0, .extents = samples.extents};
 }
 

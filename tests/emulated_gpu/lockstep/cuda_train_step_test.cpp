@@ -9,9 +9,11 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "data/dataset_of_sizes.hpp"
@@ -185,6 +187,90 @@ TEST_F(CudaTrainStep, AGraphGivesTheBitsOfItsItemsWithOtherNumbersAndWithoutAnUp
     EXPECT_EQ(graphs.averages, items.averages);
     EXPECT_EQ(graphs.test_results, items.test_results);
   }
+}
+
+/// Ends its rank after a step, and keeps what the trainer remembered one step before.
+class Mortal final : public trainer::Listener {
+ public:
+  explicit Mortal(bool dies) : dies_(dies) {}
+  void progress(const observe::ProgressEvent& /*event*/) override {
+    if (dies_ && trainer->state().global_step == 7) throw Error(ErrorCode::transport, "this rank ends");
+    before = std::exchange(latest_, trainer->memory());
+  }
+  void step(const observe::StepEvent& /*event*/) override {}
+  void epoch(const observe::EpochEvent& /*event*/) override {}
+
+  trainer::Trainer* trainer = nullptr;
+  std::optional<trainer::RunMemory> before;
+
+ private:
+  bool dies_;
+  std::optional<trainer::RunMemory> latest_;
+};
+
+/// The last rank ends while the others take their next step, and rank 0 has not completed the one before. The others
+/// make a new group, with communicators of NCCL, and end with the bits of a run that was not disturbed.
+TEST_F(CudaTrainStep, FewerRanksGoOnWithTheSameBits) {
+  const trainer::TrainerOptions options{.epochs = 4,
+                                        .batch = {8},
+                                        .schedule = {.peak = 0.05},
+                                        .optimizer = {.rule = ops::UpdateRule::adamw},
+                                        .step = {.shards = 4, .ema = 0.75},
+                                        .log_every = 1,
+                                        .eval_interval = 2};
+  const data::DatasetPair data = testing_support::small_digits(21, 20, 12);
+  const auto ops_for = [](const ProcessGroup& group) { return ops::make_cuda_ops(*group.gpu(), {}); };
+  const auto end_of = [](trainer::Trainer& trainer) {
+    trainer.run();
+    trainer::Store& store = trainer.replica().store();
+    std::vector<std::vector<float>> end{host_copy(trainer, store.values()), host_copy(trainer, store.averages())};
+    for (const Buffer& state : store.optimizer_state()) end.push_back(host_copy(trainer, state));
+    const trainer::GatheredStatistics statistics = store.statistics().gather();
+    const auto* first = reinterpret_cast<const float*>(statistics.memory.data());
+    end.emplace_back(first, first + statistics.memory.size() / sizeof(float));
+    return end;
+  };
+  ProcessGroup all = group();
+  const int last = all.size() - 1;
+  std::vector<std::vector<float>> undisturbed;
+  {
+    const std::unique_ptr<ops::Ops> ops = ops_for(all);
+    trainer::Trainer trainer(all, *ops, small_network(), data, options);
+    undisturbed = end_of(trainer);
+  }
+  all.close();
+
+  const bool dies = world_.rank().value == last;
+  std::optional<trainer::RunMemory> memory;
+  ProcessGroup doomed = group();
+  {
+    const std::unique_ptr<ops::Ops> ops = ops_for(doomed);
+    Mortal listener(dies);
+    trainer::Trainer trainer(doomed, *ops, small_network(), data, options, &listener);
+    listener.trainer = &trainer;
+    trainer.remember();
+    try {
+      trainer.run();
+      ADD_FAILURE() << "no rank has ended";
+    } catch (const Error& error) {
+      doomed.abort(error.what());
+      memory = world_.rank().value == 0 && last > 1 ? std::move(listener.before) : trainer.memory();
+    }
+  }
+  ProcessGroup base(world_);
+  std::optional<ProcessGroup> left =
+      base.split(dies ? std::nullopt : std::optional(0), world_.rank().value,
+                 {.device = Device::cuda, .algorithm = "tree-order", .wait = {.spins_before_yield = 0}});
+  if (left) {
+    {
+      const std::unique_ptr<ops::Ops> ops = ops_for(*left);
+      trainer::Trainer trainer(*left, *ops, small_network(), data, options);
+      trainer.go_on_from(*memory);
+      EXPECT_EQ(end_of(trainer), undisturbed);
+    }
+    left->close();
+  }
+  base.close();
 }
 
 /// Of each size, the first of seven steps runs as it is, and one in each of the two slots is captured.

@@ -122,17 +122,6 @@ TEST_F(TrainerStep, GivesTheBitsOfTheHostAsItemsAndAsAGraph) {
   }
 }
 
-/// NCCL's ranks are fixed, so that the ranks of a run on GPUs cannot go on without one of them.
-TEST_F(TrainerStep, IsNotRememberedForOtherRanks) {
-  ProcessGroup group = this->group(Device::cuda);
-  {
-    const std::unique_ptr<TestOps> ops = ops_for(group);
-    Trainer trainer(group, *ops, two_layers(), testing_support::small_digits(61, 20, 12), options_of_run(false));
-    expect_error_on_every_rank([&] { trainer.remember(); }, ErrorCode::unsupported, {"GPU"});
-  }
-  group.close();
-}
-
 /// A run without a loss scale after three steps, so that later ones are launched as graphs; and a batch for it.
 struct Started {
   explicit Started(ProcessGroup& in)
