@@ -260,8 +260,8 @@ Replica::Finished Replica::finish(RunState& run) {
   run.skipped += result.finite ? 0 : 1;
   run.deferred += result.finite && !samples.updates ? 1 : 0;
   store_.statistics().count_samples(samples.of_rank);
-  // The host has gathered them before its update. A device has updated its tensors meanwhile, of which there are
-  // copies.
+  // On the host, the statistics were gathered before the update. A device has made the update by now: if a rank dies in
+  // this exchange, the run goes on from the copies of the step before.
   if (!model_.device().queue().is_host()) store_.statistics().gather_in_step({});
   return {.samples = samples.of_all_ranks.value, .has_request = result.requests > 0, .extents = samples.extents};
 }

@@ -197,7 +197,7 @@ class PlanMakers {
   [[nodiscard]] Planned make(const ConvolutionRequest& request, const std::string& word, IfMissing if_missing,
                              const std::stop_token& is_unwanted) {
     if (select_gpu_) select_gpu_();
-    come();
+    enter();
     const std::shared_ptr<void> presence(nullptr, [this](void*) { leave(); });
     seats_.acquire();
     const std::shared_ptr<void> seat(nullptr, [this](void*) { seats_.release(); });
@@ -217,7 +217,7 @@ class PlanMakers {
   }
 
  private:
-  void come() {
+  void enter() {
     const std::scoped_lock lock(mutex_);
     ++present_;
   }
