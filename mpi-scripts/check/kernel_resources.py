@@ -21,7 +21,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs/measurements/gpu-kernel-resources.csv"
-SOURCES = ["src/ops/cuda/kernels/batch_norm.cu", "src/ops/cuda/kernels/elementwise.cu", "src/ops/cuda/kernels/update.cu"]
+SOURCES = [f"src/ops/cuda/kernels/{name}.cu" for name in ("batch_norm", "two_batch_norms", "elementwise", "update")]
 ARCHITECTURE = "sm_90"
 MORE_REGISTERS, MORE_SPILLED = 4, 8
 

@@ -148,6 +148,11 @@ KernelPtr Ops::make(const Operator& op, Formats inputs, DType reals) {
       throw Error(ErrorCode::unsupported,
                   std::string(name()) + " operators have no convolution with statistics; leave the pass 'fuse' out");
   }
+  if (const auto* norm = std::get_if<BatchNorm>(&op); norm != nullptr && norm->normalizes_residual) {
+    if (!normalizes_residuals())
+      throw Error(ErrorCode::unsupported,
+                  std::string(name()) + " operators have no batch norm of two inputs; leave the pass 'fuse' out");
+  }
   KernelPtr kernel = make_kernel(op, inputs, signature, reals);
   kernel->parameters_ = signature.parameters.size();
   kernel->state_ = signature.state.size();

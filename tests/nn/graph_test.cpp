@@ -302,6 +302,78 @@ TEST(FuseAdditions, LeavesABatchNormAloneThatIsReadTwiceOrFurtherAway) {
   EXPECT_EQ(fuse_additions(graph).nodes().size(), graph.nodes().size());
 }
 
+/// Returns a block with a projection shortcut, whose two batch norms are `main` and `shortcut`.
+Graph projection_block(const BatchNorm& main, const BatchNorm& shortcut) {
+  Graph graph = graph_of(2, 4, 4);
+  const Convolution convolution{.out_channels = 2, .kernel = 1, .bias = false};
+  const int in = graph.add("stem", convolution);
+  graph.add("conv", convolution);
+  const int norm = graph.add("norm", main);
+  graph.add("downsample", convolution, {in});
+  graph.add("sum", Add{}, {norm, graph.add("downnorm", shortcut)});
+  graph.add("relu", Relu{});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  return fuse_activations(fuse_additions(graph));
+}
+
+TEST(NormalizeResiduals, MergesTheBatchNormOfAShortcut) {
+  const Graph before = projection_block({}, {});
+  const Graph merged = normalize_residuals(before);
+  ASSERT_EQ(merged.nodes().size() + 1, before.nodes().size());
+  const Node& main = before.nodes()[2];
+  const Node& shortcut = before.nodes()[4];
+  const Node& both = merged.nodes()[3];
+  EXPECT_EQ(both.name, "downnorm");
+  EXPECT_TRUE(std::get<BatchNorm>(both.op).normalizes_residual);
+  EXPECT_EQ(std::get<BatchNorm>(both.op).activation, Activation::relu);
+  EXPECT_EQ(both.inputs, (std::vector<int>{shortcut.inputs[0], main.inputs[0]}));
+  EXPECT_EQ(both.output, shortcut.output);
+  EXPECT_EQ(both.parameters,
+            (std::vector<int>{shortcut.parameters[0], shortcut.parameters[1], main.parameters[0], main.parameters[1]}));
+  EXPECT_EQ(both.state, (std::vector<int>{shortcut.state[0], shortcut.state[1], main.state[0], main.state[1]}));
+  for (std::size_t n = 0; n < merged.nodes().size(); ++n) {
+    const Node& node = merged.nodes()[n];
+    if (node.output >= 0) {
+      EXPECT_EQ(merged.values()[static_cast<std::size_t>(node.output)].producer, static_cast<int>(n)) << node.name;
+    }
+  }
+  EXPECT_EQ(merged.nodes()[static_cast<std::size_t>(merged.losses()[0].node)].name,
+            before.nodes()[static_cast<std::size_t>(before.losses()[0].node)].name);
+  EXPECT_NO_THROW(merged.check());
+  // Each convolution gives the statistics of its own input.
+  const Graph summed = sum_in_convolutions(merged);
+  EXPECT_EQ(summed.nodes()[1].state, std::vector<int>{main.state[0]});
+  EXPECT_EQ(summed.nodes()[2].state, std::vector<int>{shortcut.state[0]});
+}
+
+TEST(NormalizeResiduals, LeavesBatchNormsAloneThatDiffer) {
+  for (const BatchNorm& other :
+       {BatchNorm{.epsilon = 1e-3}, BatchNorm{.momentum = 0.2}, BatchNorm{.synchronized = true}}) {
+    const Graph graph = projection_block(other, {});
+    EXPECT_EQ(normalize_residuals(graph).nodes().size(), graph.nodes().size()) << other.text();
+  }
+}
+
+/// Otherwise gradients would be added, or running statistics be updated, in another order.
+TEST(NormalizeResiduals, LeavesABatchNormAloneThatHasOtherReadersOrUsers) {
+  const Convolution convolution{.out_channels = 2, .kernel = 1, .bias = false};
+  for (const std::string which : {"result", "input", "state"}) {
+    Graph graph = graph_of(2, 4, 4);
+    const int in = graph.add("stem", convolution);
+    const int main = graph.add("conv", convolution);
+    const int norm = graph.add("norm", BatchNorm{});
+    graph.add("downsample", convolution, {in});
+    const int sum = graph.add("sum", Add{}, {norm, graph.add("downnorm", BatchNorm{})});
+    const int other = which == "result" ? norm : which == "input" ? main : graph.add_shared("again", "norm", {sum});
+    graph.add("sum2", Add{}, {sum, other});
+    graph.add("fc", Linear{.out_features = 2});
+    add_loss(graph);
+    const Graph fused = fuse_additions(graph);
+    EXPECT_EQ(normalize_residuals(fused).nodes().size(), fused.nodes().size()) << which;
+  }
+}
+
 TEST(SumInConvolutions, TakesPlainConvolutionsRightBeforeABatchNorm) {
   Graph graph = graph_of(2, 4, 4);
   const int first = graph.add("first", Convolution{.out_channels = 2, .kernel = 1, .bias = false});

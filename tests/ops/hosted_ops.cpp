@@ -155,7 +155,7 @@ class HostedKernel final : public Kernel {
 
 class HostedOps final : public Ops {
  public:
-  explicit HostedOps(std::unique_ptr<Ops> inner) : inner_(std::move(inner)) {}
+  HostedOps(std::unique_ptr<Ops> inner, bool merges) : inner_(std::move(inner)), merges_(merges) {}
 
   [[nodiscard]] std::string_view name() const override { return inner_->name(); }
   [[nodiscard]] bool supports(DType dtype) const override { return inner_->supports(dtype); }
@@ -167,9 +167,10 @@ class HostedOps final : public Ops {
     return inner_->candidates(op, inputs);
   }
   [[nodiscard]] bool sums_in_convolutions() const override { return inner_->sums_in_convolutions(); }
+  [[nodiscard]] bool normalizes_residuals() const override { return merges_ && inner_->normalizes_residuals(); }
   void use(const KernelChoices& choices) override { inner_->use(choices); }
   [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
-  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_hosted_ops(inner_->another()); }
+  [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_hosted_ops(inner_->another(), merges_); }
   [[nodiscard]] std::string arithmetic() const override { return inner_->arithmetic(); }
 
   void update(std::span<const UpdateStep> steps) override {
@@ -238,12 +239,13 @@ class HostedOps final : public Ops {
   }
 
   std::unique_ptr<Ops> inner_;
+  bool merges_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> make_hosted_ops(std::unique_ptr<Ops> inner) {
-  return std::make_unique<HostedOps>(std::move(inner));
+std::unique_ptr<Ops> make_hosted_ops(std::unique_ptr<Ops> inner, bool merges) {
+  return std::make_unique<HostedOps>(std::move(inner), merges);
 }
 
 }  // namespace lockstep::ops::test

@@ -154,6 +154,7 @@ class Graph {
   friend class Absorption;
   friend Graph pool_before_relu(const Graph& graph);
   friend Graph synchronize_batch_norms(const Graph& graph);
+  friend Graph normalize_residuals(const Graph& graph);
   friend Graph sum_in_convolutions(const Graph& graph);
   friend Graph smooth_labels(const Graph& graph, double fraction);
   [[nodiscard]] std::vector<bool> contributes(std::vector<bool> is_read, std::vector<bool> is_run) const;
@@ -197,9 +198,13 @@ Graph pool_before_relu(const Graph& graph);
 /// Fuses activations: a ReLU after a convolution, batch norm, linear layer, addition or max pool whose output nobody
 /// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
+/// Merges batch norms: one that only a batch norm's residual input reads becomes a part of that operator, if the
+/// compute library can (`ops::Ops::normalizes_residuals`). The normalized shortcut of a residual block is then never
+/// stored. Results and gradients stay the same to the last bit.
+Graph normalize_residuals(const Graph& graph);
 /// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
 /// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the
-/// result in registers.
+/// result in registers. A batch norm of two inputs has the statistics of both, or of neither.
 Graph sum_in_convolutions(const Graph& graph);
 /// Makes every batch norm use the statistics of the global batch (SyncBN).
 Graph synchronize_batch_norms(const Graph& graph);

@@ -119,7 +119,9 @@ struct Convolution {
 
 /// Normalizes each channel by the batch's mean and variance in training, and by the running ones otherwise. With
 /// `residual` it adds a second input of the same extent: the end of a residual block in one operator. Parameters gamma
-/// ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each.
+/// ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each. With `normalizes_residual` it
+/// has all of these for the second input as well: "residual_weight", "residual_bias", "residual_running_mean" and
+/// "residual_running_var".
 /// @source Ioffe & Szegedy, "Batch Normalization", ICML 2015
 struct BatchNorm {
   double epsilon = 1e-5;
@@ -127,7 +129,12 @@ struct BatchNorm {
   Activation activation = Activation::none;
   bool synchronized = false;  ///< uses mean and variance of the global batch (SyncBN) instead of each rank's part
   bool residual = false;      ///< whether there is a second input; the activation comes after the sum
+  /// Whether the second input is normalized, too, before it is added: the end of a residual block that changes the
+  /// extent, with the batch norm of its shortcut. The pass `normalize_residuals` sets it.
+  bool normalizes_residual = false;
 
+  /// The number of batch norms that it computes.
+  [[nodiscard]] std::int64_t norms() const { return normalizes_residual ? 2 : 1; }
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;

@@ -80,7 +80,7 @@ struct Arguments {
   const RngKey* rng_key = nullptr;  ///< for forward and backward
   double* part = nullptr;           ///< local statistics of `measure` and `measure_backward`: overwritten
   /// For the pass after them: gathered statistics of all ranks, the same on each. For the first pass of a batch norm
-  /// behind a kernel with `Traits::statistics`: these; empty: it finds its statistics itself.
+  /// behind kernels with `Traits::statistics`: these, input by input; empty: it finds its statistics itself.
   std::span<const double> parts;
   // The following are for backward and `measure_backward` only. The gradient of a loss's output has one element, a
   // double, by which all its gradients are multiplied.
@@ -200,6 +200,8 @@ class Ops {
 
   /// Whether it has kernels for convolutions with `Convolution::statistics`, which its batch norms take.
   [[nodiscard]] virtual bool sums_in_convolutions() const { return false; }
+  /// Whether it has kernels for batch norms with `BatchNorm::normalizes_residual`.
+  [[nodiscard]] virtual bool normalizes_residuals() const { return false; }
 
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
   /// to nearest, ties to even. @pre both formats are plain, or this library's own

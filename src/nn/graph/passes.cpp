@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/graph/passes.hpp"
 
+#include <algorithm>
 #include <variant>
 
 #include "base/nearest.hpp"
@@ -67,16 +68,26 @@ Graph synchronize_batch_norms(const Graph& graph) {
 Graph sum_in_convolutions(const Graph& graph) {
   Graph summed = graph;
   const std::vector<bool> is_trained = graph.contributes_to_loss();
+  const auto convolution_before = [&](int value) -> Node* {
+    const int producer = graph.values_[static_cast<std::size_t>(value)].producer;
+    if (producer < 0) return nullptr;
+    Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
+    const auto* convolution = std::get_if<Convolution>(&before.op);
+    if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) return nullptr;
+    return convolution->statistics ? nullptr : &before;  // another batch norm may have them
+  };
   for (std::size_t n = 0; n < graph.nodes_.size(); ++n) {
     const Node& node = graph.nodes_[n];
-    const int producer = graph.values_[static_cast<std::size_t>(node.inputs[0])].producer;
-    if (!std::holds_alternative<BatchNorm>(node.op) || !is_trained[n] || producer < 0) continue;
-    Node& before = summed.nodes_[static_cast<std::size_t>(producer)];
-    auto* convolution = std::get_if<Convolution>(&before.op);
-    if (convolution == nullptr || convolution->bias || convolution->activation != Activation::none) continue;
-    if (convolution->statistics) continue;  // another batch norm has them
-    convolution->statistics = true;
-    before.state = {node.state[0]};
+    const auto* norm = std::get_if<BatchNorm>(&node.op);
+    if (norm == nullptr || !is_trained[n]) continue;
+    std::vector<Node*> before;  // of each input that is normalized
+    for (std::size_t i = 0; i < static_cast<std::size_t>(norm->norms()); ++i)
+      before.push_back(convolution_before(node.inputs[i]));
+    if (std::ranges::count(before, nullptr) > 0 || std::ranges::adjacent_find(before) != before.end()) continue;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      std::get<Convolution>(before[i]->op).statistics = true;
+      before[i]->state = {node.state[2 * i]};
+    }
   }
   return summed;
 }
@@ -98,6 +109,48 @@ Graph smooth_labels(const Graph& graph, double fraction) {
                 "the model '" + graph.name() + "' has no cross-entropy, so there are no labels to smooth");
   }
   return smoothed;
+}
+
+Graph normalize_residuals(const Graph& graph) {
+  Graph merged = graph;
+  const std::vector<int> readers = uses_of(graph);
+  std::vector<int> owners(graph.state().tensors().size());  // number of nodes that have a state tensor
+  for (const Node& node : graph.nodes())
+    for (const int state : node.state) ++owners[static_cast<std::size_t>(state)];
+  // The batch norm whose result only this one reads, as its residual. The order of nothing that is summed changes.
+  const auto residual_of = [&](const Node& node) -> const Node* {
+    const auto* norm = std::get_if<BatchNorm>(&node.op);
+    if (norm == nullptr || !norm->residual || norm->normalizes_residual) return nullptr;
+    const auto value = static_cast<std::size_t>(node.inputs[1]);
+    const int producer = graph.values()[value].producer;
+    if (producer < 0 || readers[value] != 1) return nullptr;
+    const Node& before = graph.nodes()[static_cast<std::size_t>(producer)];
+    const auto* other = std::get_if<BatchNorm>(&before.op);
+    if (other == nullptr || other->residual || other->activation != Activation::none) return nullptr;
+    const bool is_like = other->epsilon == norm->epsilon && other->momentum == norm->momentum &&
+                         other->synchronized == norm->synchronized;
+    const bool is_read_once = readers[static_cast<std::size_t>(before.inputs[0])] == 1;
+    return is_like && is_read_once && owners[static_cast<std::size_t>(before.state[0])] == 1 ? &before : nullptr;
+  };
+  std::vector<bool> is_merged(graph.nodes().size());
+  for (Node& node : merged.nodes_) {
+    const Node* before = residual_of(node);
+    if (before == nullptr) continue;
+    std::get<BatchNorm>(node.op).normalizes_residual = true;
+    node.inputs[1] = before->inputs[0];
+    node.parameters.insert(node.parameters.end(), before->parameters.begin(), before->parameters.end());
+    node.state.insert(node.state.end(), before->state.begin(), before->state.end());
+    is_merged[static_cast<std::size_t>(before - graph.nodes().data())] = true;
+  }
+  std::vector<int> new_index;
+  int kept = 0;
+  for (const bool merged_away : is_merged) new_index.push_back(merged_away ? -1 : kept++);
+  for (Value& value : merged.values_)
+    if (value.producer >= 0) value.producer = new_index[static_cast<std::size_t>(value.producer)];
+  for (LossTerm& term : merged.losses_) term.node = new_index[static_cast<std::size_t>(term.node)];
+  std::erase_if(merged.nodes_,
+                [&](const Node& node) { return is_merged[static_cast<std::size_t>(&node - merged.nodes_.data())]; });
+  return merged;
 }
 
 /// Removes nodes from a graph whose work other nodes take over.
@@ -192,6 +245,7 @@ Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool sy
   Graph passed = synchronized ? synchronize_batch_norms(graph) : graph;
   if (passes.fuse) {
     passed = fuse_activations(fuse_additions(pool_before_relu(passed)));
+    if (ops.normalizes_residuals()) passed = normalize_residuals(passed);
     if (ops.sums_in_convolutions()) passed = sum_in_convolutions(passed);
   }
   return passed;

@@ -102,19 +102,43 @@ PlannedRun LeafPlanner::forward(std::size_t n, ops::Pass pass) {
   return run;
 }
 
-/// Lets a run leave its result's statistics, or a batch norm take those of its input.
+/// Returns the values whose statistics lie next to each other: the inputs of a batch norm of two, or the value alone.
+std::vector<int> LeafPlanner::neighbors(int value) const {
+  const auto reader_of = [&](int read) {
+    return std::ranges::find_if(graph_->nodes(), [&](const Node& node) {
+      const auto* norm = std::get_if<BatchNorm>(&node.op);
+      return norm != nullptr && norm->normalizes_residual && std::ranges::count(node.inputs, read) > 0;
+    });
+  };
+  const auto reader = reader_of(value);
+  if (reader == graph_->nodes().end()) return {value};
+  const bool is_alike = std::ranges::all_of(reader->inputs, [&](int input) { return reader_of(input) == reader; });
+  return is_alike ? reader->inputs : std::vector{value};
+}
+
+/// Lets a run leave its result's statistics, or a batch norm take those of its inputs.
 /// @param count  number of doubles that the node's kernel leaves
 void LeafPlanner::add_statistics(const Node& node, std::int64_t count, PlannedRun& run) {
+  const auto of = [&](int value) -> Operand& { return statistics_[static_cast<std::size_t>(value)]; };
+  constexpr auto number = static_cast<std::int64_t>(sizeof(double));
   if (count > 0) {
-    int& buffer = statistics_[static_cast<std::size_t>(node.output)];
-    buffer = new_buffer({count * static_cast<std::int64_t>(sizeof(double))});
-    run.part = builder_->use(buffer);
+    const std::vector<int> values = neighbors(node.output);
+    const auto known = std::ranges::find_if(values, [&](int value) { return of(value).kind != OperandKind::none; });
+    Operand& place = of(node.output);
+    place.kind = OperandKind::activation;
+    place.index = known == values.end() ? new_buffer({std::ssize(values) * count * number}) : of(*known).index;
+    place.which = (std::ranges::find(values, node.output) - values.begin()) * count * number;
+    run.part = place;
   }
-  const int taken = statistics_[static_cast<std::size_t>(node.inputs[0])];
-  if (taken == no_buffer || !std::holds_alternative<BatchNorm>(node.op)) return;
+  const auto* norm = std::get_if<BatchNorm>(&node.op);
+  if (norm == nullptr || of(node.inputs[0]).kind == OperandKind::none) return;
   const int producer = graph_->values()[static_cast<std::size_t>(node.inputs[0])].producer;
-  run.parts = builder_->use(taken);
-  run.parts_count = made(static_cast<std::size_t>(producer)).kernel->traits().statistics;
+  const std::int64_t each = made(static_cast<std::size_t>(producer)).kernel->traits().statistics;
+  Operand after = of(node.inputs[0]);
+  after.which += each * number;
+  if (norm->normalizes_residual && of(node.inputs[1]) != after) return;
+  run.parts = of(node.inputs[0]);
+  run.parts_count = norm->norms() * each;
 }
 
 Operand LeafPlanner::output(std::size_t index) {

@@ -82,7 +82,7 @@ class LeafPlanner {
         users_(&users),
         builder_(&builder),
         value_of_(graph.values().size(), StepPlanBuilder::none),
-        statistics_(graph.values().size(), StepPlanBuilder::none),
+        statistics_(graph.values().size()),
         gradient_of_(graph.values().size(), StepPlanBuilder::none),
         nodes_(graph.nodes().size()) {}
 
@@ -134,6 +134,7 @@ class LeafPlanner {
   [[nodiscard]] ops::Kernel* sum_of(int parameter) const {
     return leaf_.kernels->sum[static_cast<std::size_t>(parameter)].get();
   }
+  [[nodiscard]] std::vector<int> neighbors(int value) const;
   void add_statistics(const Node& node, std::int64_t count, PlannedRun& run);
   void convert(ops::Kernel* kernel, const std::string& label, Operand from, Operand to);
   [[nodiscard]] bool adds_in_place(std::size_t node, std::size_t input) const;
@@ -150,9 +151,9 @@ class LeafPlanner {
   const std::vector<std::vector<int>>* packed_;
   UsersLeft* users_;
   StepPlanBuilder* builder_;
-  std::vector<int> value_of_;     // the buffer of each value
-  std::vector<int> statistics_;   // the buffer of each value's statistics, or `none`
-  std::vector<int> gradient_of_;  // the buffer of each value's gradient, summed up so far
+  std::vector<int> value_of_;        // the buffer of each value
+  std::vector<Operand> statistics_;  // where each value's statistics lie
+  std::vector<int> gradient_of_;     // the buffer of each value's gradient, summed up so far
   std::vector<Buffers> nodes_;
 };
 

@@ -28,6 +28,8 @@ struct Operand {
   /// For an input: its first sample; for loss_sums: the leaf; for a gradient: the gradient buffer; for state: the
   /// rank's shard; for a buffer: the offset in bytes.
   std::int64_t which = 0;
+
+  friend bool operator==(const Operand&, const Operand&) = default;
 };
 
 /// A part of a rank's samples that runs through the graph by itself: a micro-batch of a shard.

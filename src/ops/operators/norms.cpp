@@ -6,22 +6,34 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
   require_inputs(inputs, residual ? 2 : 1, residual ? "batch norm with a residual" : "batch norm");
   require(epsilon > 0, "epsilon is " + std::to_string(epsilon) + "; it must be positive");
   require(momentum >= 0 && momentum <= 1, "momentum is " + std::to_string(momentum) + "; it must lie between 0 and 1");
+  require(residual || !normalizes_residual, "there is no residual to normalize");
   const Shape& in = inputs[0];
   if (residual) require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   const std::vector<std::int64_t> channels{in.channels};
   const std::int64_t sum = residual ? in.count() : 0;
+  const std::int64_t normalized = norms() * in.count();
   // Forward makes two sums, then scales and shifts. Backward makes two sums, then three terms. Without a residual,
   // backward finds the activation's sign from the input.
-  return {
+  Signature signature{
       .output = in,
       .parameters = {{.name = "weight", .shape = channels, .value = 1}, {.name = "bias", .shape = channels}},
       .state = {{.name = "running_mean", .shape = channels}, {.name = "running_var", .shape = channels, .value = 1}},
-      .forward = with_activation({6 * in.count() + sum, 2 * in.count() + sum}, activation, in.count(), false),
-      .backward = with_activation({10 * in.count(), 3 * in.count() + sum}, activation, in.count(), residual)};
+      .forward = with_activation({6 * normalized + sum, 2 * in.count() + sum}, activation, in.count(), false),
+      .backward = with_activation({10 * normalized, 3 * in.count() + norms() * sum}, activation, in.count(), residual)};
+  if (!normalizes_residual) return signature;
+  for (std::vector<OwnedTensor>* tensors : {&signature.parameters, &signature.state}) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      OwnedTensor second = (*tensors)[i];
+      second.name = "residual_" + second.name;
+      tensors->push_back(std::move(second));
+    }
+  }
+  return signature;
 }
 
 std::string BatchNorm::text() const {
-  return std::string(synchronized ? "synchronized " : "") + "batch norm" + (residual ? ", add" : "") +
+  const std::string added = normalizes_residual ? ", add batch norm" : ", add";
+  return std::string(synchronized ? "synchronized " : "") + "batch norm" + (residual ? added : "") +
          ops::text(activation);
 }
 

@@ -51,6 +51,19 @@ struct LineSource {
 /// a sixteenth of the time that reading 16-bit results takes.
 using PassingBits = std::uint8_t;
 
+/// Stores pack `i` of the activation's results, and unless `passing` is null its bits.
+template <typename E, int size>
+__device__ void store_activated(Activation activation, Pack<size> values, std::int64_t i, void* y,
+                                PassingBits* passing) {
+  for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
+  const StoredPack<E, size> stored = narrowed<E, size>(values);
+  static_cast<StoredPack<E, size>*>(y)[i] = stored;
+  if (passing == nullptr) return;
+  unsigned bits = 0;
+  for (int k = 0; k < size; ++k) bits |= passes(activation, E::widen(stored.at[k])) ? 1U << k : 0U;
+  passing[i] = static_cast<PassingBits>(bits);
+}
+
 template <typename E, int size, bool has_residual>
 struct Normalize {
   const void* x;
@@ -80,13 +93,7 @@ struct Normalize {
       const Pack<size> added = widened(loaded.residual);
       for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
     }
-    for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
-    const StoredPack<E, size> stored = narrowed<E, size>(values);
-    static_cast<StoredPack<E, size>*>(y)[i] = stored;
-    if (!has_residual || passing == nullptr) return;
-    unsigned bits = 0;
-    for (int k = 0; k < size; ++k) bits |= passes(activation, E::widen(stored.at[k])) ? 1U << k : 0U;
-    passing[i] = static_cast<PassingBits>(bits);
+    store_activated<E, size>(activation, values, i, y, has_residual ? passing : nullptr);
   }
 };
 
@@ -142,6 +149,7 @@ struct GradientSums {
   void* keep;  ///< gets the gradient before the activation; may be null, or dy
   LineSource source;
 
+  static constexpr int sums_of_channel = 2;
   static constexpr int batch = 2;
   static constexpr int blocks_of_multiprocessor = 2;
   using Constants = PackLines<size>;

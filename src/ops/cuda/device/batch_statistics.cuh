@@ -15,6 +15,7 @@ struct Deviations {
   const void* x;
   std::int64_t packs;
 
+  static constexpr int sums_of_channel = 2;
   static constexpr int batch = 4;
   static constexpr int blocks_of_multiprocessor = 3;
   using Constants = Pack<size>;
@@ -58,6 +59,7 @@ struct CheckedDeviations {
     bool is_far;  ///< whether any channel of the pack is
   };
 
+  static constexpr int sums_of_channel = Deviations<E, size>::sums_of_channel;
   static constexpr int batch = Deviations<E, size>::batch;
   static constexpr int blocks_of_multiprocessor = Deviations<E, size>::blocks_of_multiprocessor;
   using Loaded = StoredPack<E, size>;

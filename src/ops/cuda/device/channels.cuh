@@ -176,7 +176,7 @@ void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
 /// Adds a thread's packs to its sums, in the order of their positions.
 template <int size, typename Of>
 __device__ void add_packs(const Of& of, const typename Of::Constants& constants, const PackTiles& tiles,
-                          const PackThread& thread, float (&sums)[2][size]) {
+                          const PackThread& thread, float (&sums)[Of::sums_of_channel][size]) {
   constexpr int batch = Of::batch;
   const std::int64_t step = thread.depth * tiles.packs;
   std::int64_t row = thread.begin + thread.y;
@@ -189,7 +189,7 @@ __device__ void add_packs(const Of& of, const typename Of::Constants& constants,
   for (; row < thread.end; row += thread.depth, i += step) of.add(i, of.load(i), constants, sums);
 }
 
-/// Makes two sums for each channel of each part.
+/// Makes the sums of each channel of each part.
 template <int size, typename Of>
 __global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocessor)
     sum_pack_parts(Of of, PackTiles tiles, double* partials) {
@@ -197,15 +197,15 @@ __global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocesso
   const PackThread thread(tiles, blockIdx.y);
   const bool works = thread.begin < thread.end;
   typename Of::Constants constants{};
-  float sums[2][size] = {};
+  float sums[Of::sums_of_channel][size] = {};
   if (works) {
     constants = of.constants(thread.pack, thread.begin);
     bool reads = true;
     if constexpr (requires { of.reads(constants); }) reads = of.reads(constants);
     if (reads) add_packs(of, constants, tiles, thread, sums);
   }
-  double totals[2][size];
-  for (int which = 0; which < 2; ++which) {
+  double totals[Of::sums_of_channel][size];
+  for (int which = 0; which < Of::sums_of_channel; ++which) {
     double* const mine = shared + threadIdx.x;
     for (int k = 0; k < size; ++k) mine[k * threads_per_block] = static_cast<double>(sums[which][k]);
     __syncthreads();
@@ -217,25 +217,26 @@ __global__ void __launch_bounds__(threads_per_block, Of::blocks_of_multiprocesso
     for (int k = 0; k < size; ++k) totals[which][k] = mine[k * threads_per_block];
   }
   if (thread.y != 0 || thread.pack >= tiles.packs) return;
-  double* const to = partials + 2 * size * (blockIdx.y * tiles.packs + thread.pack);
+  double* const to = partials + Of::sums_of_channel * size * (blockIdx.y * tiles.packs + thread.pack);
   for (int k = 0; k < size; ++k) {
-    double pair[2] = {totals[0][k], totals[1][k]};
-    if (works) of.finish(k, constants, thread.end - thread.begin, pair);
-    to[2 * k] = pair[0];
-    to[2 * k + 1] = pair[1];
+    double of_channel[Of::sums_of_channel];
+    for (int which = 0; which < Of::sums_of_channel; ++which) of_channel[which] = totals[which][k];
+    if (works) of.finish(k, constants, thread.end - thread.begin, of_channel);
+    for (int which = 0; which < Of::sums_of_channel; ++which) to[Of::sums_of_channel * k + which] = of_channel[which];
   }
 }
 
-/// The bytes of the sums that `sum_packs` writes.
-inline Bytes partial_sums(const PackTiles& tiles, int pack_size) {
-  return {2 * pack_size * tiles.parts * tiles.packs * static_cast<std::int64_t>(sizeof(double))};
+/// The bytes of the sums that `sum_packs` writes. @param sums  of a channel
+inline Bytes partial_sums(const PackTiles& tiles, int pack_size, std::int64_t sums = 2) {
+  return {sums * pack_size * tiles.parts * tiles.packs * static_cast<std::int64_t>(sizeof(double))};
 }
 
-/// Submits two sums for each channel of each part: parts × channels in memory × 2.
-/// @tparam Of  has `constants(pack, first position of the part)`, `load(pack index)`, `add(pack index, loaded pack,
-///             constants, sums)`, and `finish(k, constants, positions, sums)`, which may change the sums of a part;
-///             `batch` and `blocks_of_multiprocessor` as in `for_each_pack`; and, if not all packs have to be read,
-///             `reads(constants)`
+/// Submits the sums of each channel of each part: parts × channels in memory × `Of::sums_of_channel`.
+/// @tparam Of  has `sums_of_channel`, the number of sums of a channel, `constants(pack, first position of the part)`,
+/// `load(pack
+///             index)`, `add(pack index, loaded pack, constants, sums)`, and `finish(k, constants, positions, sums)`,
+///             which may change the sums of a part; `batch` and `blocks_of_multiprocessor` as in `for_each_pack`; and,
+///             if not all packs have to be read, `reads(constants)`
 template <int size, typename Of>
 void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue) {
   static_cast<void>(cudaGetLastError());
@@ -252,15 +253,18 @@ struct TwoSums {
   }
 };
 
-/// The sums of `sum_packs` as a fold of `fold_channels`, which has to be given its `finish`.
+/// The first of the sums of `sum_packs` and another one as a fold of `fold_channels`, which has to be given its
+/// `finish`.
 struct PartSums {
   using Total = TwoSums;
   std::int64_t stride;  ///< number of channels of a part in memory
   const double* partials;
+  int sums = 2;   ///< of a channel
+  int other = 1;  ///< which of them
 
   __device__ Total at(std::int64_t part, std::int64_t channel) const {
-    const double* of = partials + 2 * (part * stride + channel);
-    return {of[0], of[1]};
+    const double* of = partials + sums * (part * stride + channel);
+    return {of[0], of[other]};
   }
   static __device__ Total join(const Total& a, const Total& b) { return a + b; }
 };

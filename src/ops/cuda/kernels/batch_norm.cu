@@ -1,109 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/device/batch_norm.cuh"
-#include "ops/cuda/device/batch_statistics.cuh"
+#include "ops/cuda/device/batch_norm_passes.cuh"
 #include "ops/cuda/kernels/implementation.hpp"
 
 namespace lockstep::ops::cuda {
 namespace {
 
-/// Batch norm reads x once for its statistics, unless a convolution gives them, and once to normalize it; in backward
-/// it reads x and dy once for two sums and once for dx. Saved are the mean and the inverse deviation of each channel,
-/// if synchronized the two sums of this rank, and of an activation behind a residual the `PassingBits`. The workspace
-/// holds the sums of parts, then the means of `GradientMeans`.
+/// Batch norm of one input, to which a residual may be added.
 template <typename E, int size>
-struct BatchNormPasses {
-  BatchNorm op;
-  TensorView view;
-  PackTiles tiles;
+struct OneBatchNorm : BatchNormPasses<E, size> {
+  using Passes = BatchNormPasses<E, size>;
+  using Passes::op, Passes::tiles, Passes::lines, Passes::means, Passes::passing, Passes::use_gradients;
 
-  BatchNormPasses(const BatchNorm& norm, const Format& x) : op(norm), view(view_of(x)), tiles(view, size) {}
-
-  [[nodiscard]] std::int64_t channels() const { return view.channels; }
-  [[nodiscard]] int saved_numbers() const { return op.synchronized ? 4 : 2; }
-  [[nodiscard]] bool keeps_passing() const { return op.residual && op.activation != Activation::none; }
-  [[nodiscard]] Bytes saved() const {
-    const std::int64_t passing = keeps_passing() ? tiles.rows * tiles.packs : 0;
-    return {saved_numbers() * channels() * static_cast<std::int64_t>(sizeof(float)) + passing};
-  }
-  [[nodiscard]] Bytes workspace() const {
-    return {partial_sums(tiles, size).value + 2 * channels() * static_cast<std::int64_t>(sizeof(float))};
-  }
-  [[nodiscard]] float* saved(const Arguments& call, int which) const {
-    return static_cast<float*>(call.saved) + which * channels();
-  }
-  [[nodiscard]] PassingBits* passing(const Arguments& call) const {
-    return keeps_passing() ? reinterpret_cast<PassingBits*>(saved(call, saved_numbers())) : nullptr;
-  }
-  [[nodiscard]] double* partials(const Arguments& call) const { return static_cast<double*>(call.workspace); }
-  [[nodiscard]] GradientMeans means(const Arguments& call) const {
-    auto* first = reinterpret_cast<float*>(partials(call) + 2 * size * tiles.parts * tiles.packs);
-    return {first, first + channels()};
-  }
-  [[nodiscard]] static const float* parameter(const Arguments& call, std::size_t which) {
-    return static_cast<const float*>(call.parameters[which]);
-  }
-  /// The lines of the batch's statistics.
-  [[nodiscard]] LineSource lines(const Arguments& call) const {
-    return {.gamma = parameter(call, 0),
-            .beta = parameter(call, 1),
-            .mean = saved(call, 0),
-            .inverse_deviation = saved(call, 1),
-            .channels = channels()};
-  }
-  [[nodiscard]] PartMoments moments(const Arguments& call) const {
-    return {.tiles = tiles, .stride = size * tiles.packs, .partials = partials(call)};
-  }
-  [[nodiscard]] PartSums gradients(const Arguments& call) const {
-    return {.stride = size * tiles.packs, .partials = partials(call)};
-  }
-  [[nodiscard]] std::int64_t ranks(const Arguments& call) const {
-    return static_cast<std::int64_t>(call.parts.size()) / (3 * channels());
-  }
-
-  /// The moments of parts of x, those that a convolution has left or its own.
-  [[nodiscard]] PartMoments sum_deviations(const Arguments& call) const {
-    PartMoments of = moments(call);
-    if (!call.parts.empty()) {
-      of.partials = call.parts.data();
-    } else {
-      sum_packs<size>(tiles, Deviations<E, size>{call.inputs[0], tiles.packs}, call.workspace, call.queue);
-    }
-    return of;
-  }
-
-  void measure(const Arguments& call) const {
-    fold_channels(tiles.parts, channels(), WriteMoments{sum_deviations(call), call.part}, call.queue);
-  }
+  OneBatchNorm(const BatchNorm& of, const Format& x) : Passes(of, x, 0) {}
 
   void forward(const Arguments& call) const {
-    UseMoments use{moments(call),
-                   saved(call, 0),
-                   saved(call, 1),
-                   static_cast<float*>(call.state[0]),
-                   static_cast<float*>(call.state[1]),
-                   op.momentum,
-                   op.epsilon};
-    if (op.synchronized) {
-      use.stride = channels();
-      use.gathered = call.parts.data();
-      fold_channels(ranks(call), channels(), use, call.queue);
-    } else {
-      static_cast<PartMoments&>(use) = sum_deviations(call);
-      fold_channels(tiles.parts, channels(), use, call.queue);
-    }
+    Passes::find_statistics(call);
     normalize(call, lines(call), passing(call));
   }
 
-  void infer(const Arguments& call) const {
-    normalize(call,
-              {.gamma = parameter(call, 0),
-               .beta = parameter(call, 1),
-               .mean = static_cast<const float*>(call.state[0]),
-               .variance = static_cast<const float*>(call.state[1]),
-               .epsilon = op.epsilon,
-               .channels = channels()},
-              nullptr);
-  }
+  void infer(const Arguments& call) const { normalize(call, Passes::running_lines(call), nullptr); }
 
   void normalize(const Arguments& call, const LineSource& source, PassingBits* kept) const {
     const auto submit = [&]<bool has_residual>(std::bool_constant<has_residual>) {
@@ -117,9 +32,6 @@ struct BatchNormPasses {
     };
     op.residual ? submit(std::true_type{}) : submit(std::false_type{});
   }
-
-  template <SignOf sign>
-  using Sign = std::integral_constant<SignOf, sign>;
 
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
@@ -139,20 +51,14 @@ struct BatchNormPasses {
   void measure_backward(const Arguments& call) const {
     const bool changes = call.second_output_gradient != nullptr || op.activation != Activation::none;
     sum_gradients(call, changes ? call.output_gradient : nullptr);
-    const WriteGradients write{gradients(call), saved(call, 1), static_cast<double>(tiles.rows),
-                               call.part,       saved(call, 2), saved(call, 3)};
-    fold_channels(tiles.parts, channels(), write, call.queue);
+    Passes::write_gradients(call);
   }
 
   void backward(const Arguments& call) const {
     void* const dy = call.output_gradient;
     void* const d_residual = op.residual ? call.input_gradients[1] : nullptr;
-    auto* of_gamma = static_cast<float*>(call.parameter_gradients[0]);
-    auto* of_beta = static_cast<float*>(call.parameter_gradients[1]);
     if (op.synchronized) {
-      const UseGatheredGradients use{channels(), call.parts.data(), saved(call, 2), saved(call, 3),
-                                     of_gamma,   of_beta,           means(call)};
-      fold_channels(ranks(call), channels(), use, call.queue);
+      use_gradients(call);
       input_gradient(call, dy, Activation::none, d_residual == dy ? nullptr : d_residual);
       return;
     }
@@ -161,9 +67,7 @@ struct BatchNormPasses {
     void* keep = has_terms ? dy : nullptr;
     if (d_residual != nullptr && (has_terms || d_residual != dy)) keep = d_residual;
     sum_gradients(call, keep);
-    const UseGradients use{gradients(call), saved(call, 1), of_gamma, of_beta, static_cast<double>(tiles.rows),
-                           means(call)};
-    fold_channels(tiles.parts, channels(), use, call.queue);
+    use_gradients(call);
     const Activation left = keep == nullptr ? op.activation : Activation::none;
     input_gradient(call, keep == nullptr ? dy : keep, left, nullptr);
   }
@@ -183,8 +87,7 @@ struct BatchNormPasses {
 
 template <typename E, int size>
 Implementation batch_norm(const BatchNorm& op, const Format& x) {
-  const BatchNormPasses<E, size> passes(op, x);
-  const std::int64_t part = op.synchronized ? 3 * x.shape.channels : 0;
+  const OneBatchNorm<E, size> passes(op, x);
   return {.traits = {.inputs = op.residual ? std::vector{x, x} : std::vector{x},
                      .output = x,
                      .saved = passes.saved(),
@@ -194,8 +97,8 @@ Implementation batch_norm(const BatchNorm& op, const Format& x) {
                      .recomputable = !op.residual,
                      .takes_two_gradients = op.residual || op.activation != Activation::none,
                      .in_place_gradient = op.residual ? 1 : 0,
-                     .forward_part = part,
-                     .backward_part = part},
+                     .forward_part = passes.exchanged(),
+                     .backward_part = passes.exchanged()},
           .forward = [=](const Arguments& call) { passes.forward(call); },
           .backward = [=](const Arguments& call) { passes.backward(call); },
           .infer = [=](const Arguments& call) { passes.infer(call); },
@@ -274,6 +177,7 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
 }  // namespace
 
 Implementation make(const BatchNorm& op, Formats in, const Signature& /*signature*/) {
+  if (op.normalizes_residual) return make_two_batch_norms(op, in);
   return with_packs(in[0], [&](auto e, auto size) { return batch_norm<decltype(e), size>(op, in[0]); });
 }
 

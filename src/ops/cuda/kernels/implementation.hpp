@@ -42,6 +42,8 @@ Implementation make(const GlobalAveragePool& op, Formats in, const Signature& si
 Implementation make(const AdaptiveAveragePool& op, Formats in, const Signature& signature);
 Implementation make(const ChannelPool& op, Formats in, const Signature& signature);
 Implementation make(const BatchNorm& op, Formats in, const Signature& signature);
+/// The same with `BatchNorm::normalizes_residual`.
+Implementation make_two_batch_norms(const BatchNorm& op, Formats in);
 Implementation make(const FrozenBatchNorm& op, Formats in, const Signature& signature);
 Implementation make(const LayerNorm& op, Formats in, const Signature& signature);
 Implementation make(const GroupNorm& op, Formats in, const Signature& signature);

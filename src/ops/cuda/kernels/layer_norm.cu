@@ -76,6 +76,7 @@ struct ChannelGradients {
   const void* dy;
   const Standardization* saved;
 
+  static constexpr int sums_of_channel = 2;
   static constexpr int batch = 1;
   static constexpr int blocks_of_multiprocessor = 2;
   struct Constants {
