@@ -124,7 +124,7 @@ class PacedOps final : public ops::Ops {
     return inner_->stored_as(format, dtype);
   }
   bool sums_in_convolutions() const override { return inner_->sums_in_convolutions(); }
-  bool normalizes_residuals() const override { return inner_->normalizes_residuals(); }
+  bool fuses_batch_norms() const override { return inner_->fuses_batch_norms(); }
   bool converts_bytes() const override { return inner_->converts_bytes(); }
   ops::KernelPtr reorder(const ops::Format& from, const ops::Format& to) override {
     return paced(inner_->reorder(from, to));

@@ -148,10 +148,10 @@ KernelPtr Ops::make(const Operator& op, Formats inputs, DType reals) {
       throw Error(ErrorCode::unsupported,
                   std::string(name()) + " operators have no convolution with statistics; leave the pass 'fuse' out");
   }
-  if (const auto* norm = std::get_if<BatchNorm>(&op); norm != nullptr && norm->normalizes_residual) {
-    if (!normalizes_residuals())
+  if (const auto* norm = std::get_if<BatchNorm>(&op); norm != nullptr && (norm->normalizes_residual || norm->pool)) {
+    if (!fuses_batch_norms())
       throw Error(ErrorCode::unsupported,
-                  std::string(name()) + " operators have no batch norm of two inputs; leave the pass 'fuse' out");
+                  std::string(name()) + " operators have no " + norm->text() + "; leave the pass 'fuse' out");
   }
   KernelPtr kernel = make_kernel(op, inputs, signature, reals);
   kernel->parameters_ = signature.parameters.size();

@@ -168,6 +168,9 @@ FOLD = OWN + "fold_each_channel<UseMoments>(T1, long)"
 NORM = [FOLD, OWN + "each_pack<(int)8, Normalize<BFloat16, (int)8>>(T2, PackTiles)"]
 BACK = [OWN + "sum_pack_parts<(int)8, GradientSums<BFloat16, (int)8>>(T2, PackTiles, double *)",
         OWN + "fold_each_channel<UseGradients>(T1, long)", OWN + "each_pack<(int)8, InputGradient<BFloat16, (int)8>>(T2, PackTiles)"]
+# The stem.
+NORM_AND_POOL = [FOLD, OWN + "each_pack<PoolNormalized<BFloat16, (int)8>>(T2, PackTiles)"]
+BACK_AND_POOL = [kernel.replace("BFloat16, (int)8", "BFloat16, (int)8, PooledGradient<BFloat16, (int)8>") for kernel in BACK]
 # The end of a block whose shortcut has a convolution.
 NORM_OF_TWO = [FOLD, FOLD, OWN + "each_pack<NormalizeTwo<BFloat16, (int)8>>(T2, PackTiles)"]
 BACK_OF_TWO = [OWN + "sum_pack_parts<(int)8, GradientSumsOfTwo<BFloat16, (int)8>>(T2, PackTiles, double *)", BACK[1], BACK[1],
@@ -179,7 +182,7 @@ def step_of_resnet50():
     """The kernels of a step, as the program submits them: forward, and both gradients of each convolution in turn."""
     unpack = LAMBDA.format("Packing", "unpack")
     product, layer = [CONVOLUTION.format("fprop"), STATISTICS], [CONVOLUTION.format("wgrad"), unpack, CONVOLUTION.format("dgrad")]
-    forward, backward = [*product, *NORM], [*BACK, *layer[:2]]
+    forward, backward = [*product, *NORM_AND_POOL], [*BACK_AND_POOL, *layer[:2]]
     for block in range(16):
         first = block in (0, 3, 7, 13)
         forward += [*product, *NORM, *product, *NORM, *product, *(product + NORM_OF_TWO if first else NORM)]

@@ -374,6 +374,45 @@ TEST(NormalizeResiduals, LeavesABatchNormAloneThatHasOtherReadersOrUsers) {
   }
 }
 
+TEST(PoolInBatchNorms, TakesAPoolBehindABatchNormOrItsReLU) {
+  Graph graph = graph_of(2, 12, 12);
+  graph.add("conv", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+  graph.add("norm", BatchNorm{});
+  graph.add("relu", Relu{});
+  graph.add("pool", MaxPool{.kernel = 3, .stride = 2, .padding = 1});
+  graph.add("norm2", BatchNorm{});
+  graph.add("relu2", Relu{});
+  graph.add("pool2", MaxPool{});
+  graph.add("fc", Linear{.out_features = 2});
+  add_loss(graph);
+  const Graph fused = pool_in_batch_norms(fuse_activations(pool_before_relu(graph)));
+  ASSERT_EQ(fused.nodes().size(), 5U);
+  for (const std::size_t n : {std::size_t{1}, std::size_t{2}}) {
+    const auto& norm = std::get<BatchNorm>(fused.nodes()[n].op);
+    ASSERT_TRUE(norm.pool);
+    EXPECT_EQ(norm.activation, Activation::relu);
+    EXPECT_EQ(norm.pool->activation, Activation::none);
+  }
+  EXPECT_EQ(fused.shape(fused.nodes()[2].output), (ops::Shape{1, 2, 3, 3}));
+  EXPECT_NO_THROW(fused.check());
+}
+
+TEST(PoolInBatchNorms, LeavesOtherPoolsAlone) {
+  for (const std::string which : {"overlapping", "read twice", "residual"}) {
+    Graph graph = graph_of(2, 12, 12);
+    const int in = graph.add("conv", Convolution{.out_channels = 2, .kernel = 1, .bias = false});
+    int norm = graph.add("norm", BatchNorm{});
+    if (which == "residual") norm = graph.add("sum", Add{}, {norm, in});
+    const int pooled = graph.add("pool", MaxPool{.kernel = 3, .stride = which == "overlapping" ? 1 : 3}, {norm});
+    const MaxPool other{.kernel = 3, .stride = 3};
+    if (which == "read twice") graph.add("sum", Add{}, {pooled, graph.add("pool2", other, {norm})});
+    graph.add("fc", Linear{.out_features = 2});
+    add_loss(graph);
+    const Graph fused = fuse_activations(fuse_additions(graph));
+    EXPECT_EQ(pool_in_batch_norms(fused).nodes().size(), fused.nodes().size()) << which;
+  }
+}
+
 TEST(SumInConvolutions, TakesPlainConvolutionsRightBeforeABatchNorm) {
   Graph graph = graph_of(2, 4, 4);
   const int first = graph.add("first", Convolution{.out_channels = 2, .kernel = 1, .bias = false});

@@ -167,7 +167,7 @@ class HostedOps final : public Ops {
     return inner_->candidates(op, inputs);
   }
   [[nodiscard]] bool sums_in_convolutions() const override { return inner_->sums_in_convolutions(); }
-  [[nodiscard]] bool normalizes_residuals() const override { return merges_ && inner_->normalizes_residuals(); }
+  [[nodiscard]] bool fuses_batch_norms() const override { return merges_ && inner_->fuses_batch_norms(); }
   void use(const KernelChoices& choices) override { inner_->use(choices); }
   [[nodiscard]] const KernelChoices& choices() const override { return inner_->choices(); }
   [[nodiscard]] std::unique_ptr<Ops> another() const override { return make_hosted_ops(inner_->another(), merges_); }

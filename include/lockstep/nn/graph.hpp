@@ -199,9 +199,13 @@ Graph pool_before_relu(const Graph& graph);
 /// else reads becomes the activation of that operator. The function stays the same, with fewer passes over memory.
 Graph fuse_activations(const Graph& graph);
 /// Merges batch norms: one that only a batch norm's residual input reads becomes a part of that operator, if the
-/// compute library can (`ops::Ops::normalizes_residuals`). The normalized shortcut of a residual block is then never
+/// compute library can (`ops::Ops::fuses_batch_norms`). The normalized shortcut of a residual block is then never
 /// stored. Results and gradients stay the same to the last bit.
 Graph normalize_residuals(const Graph& graph);
+/// Fuses max pools into the batch norms whose only readers they are, where `BatchNorm::pool` allows it and the compute
+/// library can (`ops::Ops::fuses_batch_norms`). The normalized values before the pool are then never stored. Results
+/// and gradients stay the same to the last bit.
+Graph pool_in_batch_norms(const Graph& graph);
 /// Lets each convolution without bias and activation that a batch norm reads give that batch norm its statistics, if
 /// the compute library can (`ops::Ops::sums_in_convolutions`). The library may then make the sums while it has the
 /// result in registers. A batch norm of two inputs has the statistics of both, or of neither.

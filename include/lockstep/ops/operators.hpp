@@ -117,6 +117,19 @@ struct Convolution {
   [[nodiscard]] std::string text() const;
 };
 
+/// The maximum of each window, as PyTorch's MaxPool2d. Windows that do not fit are left out. Padding, at most half of
+/// the kernel, is never the maximum. With ties the first element in row-major order gets the gradient.
+struct MaxPool {
+  Pair kernel = 2;
+  Pair stride = 2;
+  Pair padding = 0;  ///< on each side
+  Activation activation = Activation::none;
+
+  /// @throws Error{invalid_argument} naming an invalid option or extent
+  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
+  [[nodiscard]] std::string text() const;
+};
+
 /// Normalizes each channel by the batch's mean and variance in training, and by the running ones otherwise. With
 /// `residual` it adds a second input of the same extent: the end of a residual block in one operator. Parameters gamma
 /// ("weight") and beta ("bias"), state "running_mean" and "running_var": channels each. With `normalizes_residual` it
@@ -132,7 +145,13 @@ struct BatchNorm {
   /// Whether the second input is normalized, too, before it is added: the end of a residual block that changes the
   /// extent, with the batch norm of its shortcut. The pass `normalize_residuals` sets it.
   bool normalizes_residual = false;
+  /// A max pool behind the activation, without one of its own, if there is no residual: the end of a stem. Along each
+  /// axis an element is in two windows at most, and a window has at most 255 elements. The pass `pool_in_batch_norms`
+  /// sets it.
+  std::optional<MaxPool> pool = {};
 
+  /// Whether a max pool can be its `pool`.
+  [[nodiscard]] static bool takes(const MaxPool& pool);
   /// The number of batch norms that it computes.
   [[nodiscard]] std::int64_t norms() const { return normalizes_residual ? 2 : 1; }
   /// @throws Error{invalid_argument} naming an invalid option or extent
@@ -142,19 +161,6 @@ struct BatchNorm {
 
 /// max(x, 0), element by element.
 struct Relu {
-  /// @throws Error{invalid_argument} naming an invalid option or extent
-  [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
-  [[nodiscard]] std::string text() const;
-};
-
-/// The maximum of each window, as PyTorch's MaxPool2d. Windows that do not fit are left out. Padding, at most half of
-/// the kernel, is never the maximum. With ties the first element in row-major order gets the gradient.
-struct MaxPool {
-  Pair kernel = 2;
-  Pair stride = 2;
-  Pair padding = 0;  ///< on each side
-  Activation activation = Activation::none;
-
   /// @throws Error{invalid_argument} naming an invalid option or extent
   [[nodiscard]] Signature signature(std::span<const Shape> inputs) const;
   [[nodiscard]] std::string text() const;

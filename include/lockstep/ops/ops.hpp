@@ -200,8 +200,8 @@ class Ops {
 
   /// Whether it has kernels for convolutions with `Convolution::statistics`, which its batch norms take.
   [[nodiscard]] virtual bool sums_in_convolutions() const { return false; }
-  /// Whether it has kernels for batch norms with `BatchNorm::normalizes_residual`.
-  [[nodiscard]] virtual bool normalizes_residuals() const { return false; }
+  /// Whether it has kernels for batch norms with `BatchNorm::normalizes_residual` and with `BatchNorm::pool`.
+  [[nodiscard]] virtual bool fuses_batch_norms() const { return false; }
 
   /// Makes a kernel that converts its input to another layout or dtype; it has no backward pass. Fewer bits are rounded
   /// to nearest, ties to even. @pre both formats are plain, or this library's own

@@ -210,6 +210,23 @@ Graph fuse_activations(const Graph& graph) {
       });
 }
 
+Graph pool_in_batch_norms(const Graph& graph) {
+  return Absorption(graph).without(
+      [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t /*input*/) {
+        const auto* pool = std::get_if<MaxPool>(&node.op);
+        auto* norm = std::get_if<BatchNorm>(&kept[producer].op);
+        if (pool == nullptr || norm == nullptr || norm->residual || norm->pool) return false;
+        MaxPool plain = *pool;
+        plain.activation = Activation::none;
+        // The largest result of a ReLU is the ReLU of the largest number.
+        const bool moves_relu = pool->activation == Activation::relu && norm->activation == Activation::none;
+        if ((pool->activation != Activation::none && !moves_relu) || !BatchNorm::takes(plain)) return false;
+        norm->pool = plain;
+        if (moves_relu) norm->activation = Activation::relu;
+        return true;
+      });
+}
+
 Graph fuse_additions(const Graph& graph) {
   return Absorption(graph).without(
       [](const Node& node, std::vector<Node>& kept, std::size_t producer, std::size_t input) {
@@ -245,7 +262,7 @@ Graph after_passes(const Graph& graph, const OptimizationPasses& passes, bool sy
   Graph passed = synchronized ? synchronize_batch_norms(graph) : graph;
   if (passes.fuse) {
     passed = fuse_activations(fuse_additions(pool_before_relu(passed)));
-    if (ops.normalizes_residuals()) passed = normalize_residuals(passed);
+    if (ops.fuses_batch_norms()) passed = pool_in_batch_norms(normalize_residuals(passed));
     if (ops.sums_in_convolutions()) passed = sum_in_convolutions(passed);
   }
   return passed;

@@ -105,7 +105,7 @@ std::string OnnxNodes::operator()(const TransposedConvolution& op) {
 }
 
 std::string OnnxNodes::operator()(const BatchNorm& op) {
-  if (op.normalizes_residual) refuse();
+  if (op.normalizes_residual || op.pool) refuse();
   std::vector<std::string> inputs = with_parameters(spatial());
   for (const int state : node_->state) inputs.push_back(weight(graph_.state().at(state)));
   const std::vector<OnnxAttribute> attributes{{"epsilon", static_cast<float>(op.epsilon)}};

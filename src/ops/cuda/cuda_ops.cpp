@@ -80,7 +80,7 @@ class CudaOps final : public Ops {
   }
 
   [[nodiscard]] bool sums_in_convolutions() const override { return true; }
-  [[nodiscard]] bool normalizes_residuals() const override { return true; }
+  [[nodiscard]] bool fuses_batch_norms() const override { return true; }
   [[nodiscard]] bool converts_bytes() const override { return true; }
   [[nodiscard]] KernelPtr convert_bytes(const Normalization& numbers, const Format& to) override {
     const std::vector<double> table = numbers.table();

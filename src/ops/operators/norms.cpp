@@ -7,6 +7,7 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
   require(epsilon > 0, "epsilon is " + std::to_string(epsilon) + "; it must be positive");
   require(momentum >= 0 && momentum <= 1, "momentum is " + std::to_string(momentum) + "; it must lie between 0 and 1");
   require(residual || !normalizes_residual, "there is no residual to normalize");
+  require(!residual || !pool, "a batch norm with a residual has no max pool");
   const Shape& in = inputs[0];
   if (residual) require(in == inputs[1], "cannot add activations of " + ops::text(in) + " and " + ops::text(inputs[1]));
   const std::vector<std::int64_t> channels{in.channels};
@@ -20,6 +21,13 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
       .state = {{.name = "running_mean", .shape = channels}, {.name = "running_var", .shape = channels, .value = 1}},
       .forward = with_activation({6 * normalized + sum, 2 * in.count() + sum}, activation, in.count(), false),
       .backward = with_activation({10 * normalized, 3 * in.count() + norms() * sum}, activation, in.count(), residual)};
+  if (pool) {
+    const Signature pooled = pool->signature(inputs);
+    require(takes(*pool), "a batch norm has no " + pool->text());
+    signature.output = pooled.output;
+    signature.forward = signature.forward + OperatorCost{pooled.forward.flops, pooled.output.count() - in.count()};
+    signature.backward = signature.backward + OperatorCost{pooled.backward.flops, pooled.output.count() - in.count()};
+  }
   if (!normalizes_residual) return signature;
   for (std::vector<OwnedTensor>* tensors : {&signature.parameters, &signature.state}) {
     for (std::size_t i = 0; i < 2; ++i) {
@@ -34,7 +42,13 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
 std::string BatchNorm::text() const {
   const std::string added = normalizes_residual ? ", add batch norm" : ", add";
   return std::string(synchronized ? "synchronized " : "") + "batch norm" + (residual ? added : "") +
-         ops::text(activation);
+         ops::text(activation) + (pool ? ", " + pool->text() : "");
+}
+
+bool BatchNorm::takes(const MaxPool& pool) {
+  constexpr std::int64_t most_elements = 255;
+  return pool.activation == Activation::none && pool.kernel.area() <= most_elements &&
+         pool.kernel.height <= 2 * pool.stride.height && pool.kernel.width <= 2 * pool.stride.width;
 }
 
 Signature FrozenBatchNorm::signature(std::span<const Shape> inputs) const {

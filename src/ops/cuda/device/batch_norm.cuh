@@ -112,6 +112,7 @@ struct Gradient {
   const PassingBits* passing;
   Activation activation;
 
+  static constexpr int most_batch = 4;
   struct Loaded {
     StoredPack<E, size> dy;
     StoredPack<E, has_second ? size : 1> second;
@@ -142,20 +143,21 @@ struct Gradient {
 };
 
 /// The sums of the gradients, and of their products with the deviations.
-template <typename E, int size, SignOf sign, bool has_second>
+/// @tparam Of  finds the gradient before the activation, as `Gradient`
+template <typename E, int size, typename Of>
 struct GradientSums {
   const void* x;
-  Gradient<E, size, sign, has_second> gradient;
+  Of gradient;
   void* keep;  ///< gets the gradient before the activation; may be null, or dy
   LineSource source;
 
   static constexpr int sums_of_channel = 2;
-  static constexpr int batch = 2;
+  static constexpr int batch = Of::most_batch < 2 ? Of::most_batch : 2;
   static constexpr int blocks_of_multiprocessor = 2;
   using Constants = PackLines<size>;
   struct Loaded {
     StoredPack<E, size> x;
-    typename Gradient<E, size, sign, has_second>::Loaded gradient;
+    typename Of::Loaded gradient;
   };
   __device__ Constants constants(std::int64_t pack, std::int64_t /*first_row*/) const {
     return source.template lines<size>(pack);
@@ -243,20 +245,21 @@ struct UseGatheredGradients {
 };
 
 /// dx = scale·(g − mean of g − x̂·mean of g·x̂).
-template <typename E, int size, SignOf sign>
+/// @tparam Of  as for `GradientSums`
+template <typename E, int size, typename Of>
 struct InputGradient {
   const void* x;
-  Gradient<E, size, sign, false> gradient;
+  Of gradient;
   void* dx;
   void* d_residual;  ///< gets a copy of the gradient before the activation; may be null
   LineSource source;
   GradientMeans means;
 
-  static constexpr int batch = 4;
+  static constexpr int batch = Of::most_batch;
   static constexpr int blocks_of_multiprocessor = 2;
   struct Loaded {
     StoredPack<E, size> x;
-    typename Gradient<E, size, sign, false>::Loaded gradient;
+    typename Of::Loaded gradient;
   };
   struct Constants {
     PackLines<size> lines;

@@ -25,6 +25,11 @@ struct Division {
   std::int64_t quotient;
   std::int64_t remainder;
 };
+/// The same of numbers below 2³¹.
+struct ShortDivision {
+  std::uint32_t quotient;
+  std::uint32_t remainder;
+};
 /// GPUs divide numbers of 32 bits several times faster than those of 64, and by a `Divisor` faster still.
 /// @pre dividend ≥ 0 and divisor > 0
 LOCKSTEP_HOST_DEVICE inline Division divide(std::int64_t dividend, std::int64_t divisor) {
@@ -53,15 +58,19 @@ class Divisor {
 
   friend LOCKSTEP_HOST_DEVICE Division divide(std::int64_t dividend, const Divisor& by) {
     if (dividend > largest || by.value_ > largest) return {dividend / by.value_, dividend % by.value_};
-    const auto n = static_cast<std::uint32_t>(dividend);
-    const auto high = static_cast<std::uint32_t>((std::uint64_t{n} * by.factor_) >> 32);
-    const std::uint32_t quotient = (high + n) >> by.shift_;
-    return {quotient, n - quotient * static_cast<std::uint32_t>(by.value_)};
+    const ShortDivision division = divide_short(static_cast<std::uint32_t>(dividend), by);
+    return {division.quotient, division.remainder};
+  }
+  /// @pre both numbers are below 2³¹
+  friend LOCKSTEP_HOST_DEVICE ShortDivision divide_short(std::uint32_t dividend, const Divisor& by) {
+    const auto high = static_cast<std::uint32_t>((std::uint64_t{dividend} * by.factor_) >> 32);
+    const std::uint32_t quotient = (high + dividend) >> by.shift_;
+    return {quotient, dividend - quotient * static_cast<std::uint32_t>(by.value_)};
   }
 
- private:
   static constexpr std::int64_t largest = 0x7fffffff;
 
+ private:
   std::int64_t value_ = 0;
   std::uint32_t factor_ = 0;
   int shift_ = 0;

@@ -36,10 +36,10 @@ struct OneBatchNorm : BatchNormPasses<E, size> {
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
   void sum_gradients(const Arguments& call, void* keep) const {
     const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
-      const Gradient<E, size, sign, has_second> gradient{call.output_gradient, call.second_output_gradient,
-                                                         passing(call), op.activation};
-      sum_packs<size>(tiles, GradientSums<E, size, sign, has_second>{call.inputs[0], gradient, keep, lines(call)},
-                      call.workspace, call.queue);
+      using Of = Gradient<E, size, sign, has_second>;
+      const Of gradient{call.output_gradient, call.second_output_gradient, passing(call), op.activation};
+      sum_packs<size>(tiles, GradientSums<E, size, Of>{call.inputs[0], gradient, keep, lines(call)}, call.workspace,
+                      call.queue);
     };
     const auto with_sign = [&](auto has_second) {
       if (op.activation == Activation::none) return submit(Sign<SignOf::none>{}, has_second);
@@ -77,7 +77,7 @@ struct OneBatchNorm : BatchNormPasses<E, size> {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
     const auto submit = [&]<SignOf sign>(Sign<sign>) {
-      const InputGradient<E, size, sign> body{
+      const InputGradient<E, size, Gradient<E, size, sign, false>> body{
           call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual, lines(call), means(call)};
       for_each_pack(tiles, body, call.queue);
     };
@@ -176,8 +176,9 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
 
 }  // namespace
 
-Implementation make(const BatchNorm& op, Formats in, const Signature& /*signature*/) {
+Implementation make(const BatchNorm& op, Formats in, const Signature& signature) {
   if (op.normalizes_residual) return make_two_batch_norms(op, in);
+  if (op.pool) return make_pooled_batch_norm(op, in, signature);
   return with_packs(in[0], [&](auto e, auto size) { return batch_norm<decltype(e), size>(op, in[0]); });
 }
 

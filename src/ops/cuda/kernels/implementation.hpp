@@ -44,6 +44,8 @@ Implementation make(const ChannelPool& op, Formats in, const Signature& signatur
 Implementation make(const BatchNorm& op, Formats in, const Signature& signature);
 /// The same with `BatchNorm::normalizes_residual`.
 Implementation make_two_batch_norms(const BatchNorm& op, Formats in);
+/// The same with `BatchNorm::pool`.
+Implementation make_pooled_batch_norm(const BatchNorm& op, Formats in, const Signature& signature);
 Implementation make(const FrozenBatchNorm& op, Formats in, const Signature& signature);
 Implementation make(const LayerNorm& op, Formats in, const Signature& signature);
 Implementation make(const GroupNorm& op, Formats in, const Signature& signature);
