@@ -3,9 +3,10 @@
 # Compares the speed of lockstep with the best that PyTorch does on two cores, in the same precision and in turn. A first
 # pass tries PyTorch in every way, once: two ranks of one thread (DistributedDataParallel over Gloo) or one process of two
 # threads, images contiguous or channels last, eager or compiled. The best two of them and lockstep then run in turn: two
-# ranks of one thread and one of two, without and with --exact. Beside that the model's convolutions alone, on one thread,
-# each pass of each by the fastest of direct and Winograd kernels. Prints a Markdown table; everything is kept in
-# build/compare-ddp.
+# ranks of one thread and one of two, without and with --exact. Every second round runs in the opposite order, and a ratio
+# is the median of those of the rounds, so that a machine that gets slower meanwhile slows both. Beside that the model's
+# convolutions alone, on one thread, each pass of each by the fastest of direct and Winograd kernels. Prints a Markdown table
+# that says what other programs and the hypervisor took meanwhile; everything is kept in build/compare-ddp.
 #   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2, unet, crnn-mv3; the first four where none is named
 #   ROUNDS (5)       how often each runs
 #   KEEP (2)         how many of PyTorch's ways run in turn with lockstep, the best of the first pass
@@ -122,8 +123,28 @@ try_pytorch() {
   done
 }
 
+# Prints the seconds of all processors that were busy, that the hypervisor took, and that this script's programs used.
+seconds_so_far() {
+  local cpu user nice system idle wait irq soft stolen rest
+  times >"$out/times"
+  read -r cpu user nice system idle wait irq soft stolen rest </proc/stat
+  awk -v hertz="$(getconf CLK_TCK)" -v busy=$((user + nice + system + irq + soft)) -v stolen="$stolen" '
+    { for (i = 1; i <= 2; ++i) { split($i, part, "[ms]"); own += 60 * part[1] + part[2] } }
+    END { printf "%.2f %.2f %.2f\n", busy / hertz, stolen / hertz, own }' "$out/times"
+}
+
+# run_turn lockstep|pytorch WAY ROUND, with the variables of compare
+run_turn() {
+  local kind
+  if [ "$1" = pytorch ]; then
+    pytorch_run "$model" "$2" "$steps" "$out/$model-pytorch-$2-$3.json"
+  else
+    for kind in "${kinds[@]}"; do lockstep_run "$model" "$2" "$kind" "$out/$model-lockstep-$2_$kind-$3.jsonl"; done
+  fi
+}
+
 compare() {
-  local model=$1 data image batch steps window windows trial_steps round way kind best
+  local model=$1 data image batch steps window windows trial_steps round way best turns turn before
   settings_of "$model"
   make_data "$model"
   try_pytorch "$model"
@@ -131,10 +152,14 @@ compare() {
   [ ${#best[@]} -gt 0 ] || fail "none of PyTorch's runs of $model can be compared"
   for ((round = 1; round <= rounds; ++round)); do
     echo "$model, round $round of $rounds, beside PyTorch's ${best[*]}"
-    for way in "${ways[@]}"; do
-      for kind in "${kinds[@]}"; do lockstep_run "$model" "$way" "$kind" "$out/$model-lockstep-${way}_$kind-$round.jsonl"; done
-    done
-    for way in "${best[@]}"; do pytorch_run "$model" "$way" "$steps" "$out/$model-pytorch-$way-$round.json"; done
+    turns=()
+    for way in "${ways[@]}"; do turns+=("lockstep $way"); done
+    for way in "${best[@]}"; do turns+=("pytorch $way"); done
+    [ $((round % 2)) = 1 ] || mapfile -t turns < <(printf '%s\n' "${turns[@]}" | tac)
+    before=$SECONDS
+    seconds_so_far >"$out/$model-load-$round.txt"
+    for turn in "${turns[@]}"; do run_turn "${turn% *}" "${turn#* }" "$round"; done
+    { seconds_so_far && echo $((SECONDS - before)); } >>"$out/$model-load-$round.txt"
     [ "$precision" != float32 ] || [ ${#image[@]} = 0 ] ||
       "$alone" --model "$model" --image "${image[@]}" --batch $((batch / 2)) >"$out/$model-alone-one-$round.json"
   done

@@ -7,7 +7,8 @@
 
 Of a model it reads DIR/MODEL-tried-WAY.json, and of each round DIR/MODEL-lockstep-WAY-ROUND.jsonl (train --metrics),
 DIR/MODEL-pytorch-WAY-ROUND.json and, in float32, DIR/MODEL-alone-one-ROUND.json (nn_convolutions_alone). A WAY is
-RANKSxTHREADS_LAYOUT_MODE of PyTorch, RANKSxTHREADS_KIND of lockstep.
+RANKSxTHREADS_LAYOUT_MODE of PyTorch, RANKSxTHREADS_KIND of lockstep. DIR/MODEL-load-ROUND.txt has the seconds of all processors
+before and after the round: busy, taken by the hypervisor, and used by the compared programs; then the round's own seconds.
 """
 import json
 import os
@@ -62,8 +63,24 @@ def tried(directory, model):
     return dict(sorted(rates.items(), key=lambda way: -way[1]))
 
 
+def best_of(rates):
+    """The way with the largest median, or None."""
+    return max(rates, key=lambda way: statistics.median(rates[way]), default=None)
+
+
 def median_of_best(rates):
-    return max((statistics.median(of_way) for of_way in rates.values()), default=None)
+    return statistics.median(rates[best_of(rates)]) if rates else None
+
+
+def load(directory, model):
+    """The largest shares of all processors that other programs and the hypervisor took in a round."""
+    others = taken = 0
+    for file in directory.glob(f"{model}-load-*.txt"):
+        before, after, (wall,) = ([float(word) for word in line.split()] for line in file.read_text().splitlines())
+        busy, stolen, own = (b - a for a, b in zip(before, after, strict=True))
+        whole = wall * os.cpu_count()
+        others, taken = max(others, (busy - own) / whole), max(taken, stolen / whole)
+    return {"others": others, "hypervisor": taken}
 
 
 def compare(directory, model):
@@ -72,7 +89,7 @@ def compare(directory, model):
     theirs = rounds_of(directory, model, "pytorch", read_pytorch, facts)
     alone = rounds_of(directory, model, "alone", read_alone, facts)
     return {"model": model, "lockstep": ours, "pytorch": theirs, "pytorch_tried": tried(directory, model),
-            "pytorch_best": median_of_best(theirs), "convolutions_alone": median_of_best(alone)} | facts
+            "pytorch_best": best_of(theirs), "convolutions_alone": median_of_best(alone), "load": load(directory, model)} | facts
 
 
 def processor():
@@ -96,30 +113,38 @@ def spread(rates):
     return f"{statistics.median(rates):,.0f} ({min(rates):,.0f} – {max(rates):,.0f})"
 
 
+def ratios(row, rates):
+    """The median and the range of the rounds' ratios to PyTorch's best way."""
+    of_rounds = [own / best for own, best in zip(rates, row["pytorch"][row["pytorch_best"]], strict=True)]
+    return f"{statistics.median(of_rounds):.2f} ({min(of_rounds):.2f} – {max(of_rounds):.2f})"
+
+
 def lockstep_lines(row):
     kinds = {way.split("_")[1] for way in row["lockstep"]}
-    best = {kind: max((way for way in row["lockstep"] if way.endswith(kind)),
-                      key=lambda way: statistics.median(row["lockstep"][way])) for kind in kinds}
+    best = {kind: best_of({way: rates for way, rates in row["lockstep"].items() if way.endswith(kind)}) for kind in kinds}
     for way, rates in sorted(row["lockstep"].items(), key=lambda item: (item[0].endswith("exact"), item[0][0] == "1")):
         median = statistics.median(rates)
         alone = f"{median / THREADS / row['convolutions_alone']:.0%}" if row["convolutions_alone"] else ""
         mark = "**" if way in best.values() else ""
-        yield f"lockstep, {named(way)}", spread(rates), f"{mark}{median / row['pytorch_best']:.2f}{mark}", alone
+        yield f"lockstep, {named(way)}", spread(rates), f"{mark}{ratios(row, rates)}{mark}", alone
 
 
 def pytorch_lines(row):
     for way, rates in row["pytorch"].items():
-        yield f"PyTorch, {named(way)}", spread(rates), f"{statistics.median(rates) / row['pytorch_best']:.2f}", ""
+        yield f"PyTorch, {named(way)}", spread(rates), ratios(row, rates), ""
+    best = statistics.median(row["pytorch"][row["pytorch_best"]])
     for way, found in row["pytorch_tried"].items():
         if way not in row["pytorch"]:
-            yield f"PyTorch, {named(way)}; tried once", f"{found:,.0f}", f"{found / row['pytorch_best']:.2f}", ""
+            yield f"PyTorch, {named(way)}; tried once", f"{found:,.0f}", f"{found / best:.2f}", ""
 
 
 def print_table(rows, bind, precision, options):
     rounds = len(next(iter(rows[0]["lockstep"].values())))
     print(f"{processor()}; PyTorch {rows[0]['torch']}; lockstep {rows[0]['lockstep_commit']}")
     print(f"{precision}; bound to: {bind}; rounds: {rounds}; options of lockstep: {options or 'none'}")
-    print("images/s, median of the rounds' medians (least – most); lockstep's with data loading, PyTorch's without\n")
+    print("images/s and ratios are medians of the rounds (least – most); lockstep's with data loading, PyTorch's without")
+    loads = ", ".join(f"{row['model']} {row['load']['others']:.1%} and {row['load']['hypervisor']:.1%}" for row in rows)
+    print(f"at most taken from both in a round, by other programs and by the hypervisor: {loads}\n")
     print("| model, batch | | images/s | ÷ PyTorch's best | share of convolutions alone |\n|---|---|---|---|---|")
     for row in rows:
         lines = [*lockstep_lines(row), *pytorch_lines(row)]
