@@ -125,12 +125,11 @@ try_pytorch() {
 
 # Prints the seconds of all processors that were busy, that the hypervisor took, and that this script's programs used.
 seconds_so_far() {
-  local cpu user nice system idle wait irq soft stolen rest
   times >"$out/times"
-  read -r cpu user nice system idle wait irq soft stolen rest </proc/stat
-  awk -v hertz="$(getconf CLK_TCK)" -v busy=$((user + nice + system + irq + soft)) -v stolen="$stolen" '
-    { for (i = 1; i <= 2; ++i) { split($i, part, "[ms]"); own += 60 * part[1] + part[2] } }
-    END { printf "%.2f %.2f %.2f\n", busy / hertz, stolen / hertz, own }' "$out/times"
+  awk -v hertz="$(getconf CLK_TCK)" '
+    $1 == "cpu" { busy = $2 + $3 + $4 + $7 + $8; stolen = $9 }
+    /^[0-9]/ { for (i = 1; i <= 2; ++i) { split($i, part, "[ms]"); own += 60 * part[1] + part[2] } }
+    END { printf "%.2f %.2f %.2f\n", busy / hertz, stolen / hertz, own }' /proc/stat "$out/times"
 }
 
 # run_turn lockstep|pytorch WAY ROUND, with the variables of compare

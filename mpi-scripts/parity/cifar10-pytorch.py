@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side of cifar10.sh.
+"""PyTorch's side of cifar10.sh and of bench/time-to-accuracy.sh.
 
-  cifar10-pytorch.py train RUN JPEGS SEED LOG   trains by the recipe of lockstep's run in the folder RUN, with the random numbers of PyTorch,
-                                                and goes on from the last complete epoch of a run that was cut, whose state is beside LOG
+  cifar10-pytorch.py train RUN DATA SEED LOG [--ranks N] [--threads N]
+                                                trains by the recipe of lockstep's run in the folder RUN, with the random numbers of PyTorch,
+                                                and goes on from the last complete epoch of a run that was cut, whose state is beside LOG;
+                                                DATA has JPEGs in train/CLASS and test/CLASS, or MNIST's files
   cifar10-pytorch.py table LOGS [--csv FILE] [--least X] [--within X]   prints the accuracies in the logs of the folder LOGS, and checks them
 
-The recipe is read from the run's options.conf and the normalization from its checkpoint. Two processes take turns with the samples and
+The recipe is read from the run's options.conf and the normalization from its checkpoint. The processes take turns with the samples and
 average their gradients (DistributedDataParallel over Gloo), so batch norm sees as many samples at once as in lockstep. Crops and flips
 are those of torchvision's RandomCrop(32, padding=4) and RandomHorizontalFlip(), drawn for a whole batch. The format channels_last and
 the fused optimizer are PyTorch's fastest way on a CPU; torch.compile was no faster for this network.
 """
 import argparse
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -20,7 +23,6 @@ import statistics
 import sys
 import time
 
-RANKS = 2
 BORDER = 4
 
 
@@ -38,6 +40,24 @@ def pictures_of(folder):
     data = torchvision.datasets.ImageFolder(str(folder))
     pixels = torch.stack([torchvision.transforms.functional.pil_to_tensor(data[i][0]) for i in range(len(data))])
     return pixels, torch.tensor(data.targets)
+
+
+def mnist_of(folder, part):
+    """MNIST's images as uint8 N×1×28×28, and their labels."""
+    import torch
+
+    def numbers(kind, head):
+        with gzip.open(folder / f"{part}-{kind}-ubyte.gz") as file:
+            return torch.frombuffer(bytearray(file.read()), dtype=torch.uint8, offset=head)
+
+    return numbers("images-idx3", 16).view(-1, 1, 28, 28), numbers("labels-idx1", 8).long()
+
+
+def data_of(options, folder):
+    """Images and labels for training, then those for tests."""
+    if options.get("dataset") == "mnist":
+        return *mnist_of(folder, "train"), *mnist_of(folder, "t10k")
+    return *pictures_of(folder / "train"), *pictures_of(folder / "test")
 
 
 def cropped_and_flipped(pixels, generator):
@@ -109,7 +129,7 @@ class Progress:
         import torch.distributed as dist
 
         self.epochs += 1
-        generators = [None] * RANKS
+        generators = [None] * dist.get_world_size()
         dist.all_gather_object(generators, [generator.get_state() for generator in self.generators])
         if rank == 0:
             unfinished = self.state_path.with_suffix(".new")
@@ -126,7 +146,7 @@ def evaluate(model, normalize, pixels, labels):
     model.eval()
     right = torch.zeros((), dtype=torch.int64)
     with torch.no_grad():
-        for begin in range(dist.get_rank() * 256, len(pixels), RANKS * 256):
+        for begin in range(dist.get_rank() * 256, len(pixels), dist.get_world_size() * 256):
             part = slice(begin, begin + 256)
             right += (model(normalize(pixels[part])).argmax(1) == labels[part]).sum()
     dist.all_reduce(right)
@@ -134,7 +154,7 @@ def evaluate(model, normalize, pixels, labels):
     return right.item() / len(pixels)
 
 
-def work(rank, run, folder, seed, path):
+def work(rank, run, folder, seed, path, ranks, threads):
     import torch
     import torch.distributed as dist
     from torch.nn import functional
@@ -142,12 +162,11 @@ def work(rank, run, folder, seed, path):
 
     import lockstep_models
 
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    torch.set_num_threads(threads)
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
     options = options_of(run)
     _, about = lockstep_models.load(pathlib.Path(run) / "checkpoints/last")
-    train, train_labels = pictures_of(pathlib.Path(folder) / "train")
-    test, test_labels = pictures_of(pathlib.Path(folder) / "test")
+    train, train_labels, test, test_labels = data_of(options, pathlib.Path(folder))
 
     def normalize(pixels):
         return lockstep_models.normalized(pixels.float() / 255, about)
@@ -155,7 +174,7 @@ def work(rank, run, folder, seed, path):
     torch.manual_seed(seed)
     network = lockstep_models.MODELS[options["model"]](about["inputs"], about["classes"], about["stem"])
     network = network.to(memory_format=torch.channels_last)
-    model = DistributedDataParallel(network)
+    model = DistributedDataParallel(network) if ranks > 1 else network
     optimizer = torch.optim.SGD(decayed(network, options), lr=float(options["lr"]), momentum=float(options["momentum"]),
                                 nesterov=options["nesterov"] == "yes",
                                 fused=True)
@@ -164,6 +183,7 @@ def work(rank, run, folder, seed, path):
     recipe = {name: value for name, value in options.items() if name not in ("save-dir", "seed", "data", "steps", "eval-interval")}
     steps_of_epoch = -(-len(train) // batch)
     schedule = schedule_of(optimizer, options, epochs * steps_of_epoch, steps_of_epoch)
+    changed = {"crop,flip": cropped_and_flipped, "none": lambda pixels, _: pixels}[options["augment"]]
     order = torch.Generator().manual_seed(seed)  # the same on both processes
     changes = torch.Generator().manual_seed(2 * seed + 1000 + rank)
     progress = Progress(path, recipe, (network, optimizer, schedule), (order, changes))
@@ -174,9 +194,9 @@ def work(rank, run, folder, seed, path):
         begin, losses = time.perf_counter(), 0.0
         permutation = torch.randperm(len(train), generator=order)
         for step in range(steps_of_epoch):
-            mine = permutation[step * batch:(step + 1) * batch][rank::RANKS]
+            mine = permutation[step * batch:(step + 1) * batch][rank::ranks]
             optimizer.zero_grad()
-            images = normalize(cropped_and_flipped(train[mine], changes))
+            images = normalize(changed(train[mine], changes))
             loss = functional.cross_entropy(model(images), train_labels[mine], label_smoothing=smoothing)
             loss.backward()
             optimizer.step()
@@ -184,18 +204,19 @@ def work(rank, run, folder, seed, path):
             losses += loss.item()
         seconds = time.perf_counter() - begin
         accuracy = evaluate(network, normalize, test, test_labels)
-        progress.add(rank, "epoch", epoch=epoch + 1, train_loss=losses / steps_of_epoch, val_accuracy=accuracy, seconds=seconds)
+        progress.add(rank, "epoch", epoch=epoch + 1, train_loss=losses / steps_of_epoch, val_accuracy=accuracy, seconds=seconds,
+                     evaluation_seconds=time.perf_counter() - begin - seconds)
         progress.save(rank)
     progress.add(rank, "end", outcome="completed", final_accuracy=evaluate(network, normalize, test, test_labels))
     dist.destroy_process_group()
 
 
-def train(run, folder, seed, path):
+def train(run, folder, seed, path, ranks, threads):
     import torch.multiprocessing
 
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
-    torch.multiprocessing.spawn(work, (run, folder, int(seed), path), nprocs=RANKS)
+    torch.multiprocessing.spawn(work, (run, folder, int(seed), path, ranks, threads), nprocs=ranks)
 
 
 def accuracies_of(path):
@@ -232,6 +253,8 @@ def main():
     training = commands.add_parser("train")
     for name in ("run", "folder", "seed", "path"):
         training.add_argument(name)
+    training.add_argument("--ranks", type=int, default=2)
+    training.add_argument("--threads", type=int, default=1)
     training.set_defaults(call=train)
     results = commands.add_parser("table")
     results.add_argument("logs")
