@@ -126,7 +126,7 @@ Graph normalize_residuals(const Graph& graph) {
     if (producer < 0 || readers[value] != 1) return nullptr;
     const Node& before = graph.nodes()[static_cast<std::size_t>(producer)];
     const auto* other = std::get_if<BatchNorm>(&before.op);
-    if (other == nullptr || other->residual || other->activation != Activation::none) return nullptr;
+    if (other == nullptr || other->residual || other->pool || other->activation != Activation::none) return nullptr;
     const bool is_like = other->epsilon == norm->epsilon && other->momentum == norm->momentum &&
                          other->synchronized == norm->synchronized;
     const bool is_read_once = readers[static_cast<std::size_t>(before.inputs[0])] == 1;
