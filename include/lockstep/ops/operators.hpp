@@ -150,8 +150,8 @@ struct BatchNorm {
   /// sets it.
   std::optional<MaxPool> pool = {};
 
-  /// Whether a max pool can be its `pool`.
-  [[nodiscard]] static bool takes(const MaxPool& pool);
+  /// Whether a max pool can be fused as its `pool`.
+  [[nodiscard]] static bool can_fuse(const MaxPool& pool);
   /// The number of batch norms that it computes.
   [[nodiscard]] std::int64_t norms() const { return normalizes_residual ? 2 : 1; }
   /// @throws Error{invalid_argument} naming an invalid option or extent

@@ -220,7 +220,7 @@ Graph pool_in_batch_norms(const Graph& graph) {
         plain.activation = Activation::none;
         // The largest result of a ReLU is the ReLU of the largest number.
         const bool moves_relu = pool->activation == Activation::relu && norm->activation == Activation::none;
-        if ((pool->activation != Activation::none && !moves_relu) || !BatchNorm::takes(plain)) return false;
+        if ((pool->activation != Activation::none && !moves_relu) || !BatchNorm::can_fuse(plain)) return false;
         norm->pool = plain;
         if (moves_relu) norm->activation = Activation::relu;
         return true;

@@ -23,7 +23,7 @@ Signature BatchNorm::signature(std::span<const Shape> inputs) const {
       .backward = with_activation({10 * normalized, 3 * in.count() + norms() * sum}, activation, in.count(), residual)};
   if (pool) {
     const Signature pooled = pool->signature(inputs);
-    require(takes(*pool), "a batch norm has no " + pool->text());
+    require(can_fuse(*pool), "a batch norm has no " + pool->text());
     signature.output = pooled.output;
     signature.forward = signature.forward + OperatorCost{pooled.forward.flops, pooled.output.count() - in.count()};
     signature.backward = signature.backward + OperatorCost{pooled.backward.flops, pooled.output.count() - in.count()};
@@ -45,7 +45,7 @@ std::string BatchNorm::text() const {
          ops::text(activation) + (pool ? ", " + pool->text() : "");
 }
 
-bool BatchNorm::takes(const MaxPool& pool) {
+bool BatchNorm::can_fuse(const MaxPool& pool) {
   constexpr std::int64_t most_elements = 255;
   return pool.activation == Activation::none && pool.kernel.area() <= most_elements &&
          pool.kernel.height <= 2 * pool.stride.height && pool.kernel.width <= 2 * pool.stride.width;

@@ -232,11 +232,11 @@ inline Bytes partial_sums(const PackTiles& tiles, int pack_size, std::int64_t su
 }
 
 /// Submits the sums of each channel of each part: parts × channels in memory × `Of::sums_of_channel`.
-/// @tparam Of  has `sums_of_channel`, the number of sums of a channel, `constants(pack, first position of the part)`,
-/// `load(pack
-///             index)`, `add(pack index, loaded pack, constants, sums)`, and `finish(k, constants, positions, sums)`,
-///             which may change the sums of a part; `batch` and `blocks_of_multiprocessor` as in `for_each_pack`; and,
-///             if not all packs have to be read, `reads(constants)`
+/// @tparam Of  has `sums_of_channel`, the number of sums of a channel;
+///             `constants(pack, first position of the part)`, `load(pack index)`,
+///             `add(pack index, loaded pack, constants, sums)`, and `finish(k, constants, positions, sums)`, which may
+///             change the sums of a part; `batch` and `blocks_of_multiprocessor` as in `for_each_pack`; and, if not all
+///             packs have to be read, `reads(constants)`
 template <int size, typename Of>
 void sum_packs(const PackTiles& tiles, const Of& of, void* partials, Queue queue) {
   static_cast<void>(cudaGetLastError());

@@ -25,7 +25,7 @@ struct Division {
   std::int64_t quotient;
   std::int64_t remainder;
 };
-/// The same of numbers below 2³¹.
+/// A quotient and its remainder in 32 bits.
 struct ShortDivision {
   std::uint32_t quotient;
   std::uint32_t remainder;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
 
 #include "ops/cuda/device/batch_norm_passes.cuh"
@@ -27,7 +28,7 @@ struct PooledBatchNorm {
         y(view_of(result), size),
         tiles(view_of(result), size),
         windows(*op.pool, in.shape, result.shape) {
-    if (x.count <= Divisor::largest) return;
+    if (std::max(x.count, y.count) <= Divisor::largest) return;
     throw Error(ErrorCode::unsupported, std::to_string(in.shape.batch) +
                                             " samples of a batch norm with a max pool on a GPU, "
                                             "which are too large together; use fewer, or leave the pass 'fuse' out");
