@@ -378,10 +378,15 @@ TEST(PooledBatchNorm, IsRefusedWhereAnElementIsInMoreWindows) {
                  {"a batch norm has no max pool"});
 }
 
+/// In the second case only the result is too large.
 TEST(PooledBatchNorm, IsRefusedForTensorsThatAreTooLarge) {
-  const std::array in{Format::plain({1 << 26, 64, 16, 16}, DType::float32)};
-  expect_error([&] { (void)make_cuda_ops(0)->make(BatchNorm{.pool = MaxPool{}}, in); }, ErrorCode::unsupported,
-               {"67108864 samples of a batch norm with a max pool", "use fewer, or leave the pass 'fuse' out"});
+  const auto expect_refusal = [](const Shape& shape, const MaxPool& pool, const std::string& samples) {
+    const std::array in{Format::plain(shape, DType::float32)};
+    expect_error([&] { (void)make_cuda_ops(0)->make(BatchNorm{.pool = pool}, in); }, ErrorCode::unsupported,
+                 {samples + " samples of a batch norm with a max pool", "use fewer, or leave the pass 'fuse' out"});
+  };
+  expect_refusal({1 << 26, 64, 16, 16}, {}, "67108864");
+  expect_refusal({1 << 30, 4, 1, 1}, {.kernel = 2, .stride = 1, .padding = 1}, "1073741824");
 }
 
 /// Returns a network with a stem whose pool has overlapping windows, a block with a projection shortcut, and a pool
