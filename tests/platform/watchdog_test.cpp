@@ -19,6 +19,8 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -218,6 +220,32 @@ TEST(Stacks, AThreadThatBlocksSignalsHasNone) {
   EXPECT_EQ(seen, 1);
   ends = true;
   deaf.join();
+}
+
+TEST(Stacks, TheFirstThreadComesFirstEvenIfOthersHaveSmallerIds) {
+  ASSERT_TRUE(prepare_for_stacks());
+  int most = 0;
+  std::ifstream("/proc/sys/kernel/pid_max") >> most;
+  if (most > 100'000) LOCKSTEP_SKIP(thread_ids) << "they begin again only after " << most << " threads";
+  std::atomic<bool> ends = false;
+  bool is_smaller = false;
+  std::thread helper;
+  for (int i = 0; i < 2 * most && !is_smaller; ++i) {
+    std::promise<bool> answer;
+    helper = std::thread([&] {
+      const bool mine_is_smaller = gettid() < getpid();
+      answer.set_value(mine_is_smaller);
+      while (mine_is_smaller && !ends) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    is_smaller = answer.get_future().get();
+    if (!is_smaller) helper.join();
+  }
+  ASSERT_TRUE(is_smaller);
+  const auto stacks = std::async(std::launch::async, stacks_of_other_threads).get();
+  ends = true;
+  helper.join();
+  ASSERT_EQ(stacks.size(), 2U);
+  EXPECT_EQ(stacks.front().thread, getpid());
 }
 
 RankReport report(int rank, const std::string& host, bool waits, std::vector<std::string> frames) {

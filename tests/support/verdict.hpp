@@ -13,6 +13,7 @@
 /// - memory: the test needs more memory than tests may use by default
 /// - ulfm: the MPI library has no ULFM; mpi: its launcher does not support it
 /// - threads: the MPI library allows more threads than the test can use
+/// - thread_ids: this system has so many thread ids that a test cannot use them all up
 /// - winograd: oneDNN has no Winograd convolutions for this processor
 /// - bfloat16: oneDNN has no bfloat16 kernels for this processor
 /// - blocked: oneDNN computes a convolution in a plain format on this processor

@@ -21,6 +21,7 @@
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/signal_stack.hpp"
 #include "base/wrapped.hpp"
@@ -214,7 +215,11 @@ std::vector<ThreadStack> stacks_of_other_threads() {
     std::getline(std::ifstream(task.path() / "comm"), stack.name);
     stacks.push_back(std::move(stack));
   }
-  std::sort(stacks.begin(), stacks.end(), [](const auto& a, const auto& b) { return a.thread < b.thread; });
+  // Linux starts again with small thread ids when it has reached its largest, so the first thread's need not be the
+  // smallest of its process.
+  std::sort(stacks.begin(), stacks.end(), [first = getpid()](const auto& a, const auto& b) {
+    return std::pair(a.thread != first, a.thread) < std::pair(b.thread != first, b.thread);
+  });
   for (ThreadStack& stack : stacks) stack.frames = stack_of(stack.thread);
   return stacks;
 }
