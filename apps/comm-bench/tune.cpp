@@ -6,6 +6,7 @@
 
 #include "apps/comm-bench/contenders.hpp"
 #include "apps/comm-bench/workplaces.hpp"
+#include "backends/make_communicator.hpp"
 #include "backends/selection_file.hpp"
 #include "base/text_file.hpp"
 #include "base/wrapped.hpp"
@@ -45,7 +46,7 @@ class Tuner {
         options_(&options),
         shape_(shape),
         ranks_(world.group()),
-        model_(collectives::selection_on(world.shape())),
+        model_(backends::agreed_selection(world.group())),
         cluster_(model_.shape) {}
 
   /// Returns the best choice at this size, with its median.

@@ -30,6 +30,16 @@ const MessageLibrary& required_library(const RankSet& group) {
       .on_every_rank();
 }
 
+/// Completes the options of ranks that are all on one node. Ranks that take turns on cores have no caches of their own,
+/// and each synchronization costs them a round of turns.
+void settle_node(const Agreement& agreement, PlanOptions& plan) {
+  if (take_turns(agreement)) {
+    plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
+  } else {
+    plan.selection.ranks_per_cache = ranks_per_cache(agreement);
+  }
+}
+
 }  // namespace
 
 std::span<const std::string_view> method_names() {
@@ -98,8 +108,18 @@ void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOpt
   if (!options.tuning.empty()) agreement.add({{"selection table", "from a file of rank 0"}});
   agreement.add({{"compression", options.compress ? std::string(name(*options.compress)) : "none"},
                  {"check of calls", options.check ? "yes" : "no"}});
-  if (group.shape().nodes() == 1) add_binding(agreement);
+  if (group.shape().nodes() == 1) add_binding(agreement, group.size());
   agreement.add_fact("RDMA", has_rdma() ? "yes" : "no");
+}
+
+collectives::Selection agreed_selection(const RankSet& group) {
+  PlanOptions plan{.selection = collectives::selection_on(group.shape())};
+  if (group.shape().nodes() > 1) return plan.selection;
+  Agreement agreement;
+  add_binding(agreement, group.size());
+  agreement.exchange(group);
+  settle_node(agreement, plan);
+  return plan.selection;
 }
 
 void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options) {
@@ -112,8 +132,7 @@ void settle(const RankSet& group, const Agreement& agreement, CommunicatorOption
   plan.selection = selection_on(group.shape(), *wish);
   if (!plan.selection.forced && !options.tuning.empty())
     plan.selection.table = agreed_selection_table(group, options.tuning);
-  if (group.shape().nodes() == 1 && take_turns(agreement))
-    plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
+  if (group.shape().nodes() == 1) settle_node(agreement, plan);
   const std::vector<std::string> rdma = agreement.fact("RDMA");
   plan.sockets = sockets_on(group.shape(), plan, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
 }

@@ -57,6 +57,10 @@ struct CommunicatorOptions {
   }
 };
 
+/// Returns the selection for speed among the ranks of a group, as `settle` completes it. Collective.
+/// @throws Error{transport | timeout}
+collectives::Selection agreed_selection(const RankSet& group);
+
 /// Adds what must be equal on all ranks of a group, and what its choices depend on, to the group's agreement.
 void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options);
 /// Completes the options after the exchange, so that they are the same on all ranks: the selection on this cluster,

@@ -64,6 +64,19 @@ INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
                          testing::Combine(testing::ValuesIn(testing_support::algorithms_of_one_node()),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
 
+class ByCacheContract : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(ByCacheContract, Holds) {
+  const auto [ranks, ranks_per_cache] = GetParam();
+  PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::tree_order, .segment = {256}}),
+                      .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}}};
+  options.selection.ranks_per_cache = ranks_per_cache;
+  run_ranks(one_node(ranks), options, [](Communicator& c) { contract::check_all(c); });
+}
+
+INSTANTIATE_TEST_SUITE_P(OfManyRanks, ByCacheContract,
+                         testing::Values(std::tuple(4, 2), std::tuple(5, 2), std::tuple(16, 4)));
+
 class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};
 
 TEST_P(HierarchicalContract, Holds) {

@@ -103,6 +103,17 @@ TEST_P(SharedContract, HoldsInMixedMemory) {
   world.close();
 }
 
+TEST(ByCacheContract, HoldsInMixedMemory) {
+  World world;
+  Progress progress({.spins_before_yield = 0});
+  PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::tree_order}),
+                      .node = {.staging = {4096}, .pull_limit = {256}}};
+  options.selection.ranks_per_cache = 2;
+  const auto c = plan_on(world.group(), progress, options);
+  contract::check_all(*c, MixedMemory(*c));
+  world.close();
+}
+
 INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, SharedContract,
                          testing::Values(Algorithm::shared_memory, Algorithm::hierarchical_ring,
                                          Algorithm::hierarchical_tree_order));

@@ -92,16 +92,17 @@ void add_awkward(std::vector<T>& values, DType dtype, int rank) {
 
 /// Returns what an all-reduce of random values leaves on rank 0.
 template <typename T>
-std::vector<std::byte> reduced(Algorithm algorithm, const ClusterShape& shape, DType dtype, ReduceOp op) {
-  constexpr std::int64_t count = 5003;
+std::vector<std::byte> reduced(Algorithm algorithm, const ClusterShape& shape, DType dtype, ReduceOp op,
+                               int ranks_per_cache = 0, std::int64_t count = 5003) {
   const auto group = make_local_group(shape);
   std::vector<std::byte> kept;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     threads.emplace_back([&, rank] {
       Progress progress({.spins_before_yield = 0});
-      const auto communicator = make_local(
-          group, {rank}, progress, {.selection = collectives::forced({.algorithm = algorithm, .segment = {4096}})});
+      PlanOptions options{.selection = collectives::forced({.algorithm = algorithm, .segment = {4096}})};
+      options.selection.ranks_per_cache = ranks_per_cache;
+      const auto communicator = make_local(group, {rank}, progress, options);
       std::vector<T> values = converted<T>(stated_order::input_of(rank, count));
       add_awkward(values, dtype, rank);
       const Buffer buffer{values.data(), {count}, dtype};
@@ -132,6 +133,19 @@ TEST(Order, OfTheTreeGivesTheSameBitsInSharedMemoryAndByMessages) {
   expect_the_same_on_any_medium<double>(DType::float64);
   expect_the_same_on_any_medium<float16>(DType::float16);
   expect_the_same_on_any_medium<bfloat16>(DType::bfloat16);
+}
+
+TEST(Order, OfTheTreeGivesTheSameBitsByCache) {
+  for (const int ranks : {6, 16, 17})
+    for (const std::int64_t count : {1, 7, 400, 5003})
+      for (const int ranks_per_cache : {2, 4, 5}) {
+        const ClusterShape shape{std::vector<int>(static_cast<std::size_t>(ranks))};
+        const auto bits = [&](Algorithm algorithm, int width) {
+          return reduced<float>(algorithm, shape, DType::float32, ReduceOp::sum, width, count);
+        };
+        EXPECT_EQ(bits(Algorithm::hierarchical_tree_order, ranks_per_cache), bits(Algorithm::tree_order, 0))
+            << ranks << " ranks, " << ranks_per_cache << " of each cache, " << count << " elements";
+      }
 }
 
 /// If the order did not matter, the tests above could not fail. (On 7 ranks, folded neighbors happen to form the

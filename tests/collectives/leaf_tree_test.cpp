@@ -30,7 +30,7 @@ Trial trial_of(const LeafShares& leaves, int ranks, std::int64_t count, bool in_
 }
 
 std::vector<Plan> plans_of_leaves(const Trial& trial, const LeafShares& leaves, Algorithm algorithm,
-                                  const ClusterShape& shape, const Reaches& reaches) {
+                                  const ClusterShape& shape, const Reaches& reaches, int ranks_per_cache = 0) {
   const auto ranks = static_cast<int>(trial.leaves.size());
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank)
@@ -41,6 +41,7 @@ std::vector<Plan> plans_of_leaves(const Trial& trial, const LeafShares& leaves, 
                    .own = {.leaves = trial.leaves[static_cast<std::size_t>(rank)], .in_place = trial.in_place},
                    .shape = shape,
                    .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()],
+                   .ranks_per_cache = ranks_per_cache,
                    .leaves = leaves},
                   algorithm));
   return plans;
@@ -61,13 +62,13 @@ Expression expected(Expressions& expressions, const LeafShares& leaves, int rank
 }
 
 void expect_canonical(const LeafShares& leaves, int ranks, std::int64_t count, bool in_place, Algorithm algorithm,
-                      const ClusterShape& shape, const Reaches& reaches) {
+                      const ClusterShape& shape, const Reaches& reaches, int ranks_per_cache = 0) {
   std::string counts;
   for (const int own : leaves.counts(ranks)) counts += std::to_string(own) + " ";
   SCOPED_TRACE(counts + "leaves on " + std::to_string(ranks) + " ranks, " + std::to_string(count) + " elements" +
                (in_place ? ", in place" : "") + ", nodes " + std::to_string(shape.nodes()));
   const Trial trial = trial_of(leaves, ranks, count, in_place);
-  Simulation simulation = simulate(plans_of_leaves(trial, leaves, algorithm, shape, reaches), trial);
+  Simulation simulation = simulate(plans_of_leaves(trial, leaves, algorithm, shape, reaches, ranks_per_cache), trial);
   ASSERT_TRUE(is_right(simulation));
   const Expression order = expected(simulation.expressions, leaves, ranks);
   for (const auto& result : simulation.results)
@@ -217,6 +218,15 @@ TEST(LeafTree, AddsInTheCanonicalOrderInTheMemoryOfANode) {
           for (const Reaches& reaches : {Reaches{Reach::direct}, Reaches{Reach::staged}, Reaches{Reach::pulled},
                                          Reaches{Reach::direct, Reach::staged}, Reaches{Reach::staged, Reach::direct}})
             expect_canonical(leaves, ranks, count, in_place, Algorithm::hierarchical_tree_order, {}, reaches);
+}
+
+TEST(LeafTree, AddsInTheCanonicalOrderByCache) {
+  for (int leaves = 3; leaves <= most_leaves; ++leaves)
+    for (int ranks = 3; ranks <= leaves; ++ranks)
+      for (const int ranks_per_cache : {2, 3, 4})
+        for (const Reach reach : {Reach::direct, Reach::staged, Reach::pulled})
+          expect_canonical(leaves, ranks, ranks + 1, leaves % 2 == 0, Algorithm::hierarchical_tree_order, {}, {reach},
+                           ranks_per_cache);
 }
 
 /// The ranks are laid out by core and by node, on nodes of equal and of different sizes.

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "collectives/algorithms/by_cache.hpp"
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/choice/selection.hpp"
 #include "collectives/proof/timeline.hpp"
@@ -19,10 +22,11 @@ const std::vector<Reaches> every_reach = {
 const std::vector<Reaches> by_slices = {{Reach::direct}, {Reach::staged}, {Reach::staged, Reach::direct}};
 
 /// Proves an all-reduce and compares its order of addition with the documented one.
-void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape, const Reaches& reach) {
+void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShape& shape, const Reaches& reach,
+           int ranks_per_cache = 0) {
   SCOPED_TRACE(testing::Message() << name(algorithm) << ", " << ranks << " ranks on " << shape.nodes() << " nodes, "
                                   << trial.count.value << " elements, reach " << static_cast<int>(reach.front()));
-  Simulation simulation = simulate(plans_of(trial, ranks, algorithm, shape, reach), trial);
+  Simulation simulation = simulate(plans_of(trial, ranks, algorithm, shape, reach, 2, ranks_per_cache), trial);
   ASSERT_TRUE(is_right(simulation));
   const auto brought = contributions(simulation.expressions, trial, ranks);
   for (const ResultPiece& piece : simulation.results.front())
@@ -188,6 +192,33 @@ TEST(TreeOrderOfNodes, IsCanonicalOnOneNodeForAllRankCountsAndCounts) {
         prove({.count = {count}, .in_place = ranks % 2 == 0}, ranks, Algorithm::hierarchical_tree_order, {}, reach);
 }
 
+TEST(ByCache, IsCanonicalForAllRankCountsAndCaches) {
+  for (const Reaches& reach : every_reach)
+    for (const int ranks : ranks_for(reach, 64))
+      for (const int ranks_per_cache : {2, 3, 4, 8, 16})
+        for (const std::int64_t count : {std::int64_t{1}, std::int64_t{ranks + 1}, std::int64_t{1009}})
+          prove({.count = {count}, .in_place = (ranks / ranks_per_cache) % 2 == 0}, ranks,
+                Algorithm::hierarchical_tree_order, {}, reach, ranks_per_cache);
+}
+
+TEST(ByCache, DealsWithTheRanksOfItsCacheAndOneOfEachOther) {
+  for (const Reach reach : {Reach::pulled, Reach::staged, Reach::direct})
+    for (const int me : {0, 13, 127}) {
+      const Plan plan = make_plan(
+          {me}, {.ranks = 128, .count = {1024}, .own = {.in_place = true}, .reach = reach, .ranks_per_cache = 8},
+          Algorithm::hierarchical_tree_order);
+      std::set<int> others;
+      for (const Step& step : plan.steps) {
+        const Accesses touched(step);
+        for (const auto& ranges : {touched.reads(), touched.writes()})
+          for (const NodeRange& range : ranges) others.insert(range.rank);
+        if (const auto* await = std::get_if<Await>(&step)) others.insert(await->peers.begin(), await->peers.end());
+      }
+      others.erase(self);
+      EXPECT_EQ(others.size(), 7U + 15);
+    }
+}
+
 TEST(TreeOrderOfNodes, IsCanonicalWhereTheirRanksAreSubtrees) {
   for (const int ranks_per_node : {1, 2, 4, 8})
     for (int ranks = ranks_per_node + 1; ranks <= 5 * ranks_per_node; ++ranks) {
@@ -228,6 +259,16 @@ TEST(Price, OfSharedMemoryIsTheFormula) {
     };
     EXPECT_DOUBLE_EQ(price(Reach::direct), shared_memory_all_reduce_seconds(ranks, bytes, rates)) << ranks;
     EXPECT_DOUBLE_EQ(price(Reach::pulled), pull_all_reduce_seconds(ranks, bytes, rates)) << ranks;
+    for (const int ranks_per_cache : {2, 4, 8}) {
+      if (ranks % ranks_per_cache != 0 || ranks == ranks_per_cache) continue;
+      const auto by_cache = [&](Reach reach) {
+        const auto plans = plans_of(trial, ranks, Algorithm::hierarchical_tree_order, {}, {reach}, 2, ranks_per_cache);
+        return run(plans, 4, model).seconds;
+      };
+      EXPECT_DOUBLE_EQ(by_cache(Reach::pulled), pull_by_cache_seconds(ranks, ranks_per_cache, bytes, rates));
+      EXPECT_DOUBLE_EQ(by_cache(Reach::direct), slices_by_cache_seconds(ranks, ranks_per_cache, bytes, rates))
+          << ranks << " ranks, " << ranks_per_cache << " of each cache";
+    }
   }
 }
 

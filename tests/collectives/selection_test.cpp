@@ -231,6 +231,32 @@ TEST(Choose, AddsInTreeOrderThroughSharedMemoryWhereThatKeepsTheOrder) {
   EXPECT_EQ(chosen(nodes_of(1, 1), true), Algorithm::tree_order) << "nobody to share memory with";
 }
 
+TEST(Choose, AddsByCacheOnANodeOfManyRanks) {
+  const auto chosen = [](Selection selection, const CollectiveKind kind = CollectiveKind::all_reduce) {
+    selection = selection_on(nodes_of(1, 64), selection);
+    selection.ranks_per_cache = 8;
+    EXPECT_EQ(adds_by_cache(selection), !selection.forced || is_canonical(selection));
+    return choose(selection, kind, {1000});
+  };
+  const Decision automatic = chosen({});
+  EXPECT_EQ(automatic.choice.algorithm, Algorithm::hierarchical_tree_order);
+  EXPECT_EQ(automatic.reason, Reason::cost_model);
+  EXPECT_DOUBLE_EQ(automatic.predicted_seconds,
+                   std::min(pull_by_cache_seconds(64, 8, {1000}, default_prices().shared_memory),
+                            slices_by_cache_seconds(64, 8, {1000}, default_prices().shared_memory)));
+  EXPECT_EQ(chosen({}, CollectiveKind::broadcast).choice.algorithm, Algorithm::shared_memory);
+  EXPECT_EQ(chosen(forced({.algorithm = Algorithm::shared_memory})).choice.algorithm, Algorithm::shared_memory);
+  EXPECT_EQ(chosen(forced({.algorithm = Algorithm::tree_order})).choice.algorithm, Algorithm::hierarchical_tree_order);
+  Selection tuned;
+  tuned.table.add({.kind = CollectiveKind::all_reduce,
+                   .shape = summarize(nodes_of(1, 64)),
+                   .choice = {.algorithm = Algorithm::shared_memory}});
+  EXPECT_EQ(chosen(tuned).choice.algorithm, Algorithm::shared_memory);
+  Selection on_nodes = selection_on(nodes_of(2, 64));
+  on_nodes.ranks_per_cache = 8;
+  EXPECT_FALSE(adds_by_cache(on_nodes)) << "several nodes";
+}
+
 TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {
   const Selection nodewise = forced({.algorithm = Algorithm::hierarchical_tree_order});
   EXPECT_EQ(selection_on(nodes_of(2, 4), nodewise).forced->algorithm, Algorithm::hierarchical_tree_order);

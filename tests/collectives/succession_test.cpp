@@ -17,12 +17,18 @@ struct Kind {
   Algorithm algorithm = Algorithm::shared_memory;
   int root = 0;
   bool pulled = false;
+  int ranks_per_cache = 0;
 };
 
 const std::vector<Kind> kinds{
     {CollectiveKind::all_reduce},
     {.kind = CollectiveKind::all_reduce, .pulled = true},
     {.kind = CollectiveKind::all_reduce, .algorithm = Algorithm::hierarchical_tree_order},
+    {.kind = CollectiveKind::all_reduce,
+     .algorithm = Algorithm::hierarchical_tree_order,
+     .pulled = true,
+     .ranks_per_cache = 2},
+    {.kind = CollectiveKind::all_reduce, .algorithm = Algorithm::hierarchical_tree_order, .ranks_per_cache = 2},
     {CollectiveKind::all_gather},
     {CollectiveKind::reduce_scatter},
     {CollectiveKind::all_to_all},
@@ -63,7 +69,7 @@ Turn turn_of(const Kind& kind, int ranks, Pattern pattern, bool in_place, const 
               .in_place = in_place && kind.kind != CollectiveKind::all_to_all};
   if (has_part_counts(kind.kind)) trial = with_parts(trial, ranks, 4);
   const Reaches reach = kind.pulled ? Reaches{Reach::pulled} : reaches_of(pattern, ranks);
-  return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach)};
+  return {trial, plans_of(trial, ranks, kind.algorithm, shape, reach, 2, kind.ranks_per_cache)};
 }
 
 std::vector<Turn> every_turn(int ranks, Pattern pattern, bool in_place) {
@@ -133,6 +139,19 @@ TEST(SlotRule, NeedsAllToHaveEnteredNoEarlierBlock) {
 TEST(SlotRule, NeedsAnAwaitOfAllToKnowThatAllHaveEntered) {
   for (int ranks = 3; ranks <= 5; ++ranks)
     EXPECT_GT(faults_among(every_turn(ranks, Pattern::staged, true), {.awaits_all = false}), 0) << ranks;
+}
+
+/// A rank that has awaited the root does not know that all others have entered.
+TEST(SlotRule, NeedsTheTruthAboutOfWhomARankHears) {
+  for (int ranks = 3; ranks <= 5; ++ranks) {
+    std::vector<Turn> turns = every_turn(ranks, Pattern::staged, true);
+    Turn lie = turn_of({CollectiveKind::broadcast}, ranks, Pattern::staged, true);
+    for (Plan& plan : lie.plans)
+      for (Step& step : plan.steps)
+        if (auto* await = std::get_if<Await>(&step)) await->hears_of_all = true;
+    turns.push_back(lie);
+    EXPECT_GT(faults_among(turns), 0) << ranks;
+  }
 }
 
 TEST(SlotRule, NeedsTwoSlots) {

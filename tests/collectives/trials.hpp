@@ -69,7 +69,7 @@ inline Trial with_parts(Trial trial, int ranks, int pattern) {
 /// Returns the plans of all ranks in a trial.
 inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algorithm = Algorithm::ring,
                                   const ClusterShape& shape = {}, const Reaches& reaches = {Reach::direct},
-                                  int radix = 2) {
+                                  int radix = 2, int ranks_per_cache = 0) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) {
     const int leaves = trial.leaves.empty() ? 1 : trial.leaves[static_cast<std::size_t>(rank)];
@@ -82,6 +82,7 @@ inline std::vector<Plan> plans_of(const Trial& trial, int ranks, Algorithm algor
                                .radix = radix,
                                .shape = shape,
                                .reach = reaches[static_cast<std::size_t>(rank) % reaches.size()],
+                               .ranks_per_cache = ranks_per_cache,
                                .parts = sent_by(trial, rank, ranks),
                                .received = received_by(trial, rank, ranks)},
                               algorithm));

@@ -32,7 +32,7 @@ TEST_F(GatherTest, MoreThreadsThanProcessorsYieldAtOnce) {
 
 bool take_turns(const RankSet& group) {
   Agreement agreement;
-  add_binding(agreement);
+  add_binding(agreement, group.size());
   agreement.exchange(group);
   return take_turns(agreement);
 }

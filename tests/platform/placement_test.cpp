@@ -139,6 +139,37 @@ TEST(Oversubscribed, CountsThreadsWithinEachSet) {
   EXPECT_FALSE(oversubscribed(sets({"0-3"}), 4));
 }
 
+/// Returns the caches of ranks that are bound to a core each, one after the other.
+std::vector<CpuSet> last_level_caches(int ranks, int cores_of_each) {
+  std::vector<CpuSet> caches;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<int> pus;
+    for (int core = 0; core < cores_of_each; ++core) pus.push_back(rank / cores_of_each * cores_of_each + core);
+    caches.emplace_back(std::move(pus));
+  }
+  return caches;
+}
+
+TEST(RanksPerCache, AreThoseOfALastLevelCacheOrBalanced) {
+  EXPECT_EQ(ranks_per_cache(last_level_caches(least_ranks_by_cache - 1, 8)), 0) << "too few";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(32, 8)), 8);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(32, 4)), 4);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(64, 4)), 4);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(64, 8)), 8);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(128, 8)), 8);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(128, 16)), 16);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(128, 64)), 16) << "a cache of a whole socket";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(128, 2)), 16) << "two neighbors are too few";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(96, 12)), 4) << "2^k ranks, all of which share a cache";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(96, 8)), 8);
+  EXPECT_EQ(ranks_per_cache(last_level_caches(100, 8)), 4) << "it divides the ranks";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(127, 8)), 8) << "the last cache has fewer";
+  EXPECT_EQ(ranks_per_cache(std::vector<CpuSet>(128)), 16) << "they are not bound";
+  std::vector<CpuSet> round_robin;
+  for (int rank = 0; rank < 64; ++rank) round_robin.push_back(CpuSet({rank % 8}));
+  EXPECT_EQ(ranks_per_cache(round_robin), 8) << "neighbors share no cache";
+}
+
 TEST(BindingWarning, TwoRanksOnOneCore) {
   const std::string warning = warning_of({"0", "0"});
   EXPECT_NE(warning.find("ranks 10 and 11 are bound to the same core 0 while 7 of 8 cores"), std::string::npos)

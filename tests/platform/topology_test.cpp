@@ -39,6 +39,21 @@ TEST(Topology, FindsTheCoresOfProcessingUnits) {
   EXPECT_EQ(machine.cores_of(CpuSet()).text(), "");
 }
 
+TEST(Topology, FindsTheLargestCacheThatProcessingUnitsShare) {
+  const std::vector<Cache> caches = two_packages_four_gpus().caches;
+  EXPECT_EQ(last_level_cache(caches, CpuSet::parse("5")).text(), "4-7,12-15");
+  EXPECT_EQ(last_level_cache(caches, CpuSet::parse("0-3")).text(), "0-3,8-11");
+  EXPECT_EQ(last_level_cache(caches, CpuSet::parse("3-4")).text(), "");
+  EXPECT_EQ(last_level_cache({}, CpuSet::parse("0")).text(), "");
+}
+
+TEST(Topology, DiscoversTheSameCachesAlone) {
+  const std::vector<Cache> all = discover_topology().caches;
+  const std::vector<Cache> alone = discover_caches();
+  ASSERT_EQ(alone.size(), all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(alone[i].pus, all[i].pus);
+}
+
 TEST(Topology, ReadsGpusFromCudaAndNvml) {
   const auto gpus = two_packages_four_gpus().gpus;
   ASSERT_EQ(gpus.size(), 4U);

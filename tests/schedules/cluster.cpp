@@ -114,6 +114,8 @@ PlanOptions draw_options(std::mt19937_64& random, bool is_one_node) {
   options.operations_in_flight = 1 + static_cast<int>(random() % 4);
   options.node = {
       .staging = one_of(random, areas), .pull_limit = one_of(random, sizes), .cache = one_of(random, caches)};
+  constexpr int ranks_per_cache[] = {0, 2, 3};
+  options.selection.ranks_per_cache = one_of(random, ranks_per_cache);
   return options;
 }
 

@@ -98,7 +98,7 @@ bool BlockRun::advance_in_order() {
     const Step& step = steps[next_in_order_];
     if (std::holds_alternative<Await>(step)) {
       if (!test({static_cast<int>(next_in_order_), {}})) return moved;
-      if (std::get<Await>(step).phase == 0) prefetch_next();
+      if (const auto& await = std::get<Await>(step); await.phase == 0 || await.hears_of_all) prefetch_next();
     } else {
       execute(step);
     }
@@ -128,7 +128,7 @@ int BlockRun::awaited(const Await& step) const {
   seams::preempt();
   for (const int peer : step.peers)
     if (!link_->has_published(channel_, peer, step.phase)) return peer;
-  link_->note_awaited(channel_, step.peers.size());
+  link_->note_awaited(channel_, step);
   return none;
 }
 

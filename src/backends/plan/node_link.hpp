@@ -35,8 +35,9 @@ struct Announcement {
 /// rank may still use that block. A rank enters a block by publishing phase 0, the first step of a plan that other
 /// ranks could notice, and has then left all earlier blocks of the channel. Therefore:
 /// - B is opened only when every rank of the node has entered B − S + 1. Usually that is known: a rank that has awaited
-///   all others in a block knows that they entered it. Otherwise it checks their flags in the slot of B − S + 1, and
-///   accepts a number that is not lower; the block stays unopened as long as one rank is missing.
+///   all others in a block, or ranks that together have, knows that they entered it. Otherwise it checks their flags in
+///   the slot of B − S + 1, and accepts a number that is not lower; the block stays unopened as long as one rank is
+///   missing.
 /// - A flag that is awaited in block B shows the number B. It cannot show a later one, because no rank opens B + S
 ///   before this rank has entered B + 1; a lower number means that the rank has not arrived yet.
 /// By this rule ranks wait only for earlier blocks, so it adds no deadlock. `prove_succession` proves the rule for
@@ -80,17 +81,20 @@ class NodeLink {
     if (!is_in_block || static_cast<std::uint32_t>(flag) != short_form(own.signature)) check_flag(channel, rank, flag);
     return !is_before(reached, own.first_phase() + static_cast<std::uint32_t>(phase));
   }
-  /// Records that the `peers` ranks that an Await names have published: if these are all other ranks, all have entered.
-  void note_awaited(int channel, std::size_t peers) {
-    if (peers + 1 == ranks_.size()) channels_[static_cast<std::size_t>(channel)].note_entered();
+  /// Records that the ranks that an Await names have published. If these are all other ranks, or have heard of them,
+  /// all have entered the block.
+  void note_awaited(int channel, const collectives::Await& await) {
+    if (await.hears_of_all || await.peers.size() + 1 == ranks_.size())
+      channels_[static_cast<std::size_t>(channel)].note_entered();
   }
 
   /// Prefetches the memory that this rank writes first when it opens the next block, with `staging` bytes of its
-  /// staging area, because the other ranks have read it last. It pays off while this rank waits.
-  /// @pre all ranks have entered this block, so that no rank reads that memory any more
+  /// staging area, because the other ranks have read it last. It pays off while this rank waits. It does nothing unless
+  /// all ranks are known to have entered this block, since others still read that memory.
   void prefetch_next(int channel, Bytes staging) const {
-    const std::uint32_t next = channels_[static_cast<std::size_t>(channel)].block + 1;
-    const auto* const begin = reinterpret_cast<const std::byte*>(&slot_of(local_rank_, channel, next));
+    const Channel& own = channels_[static_cast<std::size_t>(channel)];
+    if (own.entered != own.block) return;
+    const auto* const begin = reinterpret_cast<const std::byte*>(&slot_of(local_rank_, channel, own.block + 1));
     kernels::prefetch_for_writing(begin, {static_cast<std::int64_t>(sizeof(Slot)) + staging.value});
   }
 

@@ -52,6 +52,7 @@ std::vector<Term> terms_of(const PlanOptions& options) {
           {"operations in flight", std::to_string(options.operations_in_flight)},
           {"staging area (bytes)", std::to_string(options.node.staging.value)},
           {"pull limit (bytes)", std::to_string(options.node.pull_limit.value)},
+          {"ranks of a cache", std::to_string(selection.ranks_per_cache)},
           {"message limit (bytes)", std::to_string(options.message_limit.value)},
           {"sockets", std::string(name(options.sockets))},
           {"checksum", options.checksum ? "yes" : "no"},

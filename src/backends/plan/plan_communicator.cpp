@@ -63,6 +63,7 @@ PlanCommunicator::PlanCommunicator(const Identity& identity, std::unique_ptr<Med
       link_(make_link(std::move(node), identity.shape, identity.rank, options)),
       node_options_(options.node),
       is_one_node_(identity.shape.nodes() == 1),
+      ranks_per_cache_(adds_by_cache(options.selection) ? options.selection.ranks_per_cache : 0),
       max_blocks_in_flight_(max_blocks_in_flight(options.selection)),
       schedules_(identity.rank, identity.shape, options.selection, staging(options), link_ != nullptr) {}
 
@@ -122,7 +123,11 @@ bool PlanCommunicator::is_pulled(const Collective& collective) const {
   if (collective.kind != CollectiveKind::all_reduce || !is_one_node_) return false;
   // With leaves of a tree, no rank reads or shows more sums than there are leaves.
   const int leaves = collective.leaves.shares.total();
-  const int read = leaves > 0 ? leaves : size() - 1;
+  int read = leaves > 0 ? leaves : size() - 1;
+  if (ranks_per_cache_ > 0) {
+    const int caches = (size() + ranks_per_cache_ - 1) / ranks_per_cache_;
+    read = (leaves > 0 ? leaves : size()) / caches + caches;
+  }
   return Bytes{read * collective.in.bytes().value} <= node_options_.pull_limit;
 }
 

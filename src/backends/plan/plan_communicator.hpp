@@ -64,6 +64,7 @@ class PlanCommunicator : public HostCommunicator {
   std::unique_ptr<NodeLink> link_;  // null if there are only messages
   NodeOptions node_options_;
   bool is_one_node_;
+  int ranks_per_cache_;  // 0: all-reduces do not add up the ranks of each cache first
   int max_blocks_in_flight_;
   int patience_ = PlanOperation::polls_before_help;
   ScheduleCache schedules_;

@@ -121,6 +121,7 @@ CompiledSchedule ScheduleCache::make(const Key& key, std::span<const Count> part
                                                        .radix = choice.radix,
                                                        .shape = shape_,
                                                        .reach = key.reach,
+                                                       .ranks_per_cache = selection_.ranks_per_cache,
                                                        .parts = numbers(parts),
                                                        .received = numbers(received),
                                                        .leaves = key.leaves};

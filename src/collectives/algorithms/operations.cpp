@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "collectives/algorithms/by_cache.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
@@ -66,8 +67,10 @@ Plan all_reduce_of_leaves(Rank me, const CollectiveDescription& d) {
 }
 
 Plan all_reduce_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
-  if (uses_shared_memory(algorithm))
+  if (uses_shared_memory(algorithm)) {
+    if (adds_by_cache(d, algorithm)) return all_reduce_by_cache(me, d);
     return d.reach == Reach::pulled ? pull_all_reduce(me, d, algorithm) : hierarchical_all_reduce(me, d, algorithm);
+  }
   if (d.leaves.total() > 0) return all_reduce_of_leaves(me, d);
   return contribute(row_of(algorithm).plan(me, d.ranks, d.count, d.radix), d.own, {Memory::output, 0, d.count.value});
 }

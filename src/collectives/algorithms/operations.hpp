@@ -35,6 +35,9 @@ struct CollectiveDescription {
   int radix = 2;                ///< largest group of halving-doubling and recursive doubling, also between nodes
   ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
   Reach reach = Reach::direct;  ///< reach of this rank's data, for algorithms that share memory
+  /// How many consecutive ranks of a node share a cache, for an all_reduce in the canonical order on one node; 0: it is
+  /// not known, or does not matter.
+  int ranks_per_cache = 0;
   /// Elements of each rank's part, if they may differ. For an all_to_all_v: elements that this rank sends to each rank
   /// (−1: no message in this block), which differ between ranks.
   std::vector<std::int64_t> parts{};

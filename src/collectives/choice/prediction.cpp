@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "collectives/algorithms/by_cache.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/algorithms/operations.hpp"
 #include "collectives/choice/selection.hpp"
@@ -103,6 +104,13 @@ double by_shared_memory(CollectiveKind kind, int ranks, Bytes bytes, const Rates
   return std::min(shared_memory_all_reduce_seconds(ranks, bytes, rates), pull_all_reduce_seconds(ranks, bytes, rates));
 }
 
+/// Evaluates the formulas of by_cache.hpp, as `by_shared_memory` does.
+double by_cache(Bytes bytes, const Selection& on) {
+  const Rates& rates = on.prices.shared_memory;
+  return std::min(pull_by_cache_seconds(on.shape.ranks, on.ranks_per_cache, bytes, rates),
+                  slices_by_cache_seconds(on.shape.ranks, on.ranks_per_cache, bytes, rates));
+}
+
 BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes block, const Selection& on) {
   const ShapeSummary& shape = on.shape;
   const double in_node = shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, on.prices.shared_memory);
@@ -118,6 +126,7 @@ double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes,
   const bool hierarchical = is_shared(kind, choice.algorithm);
   if (hierarchical && choice.algorithm == Algorithm::shared_memory)
     return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
+  if (choice.algorithm == Algorithm::hierarchical_tree_order && adds_by_cache(on)) return by_cache(bytes, on);
   const Count longest = block_count(kind, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
                                     {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};

@@ -79,6 +79,11 @@ std::string reason(const Decision& decision, const Selection& selection, std::st
 
 Selection forced(const Choice& choice) { return {.forced = choice}; }
 
+bool adds_by_cache(const Selection& s) {
+  return s.ranks_per_cache > 1 && s.ranks_per_cache < s.shape.ranks && s.shape.nodes == 1 && s.shared_memory &&
+         (!s.forced || is_canonical(s.forced->algorithm));
+}
+
 bool is_canonical(const Selection& s) { return s.forced && is_canonical(s.forced->algorithm); }
 
 Selection selection_on(const ClusterShape& shape, Selection wish) {
@@ -122,7 +127,9 @@ const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& 
 
 std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes, SelectedBy by) {
   std::vector<PricedChoice> priced;
-  for (const Algorithm algorithm : candidates(kind, s.shape, by)) {
+  std::vector<Algorithm> able = candidates(kind, s.shape, by);
+  if (kind == CollectiveKind::all_reduce && adds_by_cache(s)) able.push_back(Algorithm::hierarchical_tree_order);
+  for (const Algorithm algorithm : able) {
     if (!possible(algorithm, s)) continue;
     for (const int radix : useful_radices(kind, algorithm, s.shape)) {
       const Choice choice =
@@ -146,6 +153,12 @@ Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
   const TableEntry* entry = s.table.find(kind, s.shape, bytes);
   if (entry != nullptr && possible(entry->choice.algorithm, s)) {
     return {entry->choice, Reason::table, *entry, predicted_seconds(entry->choice, kind, bytes, s)};
+  }
+  if (kind == CollectiveKind::all_reduce && adds_by_cache(s)) {
+    Choice choice = s.untuned;
+    choice.algorithm = Algorithm::hierarchical_tree_order;
+    choice = with_useful_blocks(choice, s.shape);
+    return {choice, Reason::cost_model, {}, predicted_seconds(choice, kind, bytes, s)};
   }
   const PricedChoice best = priced_candidates(s, kind, bytes).front();
   return {best.choice, Reason::cost_model, {}, best.predicted_seconds};

@@ -94,6 +94,8 @@ struct Selection {
   Prices prices = default_prices();
   bool consecutive_nodes = true;  ///< ranks are numbered node by node; set by `selection_on`
   bool shared_memory = true;  ///< false if the ranks of a node cannot share memory; all operations then use messages
+  /// By how many consecutive ranks an all_reduce divides those of a single node (`adds_by_cache`); 0: it does not.
+  int ranks_per_cache = 0;
   bool canonical_nodes =
       false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can use shared memory
 };
@@ -103,6 +105,10 @@ Selection forced(const Choice& choice);
 
 /// Whether the selection guarantees the bits of the canonical order, so that sums must not be rounded on the wire.
 bool is_canonical(const Selection& selection);
+
+/// Whether all-reduces of these ranks, which are on one node, add up those of each cache first: in the canonical order,
+/// unless another algorithm is forced.
+bool adds_by_cache(const Selection& selection);
 
 /// Completes a selection for this cluster; its shape is replaced.
 /// @throws Error{invalid_argument} that names the value at fault, unless the forced algorithm is applicable, segments
@@ -134,8 +140,8 @@ std::vector<PricedChoice> priced_candidates(const Selection& selection, Collecti
                                             SelectedBy by = SelectedBy::cost_model);
 
 /// Selects: the forced choice (tree_order in shared memory if that gives the same bits); otherwise the table entry,
-/// unless it needs shared memory that does not exist; otherwise the first of the priced candidates. Ranks with equal
-/// selections get the same result.
+/// unless it needs shared memory that does not exist; otherwise tree_order if `adds_by_cache`; otherwise the first of
+/// the priced candidates. Ranks with equal selections get the same result.
 /// @param bytes  as in `predicted_seconds`
 Decision choose(const Selection& selection, CollectiveKind kind, Bytes bytes);
 

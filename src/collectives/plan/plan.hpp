@@ -73,8 +73,9 @@ struct Fill {
 /// The rank that owns the plan.
 inline constexpr int self = -1;
 
-/// A range of the input or output of a rank of the same node, or of any memory of `self`. If the other rank's plan has
-/// a staging area, it is the same range of the staging area, since no other rank can access its input and output.
+/// A range of the input, output or staging area of a rank of the same node, or of any memory of `self`. If the other
+/// rank's plan has a staging area, it is the same range of the staging area, since no other rank can access its input
+/// and output.
 /// Several inputs of a rank are staged one after the other, with a block's elements each.
 struct NodeRange {
   int rank = self;
@@ -90,6 +91,9 @@ struct Publish {
 struct Await {
   std::vector<int> peers;
   int phase;
+  /// Whether every rank of the node has then published phase 0, because the peers have awaited those that this rank has
+  /// not.
+  bool hears_of_all = false;
 };
 /// The order in which a Combine adds its sources.
 enum class AdditionOrder : std::uint8_t {

@@ -33,8 +33,8 @@ class PlanBuilder {
   void scratch(Count count) { plan_.scratch = count; }
 
   void publish(int phase) { plan_.steps.emplace_back(Publish{phase}); }
-  void await(std::vector<int> peers, int phase) {
-    if (!peers.empty()) plan_.steps.emplace_back(Await{std::move(peers), phase});
+  void await(std::vector<int> peers, int phase, bool hears_of_all = false) {
+    if (!peers.empty()) plan_.steps.emplace_back(Await{std::move(peers), phase, hears_of_all});
   }
   /// Each of `to` = the sum of `from`.
   void combine(std::vector<NodeRange> to, std::vector<NodeRange> from,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "collectives/algorithms/by_cache.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "lockstep/base/error.hpp"
@@ -66,6 +67,8 @@ void check(Rank me, const CollectiveDescription& d, Algorithm algorithm, Count s
           "the shape is of " + std::to_string(d.shape.ranks()) + " ranks, not " + std::to_string(d.ranks));
   require(algorithm != Algorithm::hierarchical_tree_order || d.leaves.total() > 0 || keeps_canonical_order(shape_of(d)),
           d, "these nodes' ranks are no subtrees of the canonical tree; tree-order then sends messages");
+  require(d.ranks_per_cache >= 0, d,
+          "the ranks of a cache are " + std::to_string(d.ranks_per_cache) + "; their number must not be negative");
   const bool needs_one_node = algorithm == Algorithm::shared_memory || d.reach == Reach::pulled;
   require(!needs_one_node || d.shape.nodes() <= 1, d,
           "ranks of " + std::to_string(d.shape.nodes()) + " nodes share no memory");
@@ -79,8 +82,8 @@ bool stages_parts(CollectiveKind kind) {
 
 /// Returns the elements (of the buffer, or of each part) of a block in shared memory.
 Count shared_block_count(const CollectiveDescription& d, Algorithm algorithm, Count segment, Count staging) {
-  const int inputs = d.leaves.total() > 0 ? most_nodes(shares_of_ranks(d.leaves, d.ranks)) : 1;
-  const std::int64_t parts = stages_parts(d.kind) ? d.ranks : inputs;
+  const int inputs = most_nodes(shares_of_ranks(operands_of(d), d.ranks));
+  const std::int64_t parts = stages_parts(d.kind) ? d.ranks : inputs + sums_staged_by_cache(d, algorithm);
   const Count fits{staging.value / parts};
   if (fits.value == 0) {
     throw Error(ErrorCode::invalid_argument,

@@ -184,6 +184,27 @@ bool oversubscribed(std::span<const CpuSet> bound, int threads_per_rank) {
   return alone || crowded_set(bound, threads_per_rank).has_value();
 }
 
+int ranks_per_cache(std::span<const CpuSet> caches) {
+  const auto ranks = static_cast<int>(caches.size());
+  if (ranks < least_ranks_by_cache) return 0;
+  int balanced = 1;
+  while (balanced * balanced < ranks) balanced *= 2;
+  int sharing = 1;  // the most ranks that share a cache, if the ranks are divided evenly
+  const auto all_share = [&](int width) {
+    for (int rank = 0; rank < ranks; ++rank)
+      if (caches[static_cast<std::size_t>(rank)].empty() ||
+          caches[static_cast<std::size_t>(rank)] != caches[static_cast<std::size_t>(rank / width * width)])
+        return false;
+    return true;
+  };
+  while (2 * sharing <= ranks && all_share(2 * sharing)) sharing *= 2;
+  int width = 2 * sharing >= balanced && sharing <= 2 * balanced ? sharing : balanced;
+  constexpr int least = 4;
+  for (int divisor = width; divisor >= least; divisor /= 2)
+    if (ranks % divisor == 0) return divisor;
+  return width;
+}
+
 std::optional<std::string> binding_warning(const Topology& topology, std::span<const int> ranks,
                                            std::span<const CpuSet> bound) {
   std::vector<CpuSet> cores;

@@ -38,6 +38,14 @@ std::vector<Gpu> locate_gpus(std::vector<Gpu> seen, std::span<const Gpu> known);
 /// @param threads_per_rank  number of threads of a rank that compute at the same time, ≥ 1
 bool oversubscribed(std::span<const CpuSet> bound, int threads_per_rank = 1);
 
+/// Returns by how many consecutive ranks of a node to divide them, so that each deals with few others, most of them
+/// near: a power of two close to the root of their number, or as many as share a cache if that is within a factor of
+/// two of it; if possible one that divides their number. @return 0 for fewer than `least_ranks_by_cache` ranks
+/// @param caches  for each rank, the PUs of its last-level cache; empty if that is not known
+int ranks_per_cache(std::span<const CpuSet> caches);
+/// With fewer ranks on a node it is not worth the additional synchronization (docs/performance.md).
+inline constexpr int least_ranks_by_cache = 32;
+
 /// Returns a sentence, with the remedy, if ranks were bound so that they share cores while other cores have no rank.
 /// @param topology  the machine
 /// @param ranks     global ranks, ascending

@@ -129,12 +129,21 @@ std::vector<Gpu>::const_iterator find_gpu(const std::vector<Gpu>& all, std::stri
   return valid ? all.begin() + static_cast<std::ptrdiff_t>(index) : all.end();
 }
 
-HwlocTopology make_topology() {
+HwlocTopology empty_topology() {
   hwloc_topology_t native = nullptr;
   if (hwloc_topology_init(&native) != 0) throw Error(ErrorCode::unsupported, "hwloc cannot be initialized");
-  HwlocTopology topology(native);
-  hwloc_topology_set_io_types_filter(native, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  return HwlocTopology(native);
+}
+
+HwlocTopology make_topology() {
+  HwlocTopology topology = empty_topology();
+  hwloc_topology_set_io_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   return topology;
+}
+
+void load(hwloc_topology_t topology) {
+  if (hwloc_topology_load(topology) == 0) return;
+  throw Error(ErrorCode::unsupported, "hwloc cannot read this machine's topology; `lstopo` shows why");
 }
 
 /// Calls `visit` for every object of a type, in hwloc's logical order.
@@ -221,9 +230,7 @@ CpuSet bound_pus() {
 
 Topology discover_topology() {
   const HwlocTopology topology = make_topology();
-  if (hwloc_topology_load(topology.get()) != 0) {
-    throw Error(ErrorCode::unsupported, "hwloc cannot read this machine's topology; `lstopo` shows why");
-  }
+  load(topology.get());
   Topology value = to_value(topology.get());
   const char* setting = std::getenv("CUDA_VISIBLE_DEVICES");
   if (setting != nullptr) value.gpus = visible_gpus(value.gpus, setting);
@@ -233,6 +240,22 @@ Topology discover_topology() {
     if (!inherited.empty()) value.bound_pus = inherited;
   }
   return value;
+}
+
+std::vector<Cache> discover_caches() {
+  const HwlocTopology topology = empty_topology();
+  hwloc_topology_set_all_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_NONE);
+  hwloc_topology_set_cache_types_filter(topology.get(), HWLOC_TYPE_FILTER_KEEP_ALL);
+  load(topology.get());
+  std::vector<Cache> caches;
+  add_caches(topology.get(), caches);
+  return caches;
+}
+
+CpuSet last_level_cache(std::span<const Cache> caches, const CpuSet& pus) {
+  const auto shared =
+      std::find_if(caches.rbegin(), caches.rend(), [&](const Cache& cache) { return cache.pus.includes(pus); });
+  return shared == caches.rend() ? CpuSet() : shared->pus;
 }
 
 Topology topology_from_xml(const std::string& xml) {

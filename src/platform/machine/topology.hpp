@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,8 +72,8 @@ struct Topology {
   CpuSet pus;
   std::vector<Package> packages;
   std::vector<NumaNode> numa_nodes;
-  std::vector<CpuSet> cores;  ///< the PUs of each core; a core's number is its index here
-  std::vector<Cache> caches;
+  std::vector<CpuSet> cores;        ///< the PUs of each core; a core's number is its index here
+  std::vector<Cache> caches;        ///< in the order of their levels
   std::vector<Gpu> gpus;            ///< ordered by PCI bus id; discover_topology() keeps those visible to this process
   std::vector<Gpu> installed_gpus;  ///< all GPUs of the machine, ordered by PCI bus id
   CpuSet bound_pus;  ///< PUs on which this process may run: its binding by mpirun, Slurm or taskset; otherwise `pus`
@@ -97,6 +98,15 @@ Topology discover_topology();
 /// The PUs on which this process may run.
 /// @cost a system call
 CpuSet bound_pus();
+
+/// Returns the `caches` of this machine, and reads nothing else.
+/// @cost a fraction of that of discover_topology()
+/// @throws Error{unsupported} as discover_topology
+std::vector<Cache> discover_caches();
+
+/// Returns the PUs of the largest cache that all of `pus` share; empty if they share none.
+/// @param caches  in the order of their levels
+CpuSet last_level_cache(std::span<const Cache> caches, const CpuSet& pus);
 
 /// Reads a machine from hwloc's XML, as `lstopo --of xml` writes it; `bound_pus` are all PUs.
 /// @throws Error{corrupt} if hwloc refuses the text

@@ -9,6 +9,16 @@ namespace lockstep {
 
 using nlohmann::json;
 
+namespace {
+
+std::vector<CpuSet> cpu_sets(const Agreement& agreement, const std::string& fact) {
+  std::vector<CpuSet> sets;
+  for (const std::string& text : agreement.fact(fact)) sets.push_back(CpuSet::parse(text));
+  return sets;
+}
+
+}  // namespace
+
 void add_gpu_choices(Agreement& agreement, const Topology& topology) {
   agreement.add_fact("GPUs", json{{"bound", topology.bound_pus}, {"gpus", topology.gpus}}.dump());
 }
@@ -22,12 +32,14 @@ std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
   return all;
 }
 
-void add_binding(Agreement& agreement) { agreement.add_fact("processors", bound_pus().text()); }
-
-bool take_turns(const Agreement& agreement) {
-  std::vector<CpuSet> bound;
-  for (const std::string& text : agreement.fact("processors")) bound.push_back(CpuSet::parse(text));
-  return oversubscribed(bound);
+void add_binding(Agreement& agreement, int ranks) {
+  const CpuSet bound = bound_pus();
+  agreement.add_fact("processors", bound.text());
+  if (ranks >= least_ranks_by_cache) agreement.add_fact("cache", last_level_cache(discover_caches(), bound).text());
 }
+
+bool take_turns(const Agreement& agreement) { return oversubscribed(cpu_sets(agreement, "processors")); }
+
+int ranks_per_cache(const Agreement& agreement) { return ranks_per_cache(cpu_sets(agreement, "cache")); }
 
 }  // namespace lockstep

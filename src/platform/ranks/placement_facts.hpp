@@ -16,9 +16,13 @@ void add_gpu_choices(Agreement& agreement, const Topology& topology);
 /// Returns what `add_gpu_choices` has added, by rank, after the exchange.
 std::vector<GpuChoices> gpu_choices(const Agreement& agreement);
 
-/// Adds the binding of this rank to an agreement of ranks of one node. It does not read the machine's topology.
-void add_binding(Agreement& agreement);
+/// Adds the binding of this rank to an agreement of `ranks` ranks of one node, and its last-level cache if there are so
+/// many that it matters. Nothing else is read of the machine's topology.
+void add_binding(Agreement& agreement, int ranks);
 /// Returns after the exchange whether ranks have to take turns on the processing units that they are bound to.
 bool take_turns(const Agreement& agreement);
+/// Returns after the exchange by how many to divide the ranks of the node, as the function of the same name in
+/// platform/machine/placement.hpp does.
+int ranks_per_cache(const Agreement& agreement);
 
 }  // namespace lockstep

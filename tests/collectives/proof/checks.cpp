@@ -29,7 +29,8 @@ class Inspector {
     for (const auto& ranges : {touched.reads(), touched.writes()}) {
       for (const auto& [owner, range] : ranges) {
         if (owner != self && !is_rank(owner)) return "touches the memory of rank " + std::to_string(owner);
-        if (owner != self && range.memory != Memory::input && range.memory != Memory::output)
+        if (owner != self && range.memory == Memory::scratch) return "touches another rank's " + text(range);
+        if (owner != self && range.memory == Memory::staging && plans_[static_cast<std::size_t>(owner)].staging == 0)
           return "touches another rank's " + text(range);
         const Seen at = seen(plans_, rank_, {owner, range}, trial_);
         if (!lies_inside(at.range, at.owner)) return text(range) + " lies outside of its memory";

@@ -146,7 +146,8 @@ class Course {
     }
   }
   [[nodiscard]] bool shows_all_entered(const Await& await, const std::vector<int>& node) const {
-    return rule_.awaits_all ? await.peers.size() == node.size() : !await.peers.empty();
+    if (!rule_.awaits_all) return !await.peers.empty();
+    return await.hears_of_all || await.peers.size() == node.size();
   }
 
   std::span<const Turn* const> turns_;
