@@ -160,7 +160,7 @@ TEST(RanksPerCache, AreThoseOfALastLevelCacheOrBalanced) {
   EXPECT_EQ(ranks_per_cache(last_level_caches(128, 16)), 16);
   EXPECT_EQ(ranks_per_cache(last_level_caches(128, 64)), 16) << "a cache of a whole socket";
   EXPECT_EQ(ranks_per_cache(last_level_caches(128, 2)), 16) << "two neighbors are too few";
-  EXPECT_EQ(ranks_per_cache(last_level_caches(96, 12)), 4) << "2^k ranks, all of which share a cache";
+  EXPECT_EQ(ranks_per_cache(last_level_caches(96, 12)), 16) << "four of the twelve that share a cache are too few";
   EXPECT_EQ(ranks_per_cache(last_level_caches(96, 8)), 8);
   EXPECT_EQ(ranks_per_cache(last_level_caches(100, 8)), 4) << "it divides the ranks";
   EXPECT_EQ(ranks_per_cache(last_level_caches(127, 8)), 8) << "the last cache has fewer";
