@@ -7,6 +7,7 @@
 #include "apps/comm-bench/options.hpp"
 #include "base/nearest.hpp"
 #include "base/wrapped.hpp"
+#include "platform/machine/placement.hpp"
 
 namespace lockstep::comm_bench {
 namespace {
@@ -38,7 +39,8 @@ collectives::Prices prices_of(const ClusterOptions& c, const std::string& overhe
   const collectives::LinkCost local{c.local_latency_seconds, 1 / c.local_bandwidth};
   const double gamma = 1 / c.add_bandwidth;
   return {.messages = {local, remote, gamma},
-          .shared_memory = {local.alpha_seconds, local.beta_seconds_per_byte, gamma}};
+          .shared_memory = {local.alpha_seconds, local.beta_seconds_per_byte, gamma, 0,
+                            collectives::default_prices().shared_memory.peer_seconds}};
 }
 
 /// Parses a positive decimal number and the unit behind it. @return nothing if the text is no such number
@@ -156,6 +158,10 @@ std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const
   PredictionQuestion question{.overlap = c.overlap};
   require_given(flags, {"nodes", "ranks-per-node"});
   question.selection = {.shape = shape_of(c), .untuned = untuned};
+  // How its caches divide the ranks is not known.
+  if (c.nodes == 1)
+    question.selection.ranks_per_cache =
+        ranks_per_cache(std::vector<CpuSet>(static_cast<std::size_t>(c.ranks_per_node)));
   require_given(flags, {"latency", "bandwidth"});
   question.selection.prices = prices_of(c, flags.get<std::string>("overhead"));
   if (c.bytes > Bytes{0}) question.sizes = {c.bytes};

@@ -249,8 +249,9 @@ TEST(HierarchicalAllReduce, HasAsManyLanesAsTheSmallestNodeHasRanks) {
 }
 
 TEST(Price, OfSharedMemoryIsTheFormula) {
-  constexpr Rates rates{.alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125};
-  constexpr CostModel model{.local = {5, 0.25}, .remote = {500, 25}, .gamma_seconds_per_byte = 0.125};
+  constexpr Rates rates{
+      .alpha_seconds = 5, .beta_seconds_per_byte = 0.25, .gamma_seconds_per_byte = 0.125, .peer_seconds = 3};
+  constexpr CostModel model{.local = {5, 0.25, 0, 3}, .remote = {500, 25}, .gamma_seconds_per_byte = 0.125};
   for (int ranks = 1; ranks <= 64; ++ranks) {
     const Trial trial{.count = {64 * ranks}, .in_place = true};
     const Bytes bytes{4 * trial.count.value};

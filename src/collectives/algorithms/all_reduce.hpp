@@ -67,6 +67,7 @@ struct Rates {
   double beta_seconds_per_byte = 0;
   double gamma_seconds_per_byte = 0;
   double wire_seconds = 0;  ///< part of α for which the message travels and the ports are free
+  double peer_seconds = 0;  ///< in shared memory: for each further rank that a rank awaits at the same time
 };
 
 /// The cost of exchanges by their distance, the difference of the partners' ranks. Distances below `near_ranks` use

@@ -223,7 +223,7 @@ Plan hierarchical_all_reduce(Rank me, const CollectiveDescription& d, Algorithm 
 
 double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
   const double share = (ranks - 1.0) / ranks;
-  return ranks == 1 ? 0 : price(rates, buffer, 2, 2 * share, share);
+  return ranks == 1 ? 0 : price(rates, buffer, 2, 2 * share, share) + 2 * (ranks - 2) * rates.peer_seconds;
 }
 
 Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expressions,

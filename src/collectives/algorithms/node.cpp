@@ -74,7 +74,7 @@ Plan pull_all_reduce(Rank me, const CollectiveDescription& d, Algorithm algorith
 }
 
 double pull_all_reduce_seconds(int ranks, Bytes buffer, const Rates& rates) {
-  return ranks == 1 ? 0 : price(rates, buffer, 1, ranks - 1, ranks - 1);
+  return ranks == 1 ? 0 : price(rates, buffer, 1, ranks - 1, ranks - 1) + (ranks - 2) * rates.peer_seconds;
 }
 
 Plan node_reduce_scatter(Rank me, const CollectiveDescription& d) {

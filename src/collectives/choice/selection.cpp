@@ -154,12 +154,6 @@ Decision choose(const Selection& s, CollectiveKind kind, Bytes bytes) {
   if (entry != nullptr && possible(entry->choice.algorithm, s)) {
     return {entry->choice, Reason::table, *entry, predicted_seconds(entry->choice, kind, bytes, s)};
   }
-  if (kind == CollectiveKind::all_reduce && adds_by_cache(s)) {
-    Choice choice = s.untuned;
-    choice.algorithm = Algorithm::hierarchical_tree_order;
-    choice = with_useful_blocks(choice, s.shape);
-    return {choice, Reason::cost_model, {}, predicted_seconds(choice, kind, bytes, s)};
-  }
   const PricedChoice best = priced_candidates(s, kind, bytes).front();
   return {best.choice, Reason::cost_model, {}, best.predicted_seconds};
 }

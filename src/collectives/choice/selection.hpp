@@ -19,11 +19,13 @@ struct LinkCost {
   double alpha_seconds = 0;
   double beta_seconds_per_byte = 0;
   double wire_seconds = 0;  ///< part of α for which the message travels and the ports are free
+  double peer_seconds = 0;  ///< of shared memory, as in `Rates`
 };
 
 /// The α–β–γ model with LogP's distinction between overhead and latency. Copies and fills inside a rank are free, as in
 /// the literature. Between ranks that share memory a Publish is visible after the local α, and the bytes that a Combine
-/// reads from or writes to the others cost the local β.
+/// reads from or writes to the others cost the local β. Each further rank that an Await names costs the local
+/// `peer_seconds`.
 struct CostModel {
   LinkCost local;                     ///< between ranks of one node
   LinkCost remote;                    ///< between nodes
@@ -37,13 +39,14 @@ struct Prices {
 };
 
 /// Default costs. Local messages: measured with 2 ranks of one node per message, and per byte beyond 64 KiB, with Open
-/// MPI 4.1 (docs/selection.md); shared memory: the same ranks. Remote messages: an average Ethernet of 25 Gbit/s and 5
+/// MPI 4.1 (docs/selection.md); shared memory: the same ranks, and for further ones a simulation of cache lines
+/// (docs/performance.md, nodes of many cores). Remote messages: an average Ethernet of 25 Gbit/s and 5
 /// µs, of which the processor spends half a microsecond. They rank algorithms and do not predict the times of a
 /// machine.
 constexpr Prices default_prices() {
   return {
       .messages = {.local = {0.7e-6, 0.10e-9}, .remote = {5e-6, 0.32e-9, 4.5e-6}, .gamma_seconds_per_byte = 0.15e-9},
-      .shared_memory = {0.2e-6, 0.02e-9, 0.03e-9}};
+      .shared_memory = {0.2e-6, 0.02e-9, 0.03e-9, 0, 25e-9}};
 }
 
 /// The choice for a range of sizes on clusters of one shape. Sizes are those of `predicted_seconds`.
@@ -133,7 +136,7 @@ struct PricedChoice {
 };
 
 /// Returns the candidates, with each of their useful radices, sorted by predicted time; equal times keep the order of
-/// the candidates.
+/// the candidates. If `adds_by_cache`, tree_order in shared memory is among them.
 /// @param bytes  as in `predicted_seconds`
 /// @param by     as in `candidates`
 std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes,

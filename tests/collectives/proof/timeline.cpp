@@ -111,6 +111,8 @@ class Runner {
 
   void post(int step, double time) {
     Waiting& waiting = at(step);
+    if (const auto* await = std::get_if<Await>(&step_of(id(step))))
+      time += static_cast<double>(await->peers.size() - 1) * model_.local.peer_seconds;
     waiting.posted = true;
     waiting.ready = time;
     const auto half = message(step_of(id(step)));
