@@ -111,9 +111,9 @@ TEST(Prediction, MarksWhatAutoWouldChoose) {
 TEST(Prediction, AddsByCacheOnANodeOfManyRanks) {
   for (const auto& [ranks, algorithm] :
        {std::pair{"16", "shared-memory"}, std::pair{"128", "hierarchical-tree-order"}}) {
-    const auto of_a_node =
-        parse({"--predict", "--nodes", "1", "--ranks-per-node", ranks, "--latency", "2us", "--bandwidth", "400Gbit"})
-            .prediction;
+    const auto of_a_node = parse({"--predict", "--nodes", "1", "--ranks-per-node", ranks, "--latency", "2us",
+                                  "--bandwidth", "400Gbit", "--max", "64K"})
+                               .prediction;
     ASSERT_TRUE(of_a_node);
     for (const Bytes size : of_a_node->sizes)
       EXPECT_EQ(name(choose(of_a_node->selection, CollectiveKind::all_reduce, size).choice.algorithm), algorithm)
