@@ -158,10 +158,8 @@ std::optional<PredictionQuestion> prediction_of(const OptionValues& flags, const
   PredictionQuestion question{.overlap = c.overlap};
   require_given(flags, {"nodes", "ranks-per-node"});
   question.selection = {.shape = shape_of(c), .untuned = untuned};
-  // How its caches divide the ranks is not known.
-  if (c.nodes == 1)
-    question.selection.ranks_per_cache =
-        ranks_per_cache(std::vector<CpuSet>(static_cast<std::size_t>(c.ranks_per_node)));
+  // Which of its ranks share a cache is not known.
+  question.selection.ranks_per_cache = ranks_per_cache(std::vector<CpuSet>(static_cast<std::size_t>(c.ranks_per_node)));
   require_given(flags, {"latency", "bandwidth"});
   question.selection.prices = prices_of(c, flags.get<std::string>("overhead"));
   if (c.bytes > Bytes{0}) question.sizes = {c.bytes};

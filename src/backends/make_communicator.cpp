@@ -30,14 +30,21 @@ const MessageLibrary& required_library(const RankSet& group) {
       .on_every_rank();
 }
 
-/// Completes the options of ranks that are all on one node. Ranks that take turns on cores have no caches of their own,
-/// and each synchronization costs them a round of turns.
-void settle_node(const Agreement& agreement, PlanOptions& plan) {
-  if (take_turns(agreement)) {
+bool is_large(const RankSet& group) {
+  return collectives::summarize(group.shape()).max_ranks_per_node >= least_ranks_by_cache;
+}
+
+/// Adds where the ranks run, as far as it matters.
+void add_placement(Agreement& agreement, const RankSet& group) {
+  if (group.shape().nodes() > 1 && !is_large(group)) return;
+  add_binding(agreement, collectives::summarize(group.shape()).max_ranks_per_node);
+}
+
+/// Completes the options by what `add_placement` has added.
+void settle_placement(const Agreement& agreement, const RankSet& group, PlanOptions& plan) {
+  if (group.shape().nodes() == 1 && take_turns(agreement))
     plan.node.pull_limit = std::max(plan.node.pull_limit, NodeOptions::pull_limit_in_turns);
-  } else {
-    plan.selection.ranks_per_cache = ranks_per_cache(agreement);
-  }
+  if (is_large(group)) plan.selection.ranks_per_cache = ranks_per_cache(agreement, group.shape());
 }
 
 }  // namespace
@@ -108,17 +115,16 @@ void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOpt
   if (!options.tuning.empty()) agreement.add({{"selection table", "from a file of rank 0"}});
   agreement.add({{"compression", options.compress ? std::string(name(*options.compress)) : "none"},
                  {"check of calls", options.check ? "yes" : "no"}});
-  if (group.shape().nodes() == 1) add_binding(agreement, group.size());
+  add_placement(agreement, group);
   agreement.add_fact("RDMA", has_rdma() ? "yes" : "no");
 }
 
 collectives::Selection agreed_selection(const RankSet& group) {
   PlanOptions plan{.selection = collectives::selection_on(group.shape())};
-  if (group.shape().nodes() > 1) return plan.selection;
   Agreement agreement;
-  add_binding(agreement, group.size());
+  add_placement(agreement, group);
   agreement.exchange(group);
-  settle_node(agreement, plan);
+  settle_placement(agreement, group, plan);
   return plan.selection;
 }
 
@@ -132,7 +138,7 @@ void settle(const RankSet& group, const Agreement& agreement, CommunicatorOption
   plan.selection = selection_on(group.shape(), *wish);
   if (!plan.selection.forced && !options.tuning.empty())
     plan.selection.table = agreed_selection_table(group, options.tuning);
-  if (group.shape().nodes() == 1) settle_node(agreement, plan);
+  settle_placement(agreement, group, plan);
   const std::vector<std::string> rdma = agreement.fact("RDMA");
   plan.sockets = sockets_on(group.shape(), plan, std::find(rdma.begin(), rdma.end(), "yes") != rdma.end());
 }

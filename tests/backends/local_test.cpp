@@ -64,9 +64,9 @@ INSTANTIATE_TEST_SUITE_P(EveryAlgorithm, LocalContract,
                          testing::Combine(testing::ValuesIn(testing_support::algorithms_of_one_node()),
                                           testing::Values(1, 2, 3, 4, 5, 8)));
 
-class ByCacheContract : public testing::TestWithParam<std::tuple<int, int>> {};
+class ByCacheOnANode : public testing::TestWithParam<std::tuple<int, int>> {};
 
-TEST_P(ByCacheContract, Holds) {
+TEST_P(ByCacheOnANode, Holds) {
   const auto [ranks, ranks_per_cache] = GetParam();
   PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::tree_order, .segment = {256}}),
                       .node = {.staging = {1024}, .pull_limit = {512}, .cache = {1500}}};
@@ -74,8 +74,15 @@ TEST_P(ByCacheContract, Holds) {
   run_ranks(one_node(ranks), options, [](Communicator& c) { contract::check_all(c); });
 }
 
-INSTANTIATE_TEST_SUITE_P(OfManyRanks, ByCacheContract,
+INSTANTIATE_TEST_SUITE_P(OfManyRanks, ByCacheOnANode,
                          testing::Values(std::tuple(4, 2), std::tuple(5, 2), std::tuple(16, 4)));
+
+TEST(ByCacheContract, HoldsOnSeveralNodes) {
+  PlanOptions options{.selection = collectives::forced({.algorithm = Algorithm::hierarchical_ring, .segment = {256}}),
+                      .node = {.staging = {1024}}};
+  options.selection.ranks_per_cache = 2;
+  run_ranks(ClusterShape{{0, 0, 0, 0, 1, 1, 1, 1}}, options, [](Communicator& c) { contract::check_all(c); });
+}
 
 class HierarchicalContract : public testing::TestWithParam<std::tuple<Algorithm, ClusterShape>> {};
 

@@ -32,7 +32,7 @@ void prove(const Trial& trial, int ranks, Algorithm algorithm, const ClusterShap
   for (const ResultPiece& piece : simulation.results.front())
     for (const std::int64_t element : {piece.offset, piece.offset + piece.count - 1}) {
       const Expression claimed =
-          all_reduce_order(algorithm, simulation.expressions, brought, trial.count, element, shape);
+          all_reduce_order(algorithm, simulation.expressions, brought, trial.count, element, shape, ranks_per_cache);
       ASSERT_EQ(simulation.expressions.to_string(piece.value), simulation.expressions.to_string(claimed));
     }
 }
@@ -199,6 +199,38 @@ TEST(ByCache, IsCanonicalForAllRankCountsAndCaches) {
         for (const std::int64_t count : {std::int64_t{1}, std::int64_t{ranks + 1}, std::int64_t{1009}})
           prove({.count = {count}, .in_place = (ranks / ranks_per_cache) % 2 == 0}, ranks,
                 Algorithm::hierarchical_tree_order, {}, reach, ranks_per_cache);
+}
+
+/// Returns nodes of equally many ranks, which are numbered node by node or go round.
+ClusterShape equal_nodes(int nodes, int ranks_per_node, bool round_robin) {
+  ClusterShape shape;
+  for (int rank = 0; rank < nodes * ranks_per_node; ++rank)
+    shape.node_of_rank.push_back(round_robin ? rank % nodes : rank / ranks_per_node);
+  return shape;
+}
+
+TEST(ByCache, IsRightOnSeveralNodes) {
+  for (const Algorithm algorithm : testing_support::hierarchical_algorithms())
+    for (const Reaches& reach : by_slices)
+      for (const int nodes : {2, 3, 4})
+        for (const int ranks_per_node : {4, 6, 8})
+          for (const int ranks_per_cache : {2, 4})
+            for (const std::int64_t count : {1, 7, 1009}) {
+              const bool round_robin = algorithm != Algorithm::hierarchical_tree_order && nodes == 3;
+              const ClusterShape shape = equal_nodes(nodes, ranks_per_node, round_robin);
+              if (algorithm == Algorithm::hierarchical_tree_order && !keeps_canonical_order(shape)) continue;
+              const int ranks = shape.ranks();
+              prove({.count = {count}, .in_place = count % 2 == 0}, ranks, algorithm, shape, reach, ranks_per_cache);
+              EXPECT_EQ(adds_by_cache({.ranks = ranks, .shape = shape, .ranks_per_cache = ranks_per_cache}, algorithm),
+                        ranks_per_node % ranks_per_cache == 0 && ranks_per_node > ranks_per_cache);
+            }
+}
+
+TEST(ByCache, IsNotDoneOnUnequalNodes) {
+  for (const ClusterShape& shape : {ClusterShape{{0, 0, 0, 0, 1, 1}}, ClusterShape{{0, 0, 1, 1, 1, 1}}}) {
+    EXPECT_FALSE(adds_by_cache({.ranks = 6, .shape = shape, .ranks_per_cache = 2}, Algorithm::hierarchical_ring));
+    prove({.count = {7}, .in_place = true}, 6, Algorithm::hierarchical_ring, shape, {Reach::direct}, 2);
+  }
 }
 
 TEST(ByCache, DealsWithTheRanksOfItsCacheAndOneOfEachOther) {

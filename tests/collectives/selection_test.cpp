@@ -254,7 +254,10 @@ TEST(Choose, AddsByCacheOnANodeOfManyRanks) {
   EXPECT_EQ(chosen(tuned).choice.algorithm, Algorithm::shared_memory);
   Selection on_nodes = selection_on(nodes_of(2, 64));
   on_nodes.ranks_per_cache = 8;
-  EXPECT_FALSE(adds_by_cache(on_nodes)) << "several nodes";
+  EXPECT_TRUE(adds_by_cache(on_nodes));
+  EXPECT_TRUE(uses_shared_memory(choose(on_nodes, CollectiveKind::all_reduce, {1000}).choice.algorithm));
+  on_nodes.shape = summarize({{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}});
+  EXPECT_FALSE(adds_by_cache(on_nodes)) << "unequal nodes";
 }
 
 TEST(SelectionOn, RefusesATreeOrderOfNodesThatBreaksTheOrder) {

@@ -125,6 +125,21 @@ TEST(Succession, OfHierarchicalAllReducesIsRight) {
 }
 
 /// Removes parts of the rule, and checks that each was necessary.
+TEST(Succession, ByCacheOnSeveralNodesIsRight) {
+  const ClusterShape shape{{0, 0, 0, 0, 1, 1, 1, 1}};
+  for (const Pattern pattern : patterns) {
+    std::vector<Turn> turns;
+    for (const int ranks_per_cache : {0, 2})
+      for (const bool in_place : {true, false})
+        turns.push_back(turn_of({.kind = CollectiveKind::all_reduce,
+                                 .algorithm = Algorithm::hierarchical_ring,
+                                 .ranks_per_cache = ranks_per_cache},
+                                8, pattern, in_place, shape));
+    std::string first;
+    EXPECT_EQ(faults_among(turns, {}, shape, &first), 0) << first;
+  }
+}
+
 TEST(SlotRule, NeedsToLookAtThoseWhoAreNotKnownToHaveEntered) {
   EXPECT_EQ(faults_among(every_turn(2, Pattern::direct, true), {.looks = false}), 0) << "they always await each other";
   for (int ranks = 2; ranks <= 5; ++ranks)

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -27,9 +28,11 @@
 
 #include "base/text_file.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/ranks/agreement.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/connector.hpp"
 #include "platform/ranks/phase.hpp"
+#include "platform/ranks/placement_facts.hpp"
 #include "platform/ranks/rank_link.hpp"
 #include "platform/ranks/socket_exchange.hpp"
 #include "platform/ranks/tcp_store.hpp"
@@ -371,6 +374,41 @@ TEST(RanksOfAStore, CanComeFromAnExchangeOfTheProgram) {
   EXPECT_NE(
       message_of([&] { (void)from_exchange({0}, 0, exchange(0)); }, ErrorCode::invalid_argument).find("rank 0 of 0"),
       std::string::npos);
+}
+
+/// Two nodes of 32 ranks, of which each runs on a core of its own, as `pus` says.
+int agreed_ranks_per_cache(const std::function<std::pair<std::string, std::string>(int rank)>& pus_and_cache) {
+  constexpr int ranks = 64;
+  std::vector<RankSet> sets = from_threads(ranks, 20s);
+  ClusterShape shape;
+  for (int rank = 0; rank < ranks; ++rank) shape.node_of_rank.push_back(rank / 32);
+  std::vector<int> agreed(ranks);
+  on_each_thread(ranks, [&](int rank) {
+    Agreement agreement;
+    const auto [pus, cache] = pus_and_cache(rank);
+    agreement.add_fact("processors", pus);
+    agreement.add_fact("cache", cache);
+    agreement.exchange(sets[static_cast<std::size_t>(rank)]);
+    agreed[static_cast<std::size_t>(rank)] = ranks_per_cache(agreement, shape);
+  });
+  EXPECT_EQ(std::set<int>(agreed.begin(), agreed.end()).size(), 1U);
+  return agreed.front();
+}
+
+TEST(RanksOfThreads, AgreeByHowManyToDivideTheRanksOfTheirNodes) {
+  const auto on_cores = [](int cores_of_a_cache, int last_rank = 64) {
+    return [=](int rank) {
+      const int core = rank % 32;
+      const int first = core / cores_of_a_cache * cores_of_a_cache;
+      const std::string cache = std::to_string(first) + "-" + std::to_string(first + cores_of_a_cache - 1);
+      return std::pair(std::to_string(rank < last_rank ? core : 0), rank < last_rank ? cache : "");
+    };
+  };
+  EXPECT_EQ(agreed_ranks_per_cache(on_cores(4)), 4);
+  EXPECT_EQ(agreed_ranks_per_cache(on_cores(8)), 8);
+  EXPECT_EQ(agreed_ranks_per_cache(on_cores(8, 63)), 0) << "two ranks take turns on a core";
+  EXPECT_EQ(agreed_ranks_per_cache([&](int rank) { return on_cores(rank < 32 ? 4 : 8)(rank); }), 0)
+      << "the nodes differ";
 }
 
 TEST(ExchangesOverConnections, GatherTheBytesOfAllRanks) {

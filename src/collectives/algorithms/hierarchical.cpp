@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <type_traits>
 
 #include "collectives/algorithms/all_reduce.hpp"
+#include "collectives/algorithms/lane.hpp"
 #include "collectives/algorithms/leaf_tree.hpp"
 #include "collectives/algorithms/node.hpp"
 #include "collectives/plan/partition.hpp"
@@ -24,45 +24,6 @@ NodePosition position_of(Rank me, const ClusterShape& shape) {
       static_cast<int>(std::find(position.locals.begin(), position.locals.end(), me.value) - position.locals.begin());
   return position;
 }
-
-std::vector<int> without(std::vector<int> ranks, int rank) {
-  std::erase(ranks, rank);
-  return ranks;
-}
-
-/// Maps the steps of a plan for one slice, between the ranks of a lane, to the ranks and offsets of the whole
-/// collective.
-class Lane {
- public:
-  Lane(const ClusterShape& shape, int lane, std::int64_t offset) : offset_(offset) {
-    for (int node = 0; node < shape.nodes(); ++node)
-      ranks_.push_back(shape.ranks_on(node)[static_cast<std::size_t>(lane)]);
-  }
-
-  [[nodiscard]] Step translate(Step step) const {
-    std::visit(
-        [this](auto& s) {
-          if constexpr (requires { s.peer; }) s.peer = rank(s.peer);
-          if constexpr (requires { s.own.offset; }) move(s.own);
-          if constexpr (requires { s.to.offset; }) move(s.to);
-          if constexpr (requires { s.from.offset; }) move(s.from);
-          if constexpr (std::is_same_v<decltype(s), Combine&>)
-            for (auto* operands : {&s.to, &s.from})
-              for (NodeRange& operand : *operands) move(operand.range);
-        },
-        step);
-    return step;
-  }
-
- private:
-  [[nodiscard]] int rank(int node) const { return ranks_[static_cast<std::size_t>(node)]; }
-  void move(Range& range) const {
-    if (range.memory == Memory::output) range.offset += offset_;
-  }
-
-  std::vector<int> ranks_;
-  std::int64_t offset_;
-};
 
 /// Builds one rank's plan.
 class Builder {
@@ -226,15 +187,19 @@ double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& ra
   return ranks == 1 ? 0 : price(rates, buffer, 2, 2 * share, share) + 2 * (ranks - 2) * rates.peer_seconds;
 }
 
+std::vector<std::vector<Expression>> by_node(std::span<const Expression> contributions, const ClusterShape& shape) {
+  std::vector<std::vector<Expression>> nodes(static_cast<std::size_t>(shape.nodes()));
+  for (int rank = 0; rank < shape.ranks(); ++rank)
+    nodes[static_cast<std::size_t>(shape.node_of_rank[static_cast<std::size_t>(rank)])].push_back(
+        contributions[static_cast<std::size_t>(rank)]);
+  return nodes;
+}
+
 Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expressions,
                                          std::span<const Expression> contributions, Count count, std::int64_t element,
                                          const ClusterShape& shape) {
   std::vector<Expression> sums;
-  for (int node = 0; node < shape.nodes(); ++node) {
-    std::vector<Expression> own;
-    for (const int rank : shape.ranks_on(node)) own.push_back(contributions[static_cast<std::size_t>(rank)]);
-    sums.push_back(expressions.left_fold(own));
-  }
+  for (const auto& own : by_node(contributions, shape)) sums.push_back(expressions.left_fold(own));
   if (sums.size() == 1) return sums.front();
   const int lane_count = lanes(shape);
   const Range slice = chunk(count, lane_count, chunk_of(count, lane_count, element));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "collectives/algorithms/operations.hpp"
 
 /// Collectives of ranks that share memory. Instead of sending messages they publish that their data are ready, and read
@@ -13,6 +16,12 @@ namespace lockstep::collectives {
 /// Returns the order in which the ranks of a node add.
 constexpr AdditionOrder addition_order(Algorithm algorithm) {
   return is_canonical(algorithm) ? AdditionOrder::canonical : AdditionOrder::left_to_right;
+}
+
+/// Returns all of `ranks` but one.
+inline std::vector<int> without(std::vector<int> ranks, int rank) {
+  std::erase(ranks, rank);
+  return ranks;
 }
 
 /// All-reduce with a single synchronization: each rank publishes its whole contribution in its staging area, and
@@ -93,6 +102,10 @@ double shared_memory_all_reduce_seconds(int ranks, Bytes buffer, const Rates& ra
 Expression hierarchical_all_reduce_order(Algorithm algorithm, Expressions& expressions,
                                          std::span<const Expression> contributions, Count count, std::int64_t element,
                                          const ClusterShape& shape);
+
+/// Returns the contributions of the ranks of each node.
+/// @param contributions  one for each rank
+std::vector<std::vector<Expression>> by_node(std::span<const Expression> contributions, const ClusterShape& shape);
 
 /// Returns the number of lanes, which is the number of ranks of the smallest node.
 int lanes(const ClusterShape& shape);

@@ -68,7 +68,7 @@ Plan all_reduce_of_leaves(Rank me, const CollectiveDescription& d) {
 
 Plan all_reduce_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
   if (uses_shared_memory(algorithm)) {
-    if (adds_by_cache(d, algorithm)) return all_reduce_by_cache(me, d);
+    if (adds_by_cache(d, algorithm)) return all_reduce_by_cache(me, d, algorithm);
     return d.reach == Reach::pulled ? pull_all_reduce(me, d, algorithm) : hierarchical_all_reduce(me, d, algorithm);
   }
   if (d.leaves.total() > 0) return all_reduce_of_leaves(me, d);
@@ -99,10 +99,13 @@ Plan make_plan(Rank me, const CollectiveDescription& d, Algorithm algorithm) {
 }
 
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
-                            Count count, std::int64_t element, const ClusterShape& shape) {
+                            Count count, std::int64_t element, const ClusterShape& shape, int ranks_per_cache) {
   if (!uses_shared_memory(algorithm) || is_canonical(algorithm))
     return row_of(algorithm).order(expressions, contributions, count, element);
   const ClusterShape nodes = shape.ranks() > 0 ? shape : ClusterShape{std::vector<int>(contributions.size())};
+  const CollectiveDescription d{
+      .ranks = nodes.ranks(), .count = count, .shape = nodes, .ranks_per_cache = ranks_per_cache};
+  if (adds_by_cache(d, algorithm)) return by_cache_order(d, algorithm, expressions, contributions, element);
   return hierarchical_all_reduce_order(algorithm, expressions, contributions, count, element, nodes);
 }
 

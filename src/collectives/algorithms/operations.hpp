@@ -35,8 +35,8 @@ struct CollectiveDescription {
   int radix = 2;                ///< largest group of halving-doubling and recursive doubling, also between nodes
   ClusterShape shape{};         ///< for algorithms that share memory; empty: all ranks on one node
   Reach reach = Reach::direct;  ///< reach of this rank's data, for algorithms that share memory
-  /// How many consecutive ranks of a node share a cache, for an all_reduce in the canonical order on one node; 0: it is
-  /// not known, or does not matter.
+  /// How many consecutive ranks of a node share a cache, for an all_reduce in shared memory; 0: it is not known, or
+  /// does not matter.
   int ranks_per_cache = 0;
   /// Elements of each rank's part, if they may differ. For an all_to_all_v: elements that this rank sends to each rank
   /// (−1: no message in this block), which differ between ranks.
@@ -176,8 +176,9 @@ Plan make_plan(Rank me, const CollectiveDescription& description, Algorithm algo
 /// Returns the order in which `algorithm` claims to add `element` of a block of `count` elements, by the function
 /// beside the algorithm.
 /// @param contributions  one for each rank
-/// @param shape          as in CollectiveDescription
+/// @param shape            as in CollectiveDescription
+/// @param ranks_per_cache  as in CollectiveDescription
 Expression all_reduce_order(Algorithm algorithm, Expressions& expressions, std::span<const Expression> contributions,
-                            Count count, std::int64_t element, const ClusterShape& shape = {});
+                            Count count, std::int64_t element, const ClusterShape& shape = {}, int ranks_per_cache = 0);
 
 }  // namespace lockstep::collectives

@@ -113,7 +113,10 @@ double by_cache(Bytes bytes, const Selection& on) {
 
 BlockPrice hierarchical_block(CollectiveKind kind, const Choice& choice, Bytes block, const Selection& on) {
   const ShapeSummary& shape = on.shape;
-  const double in_node = shared_memory_all_reduce_seconds(shape.max_ranks_per_node, block, on.prices.shared_memory);
+  const int in_each = shape.max_ranks_per_node;
+  const double in_node = adds_by_cache(on)
+                             ? slices_by_cache_seconds(in_each, on.ranks_per_cache, block, on.prices.shared_memory)
+                             : shared_memory_all_reduce_seconds(in_each, block, on.prices.shared_memory);
   const Bytes slice{(block.value + lane_count(shape) - 1) / lane_count(shape)};
   const BlockPrice across = message_block(kind, choice, slice, lane_network(on));
   return {in_node + across.seconds, std::max(in_node, across.busy_seconds)};
@@ -126,7 +129,8 @@ double predicted_seconds(const Choice& choice, CollectiveKind kind, Bytes bytes,
   const bool hierarchical = is_shared(kind, choice.algorithm);
   if (hierarchical && choice.algorithm == Algorithm::shared_memory)
     return by_shared_memory(kind, shape.ranks, bytes, on.prices.shared_memory);
-  if (choice.algorithm == Algorithm::hierarchical_tree_order && adds_by_cache(on)) return by_cache(bytes, on);
+  if (choice.algorithm == Algorithm::hierarchical_tree_order && shape.nodes == 1 && adds_by_cache(on))
+    return by_cache(bytes, on);
   const Count longest = block_count(kind, across_nodes(choice.algorithm), hierarchical ? shape.nodes : shape.ranks,
                                     {choice.segment.value});
   const Bytes block{std::min(bytes.value, longest.value)};

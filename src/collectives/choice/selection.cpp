@@ -80,8 +80,10 @@ std::string reason(const Decision& decision, const Selection& selection, std::st
 Selection forced(const Choice& choice) { return {.forced = choice}; }
 
 bool adds_by_cache(const Selection& s) {
-  return s.ranks_per_cache > 1 && s.ranks_per_cache < s.shape.ranks && s.shape.nodes == 1 && s.shared_memory &&
-         (!s.forced || is_canonical(s.forced->algorithm));
+  const ShapeSummary& shape = s.shape;
+  if (s.ranks_per_cache < 2 || s.ranks_per_cache >= shape.max_ranks_per_node || !s.shared_memory) return false;
+  if (shape.nodes > 1) return shape.min_ranks_per_node == shape.max_ranks_per_node;
+  return !s.forced || is_canonical(s.forced->algorithm);
 }
 
 bool is_canonical(const Selection& s) { return s.forced && is_canonical(s.forced->algorithm); }
@@ -128,7 +130,8 @@ const TableEntry* SelectionTable::find(CollectiveKind kind, const ShapeSummary& 
 std::vector<PricedChoice> priced_candidates(const Selection& s, CollectiveKind kind, Bytes bytes, SelectedBy by) {
   std::vector<PricedChoice> priced;
   std::vector<Algorithm> able = candidates(kind, s.shape, by);
-  if (kind == CollectiveKind::all_reduce && adds_by_cache(s)) able.push_back(Algorithm::hierarchical_tree_order);
+  if (kind == CollectiveKind::all_reduce && s.shape.nodes == 1 && adds_by_cache(s))
+    able.push_back(Algorithm::hierarchical_tree_order);
   for (const Algorithm algorithm : able) {
     if (!possible(algorithm, s)) continue;
     for (const int radix : useful_radices(kind, algorithm, s.shape)) {

@@ -97,7 +97,7 @@ struct Selection {
   Prices prices = default_prices();
   bool consecutive_nodes = true;  ///< ranks are numbered node by node; set by `selection_on`
   bool shared_memory = true;  ///< false if the ranks of a node cannot share memory; all operations then use messages
-  /// By how many consecutive ranks an all_reduce divides those of a single node (`adds_by_cache`); 0: it does not.
+  /// By how many consecutive ranks an all_reduce divides those of a node (`adds_by_cache`); 0: it does not.
   int ranks_per_cache = 0;
   bool canonical_nodes =
       false;  ///< `keeps_canonical_order`, set by `selection_on`: a forced tree_order can use shared memory
@@ -109,8 +109,8 @@ Selection forced(const Choice& choice);
 /// Whether the selection guarantees the bits of the canonical order, so that sums must not be rounded on the wire.
 bool is_canonical(const Selection& selection);
 
-/// Whether all-reduces of these ranks, which are on one node, add up those of each cache first: in the canonical order,
-/// unless another algorithm is forced.
+/// Whether all-reduces in shared memory add up the ranks of each cache first: on one node in the canonical order,
+/// unless another algorithm is forced; on several nodes with equally many ranks always.
 bool adds_by_cache(const Selection& selection);
 
 /// Completes a selection for this cluster; its shape is replaced.
@@ -136,7 +136,7 @@ struct PricedChoice {
 };
 
 /// Returns the candidates, with each of their useful radices, sorted by predicted time; equal times keep the order of
-/// the candidates. If `adds_by_cache`, tree_order in shared memory is among them.
+/// the candidates. On one node tree_order in shared memory is among them if `adds_by_cache`.
 /// @param bytes  as in `predicted_seconds`
 /// @param by     as in `candidates`
 std::vector<PricedChoice> priced_candidates(const Selection& selection, CollectiveKind kind, Bytes bytes,

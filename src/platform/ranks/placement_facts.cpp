@@ -2,6 +2,8 @@
 #include "platform/ranks/placement_facts.hpp"
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 
 #include "platform/machine/topology_json.hpp"
 
@@ -14,6 +16,12 @@ namespace {
 std::vector<CpuSet> cpu_sets(const Agreement& agreement, const std::string& fact) {
   std::vector<CpuSet> sets;
   for (const std::string& text : agreement.fact(fact)) sets.push_back(CpuSet::parse(text));
+  return sets;
+}
+
+std::vector<CpuSet> those_of(std::span<const int> ranks, std::span<const CpuSet> all) {
+  std::vector<CpuSet> sets;
+  for (const int rank : ranks) sets.push_back(all[static_cast<std::size_t>(rank)]);
   return sets;
 }
 
@@ -32,14 +40,26 @@ std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
   return all;
 }
 
-void add_binding(Agreement& agreement, int ranks) {
+void add_binding(Agreement& agreement, int ranks_of_node) {
   const CpuSet bound = bound_pus();
   agreement.add_fact("processors", bound.text());
-  if (ranks >= least_ranks_by_cache) agreement.add_fact("cache", last_level_cache(discover_caches(), bound).text());
+  if (ranks_of_node >= least_ranks_by_cache)
+    agreement.add_fact("cache", last_level_cache(discover_caches(), bound).text());
 }
 
 bool take_turns(const Agreement& agreement) { return oversubscribed(cpu_sets(agreement, "processors")); }
 
-int ranks_per_cache(const Agreement& agreement) { return ranks_per_cache(cpu_sets(agreement, "cache")); }
+int ranks_per_cache(const Agreement& agreement, const ClusterShape& shape) {
+  const std::vector<CpuSet> bound = cpu_sets(agreement, "processors");
+  const std::vector<CpuSet> caches = cpu_sets(agreement, "cache");
+  std::optional<int> width;
+  for (int node = 0; node < shape.nodes(); ++node) {
+    const std::vector<int> ranks = shape.ranks_on(node);
+    const int here = oversubscribed(those_of(ranks, bound)) ? 0 : ranks_per_cache(those_of(ranks, caches));
+    if (width.value_or(here) != here) return 0;
+    width = here;
+  }
+  return *width;
+}
 
 }  // namespace lockstep
