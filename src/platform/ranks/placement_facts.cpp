@@ -43,8 +43,9 @@ std::vector<GpuChoices> gpu_choices(const Agreement& agreement) {
 void add_binding(Agreement& agreement, int ranks_of_node) {
   const CpuSet bound = bound_pus();
   agreement.add_fact("processors", bound.text());
-  if (ranks_of_node >= least_ranks_by_cache)
-    agreement.add_fact("cache", last_level_cache(discover_caches(), bound).text());
+  if (ranks_of_node < least_ranks_by_cache) return;
+  static const std::vector<Cache> caches = discover_caches();  // a process may make many groups
+  agreement.add_fact("cache", last_level_cache(caches, bound).text());
 }
 
 bool take_turns(const Agreement& agreement) { return oversubscribed(cpu_sets(agreement, "processors")); }
