@@ -166,8 +166,8 @@ compare() {
 
 python=$(mpi-scripts/parity/torch-venv.sh)
 section "Building $train"
-cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" --target train nn_convolutions_alone
+[ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
+cmake --build "build/$preset" -j "$jobs" --target train nn_convolutions_alone
 rm -rf "$out"
 mkdir -p "$out"
 section "Measuring"

@@ -53,7 +53,7 @@ class ByCache {
   Plan pull() {
     const int cache = own_ / width_;
     plan_.staging({(inputs_of(own_) + sums_of(cache)) * d_.count.value});
-    for (int leaf = 0; leaf < inputs_of(own_); ++leaf) plan_.copy(staged(leaf), input(leaf));
+    for (int leaf = 0; leaf < inputs_of(own_) && !near_.empty(); ++leaf) plan_.copy(staged(leaf), input(leaf));
     meet(near(), 0);
     for (int sum = 0; sum < sums_of(cache); ++sum) add_cache(sum, {self, staged(inputs_of(own_) + sum)}, input(0));
     meet(far(), 1, true);
@@ -90,6 +90,7 @@ class ByCache {
   }
 
  private:
+  /// Publishes a phase, and awaits the same one of other ranks.
   void meet(std::vector<int> ranks, int phase, bool hears_of_all = false) {
     plan_.publish(phase);
     plan_.await(std::move(ranks), phase, hears_of_all);
