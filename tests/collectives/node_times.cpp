@@ -11,7 +11,7 @@ int main() {
   std::printf("| ranks | size | `allocate()` | by cache | ordinary memory | by cache |\n|---|---|---|---|---|---|\n");
   const NodeModel model;
   for (const int ranks : {16, 32, 64, 128})
-    for (const int bytes : {8, 256, 4096, 65536, 1 << 20}) {
+    for (const int bytes : {8, 256, 4096, 65536, 1 << 20, 64 << 20}) {
       std::printf("| %d | %d B ", ranks, bytes);
       for (const Reach reach : {Reach::direct, Reach::staged})
         for (const int ranks_per_cache : {0, 8})
