@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace lockstep::testing_support {
@@ -71,7 +73,23 @@ class BackgroundJob {
   std::optional<int> exit_code_;
 };
 
-/// Returns all processes of the machine whose command line begins with `program` and contains `marker`.
+/// Returns a variable of the environment with which a process was started; empty if it is not set.
+inline std::string environment_of(pid_t process, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/environ");
+  for (std::string text; std::getline(file, text, '\0');)
+    if (text.starts_with(name + '=')) return text.substr(name.size() + 1);
+  return {};
+}
+
+/// Returns the rank that a launcher has given to a process; −1 without a launcher.
+inline int rank_of(pid_t process) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+    if (const std::string rank = environment_of(process, name); !rank.empty()) return std::stoi(rank);
+  return -1;
+}
+
+/// Returns all processes of the machine whose command line begins with `program` and contains `marker`, by rank. The
+/// order of their numbers would not do: Linux begins again with small ones.
 inline std::vector<pid_t> processes(const std::string& program, const std::string& marker) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -81,6 +99,10 @@ inline std::vector<pid_t> processes(const std::string& program, const std::strin
     const std::string words = line.str();
     if (pid > 0 && words.starts_with(program) && words.find(marker) != std::string::npos) found.push_back(pid);
   }
+  std::vector<std::pair<int, pid_t>> by_rank;
+  for (const pid_t pid : found) by_rank.emplace_back(rank_of(pid), pid);
+  std::sort(by_rank.begin(), by_rank.end());
+  std::transform(by_rank.begin(), by_rank.end(), found.begin(), [](const auto& entry) { return entry.second; });
   return found;
 }
 

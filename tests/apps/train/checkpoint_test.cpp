@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests what a run leaves behind, and runs that continue from it on other numbers of ranks.
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -149,11 +148,7 @@ TEST_F(Checkpoint, ARequestToOneRankSavesAndTheRunGoesOn) {
       train_command(3, options("sgd", 10'000'000) +
                            " --save-interval never --eval-interval never --keep 9 --save-dir " + folder()),
       output);
-  const auto ranks = [&] {
-    std::vector<pid_t> pids = testing_support::processes(LOCKSTEP_TRAIN, folder());
-    std::sort(pids.begin(), pids.end());
-    return pids;
-  };
+  const auto ranks = [&] { return testing_support::processes(LOCKSTEP_TRAIN, folder()); };
   const auto metrics = digits_.file("run") / "metrics.jsonl";
   ASSERT_TRUE(becomes_true(std::chrono::seconds(60), [&] {
     return occurrences(data::read_all(metrics), R"("event":"epoch")") > 0 || job.has_ended();

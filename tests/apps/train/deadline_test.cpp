@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -153,22 +152,12 @@ TEST(Deadline, ATraceThatOneRankAsksForIsOfAllRanks) {
   expect_refused(two, 1, {"rank 1 on ", "other.json", "rank 0 writes one file for all ranks"});
 }
 
-std::map<std::string, std::string> environment_of(pid_t process) {
-  std::map<std::string, std::string> environment;
-  std::ifstream file("/proc/" + std::to_string(process) + "/environ");
-  for (std::string text; std::getline(file, text, '\0');)
-    environment[text.substr(0, text.find('='))] = text.substr(std::min(text.size(), text.find('=') + 1));
-  return environment;
-}
-
 /// Returns the process that is rank 1, as soon as there is one.
 pid_t second_rank(const std::string& marker) {
   pid_t found = 0;
   testing_support::becomes_true(10s, [&] {
-    for (const pid_t process : testing_support::processes(LOCKSTEP_TRAIN, marker)) {
-      auto environment = environment_of(process);
-      if (environment["OMPI_COMM_WORLD_RANK"] == "1" || environment["PMI_RANK"] == "1") found = process;
-    }
+    for (const pid_t process : testing_support::processes(LOCKSTEP_TRAIN, marker))
+      if (testing_support::rank_of(process) == 1) found = process;
     return found != 0;
   });
   return found;

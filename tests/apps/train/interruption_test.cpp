@@ -47,12 +47,8 @@ class Interruption : public testing::Test {
     EXPECT_EQ(occurrences(output(), "train: rank " + std::to_string(rank) + ' '), 0) << output();
   }
 
-  /// Returns the processes of train, by rank, which is the order of their start.
-  [[nodiscard]] std::vector<pid_t> alive() const {
-    std::vector<pid_t> pids = processes(LOCKSTEP_TRAIN, metrics_);
-    std::sort(pids.begin(), pids.end());
-    return pids;
-  }
+  /// Returns the processes of train, by rank.
+  [[nodiscard]] std::vector<pid_t> alive() const { return processes(LOCKSTEP_TRAIN, metrics_); }
   [[nodiscard]] std::string output() const { return data::read_all(digits_.file("output")); }
   [[nodiscard]] std::filesystem::path metrics() const { return metrics_; }
   BackgroundJob& job() { return *job_; }

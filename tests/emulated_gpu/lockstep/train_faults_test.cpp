@@ -135,15 +135,6 @@ TEST_F(FaultsOfTrain, AreNamedByTheRankThatMeetsThem) {
   }
 }
 
-/// The rank of a process that mpiexec has started; −1 if it is gone.
-int rank_of(pid_t pid) {
-  const std::string text = contents("/proc/" + std::to_string(pid) + "/environ");
-  for (const std::string name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
-    if (const std::size_t at = text.find(name); at != std::string::npos)
-      return std::atoi(text.c_str() + at + name.size());
-  return -1;
-}
-
 class SignalToARank : public FaultsOfTrain, public testing::WithParamInterface<int> {};
 
 /// A graph that was launched has no deadlines, but the ranks tell each other that they wait for it.
