@@ -239,14 +239,16 @@ int sums_staged_by_cache(const CollectiveDescription& d, Algorithm algorithm) {
 }
 
 double pull_by_cache_seconds(int ranks, int ranks_per_cache, Bytes buffer, const Rates& rates) {
-  const double read = ranks_per_cache + ranks / ranks_per_cache - 2;
+  const int caches = ranks / ranks_per_cache;
+  const int read = ranks_per_cache + caches - 2;
   return price(rates, buffer, 2, read, read) + (read - 2) * rates.peer_seconds;
 }
 
 double slices_by_cache_seconds(int ranks, int ranks_per_cache, Bytes buffer, const Rates& rates) {
+  const int caches = ranks / ranks_per_cache;
   const double near = (ranks_per_cache - 1.0) / ranks_per_cache;
-  const double far = (ranks / ranks_per_cache - 1.0) / ranks;
-  const double further = ranks_per_cache + ranks / ranks_per_cache - 4;
+  const double far = (caches - 1.0) / ranks;
+  const int further = ranks_per_cache + caches - 4;
   return price(rates, buffer, 4, 2 * (near + far), near + far) + 2 * further * rates.peer_seconds;
 }
 

@@ -190,11 +190,12 @@ int ranks_per_cache(std::span<const CpuSet> caches) {
   int balanced = 1;
   while (balanced * balanced < ranks) balanced *= 2;
   int sharing = 1;  // the most ranks that share a cache, if the ranks are divided evenly
+  const auto cache_of = [&](int rank) -> const CpuSet& { return caches[static_cast<std::size_t>(rank)]; };
   const auto all_share = [&](int width) {
-    for (int rank = 0; rank < ranks; ++rank)
-      if (caches[static_cast<std::size_t>(rank)].empty() ||
-          caches[static_cast<std::size_t>(rank)] != caches[static_cast<std::size_t>(rank / width * width)])
-        return false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int first = rank / width * width;
+      if (cache_of(rank).empty() || cache_of(rank) != cache_of(first)) return false;
+    }
     return true;
   };
   while (2 * sharing <= ranks && all_share(2 * sharing)) sharing *= 2;
