@@ -273,7 +273,7 @@ for setting in "$@"; do
 done
 readarray -t needed < <(printf '%s\n' "${needed[@]}" | sort -u)
 PRESET=$preset mpi-scripts/bench/peers.sh "${needed[@]}" >&2
-cmake --build --preset "$preset" -j "$jobs" --target comm-bench >&2
+cmake --build "build/$preset" -j "$jobs" --target comm-bench >&2
 mkdir -p "$out"
 for setting in "$@"; do
   section "$setting"

@@ -88,7 +88,7 @@ done
 
 section "Measuring code (preset $preset)"
 [ -f "build/$preset/CMakeCache.txt" ] || cmake --preset "$preset"
-cmake --build --preset "$preset" -j "$jobs" --target lockstep_bench lockstep_kernels
+cmake --build "build/$preset" -j "$jobs" --target lockstep_bench lockstep_kernels
 mkdir -p "$out"
 for name in "$@"; do
   section "$name"
