@@ -64,8 +64,9 @@ collectives::Selection agreed_selection(const RankSet& group);
 /// Adds what must be equal on all ranks of a group, and what its choices depend on, to the group's agreement.
 void add_terms(Agreement& agreement, const RankSet& group, const CommunicatorOptions& options);
 /// Completes the options after the exchange, so that they are the same on all ranks: the selection on this cluster,
-/// with rank 0's table if no algorithm is forced, the pull limit of ranks that take turns on cores, and the sockets.
-/// Collective if there is a table. @param agreement  `add_terms` has added to it on all ranks, and the terms are equal
+/// with rank 0's table if no algorithm is forced, by how many the ranks of a node are divided, the pull limit of ranks
+/// that take turns on cores, and the sockets. Collective if there is a table. @param agreement  `add_terms` has added
+/// to it on all ranks, and the terms are equal
 /// @throws as check_compression, selection_on and agreed_selection_table; Error{transport}
 void settle(const RankSet& group, const Agreement& agreement, CommunicatorOptions& options);
 
