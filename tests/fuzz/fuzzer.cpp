@@ -16,7 +16,6 @@ namespace {
 using lockstep::fuzz::targets;
 
 constexpr std::int64_t most_constant_bytes = std::int64_t{1} << 20;  // tables of options, texts of messages
-constexpr std::int64_t most_bytes_per_input_byte = 64;
 
 std::atomic<std::int64_t> held_bytes = 0;
 std::atomic<std::int64_t> most_held_bytes = 0;
@@ -52,7 +51,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const std::exception& error) {
     stop(error.what());
   }
-  const std::int64_t most = most_constant_bytes + most_bytes_per_input_byte * static_cast<std::int64_t>(size);
+  const std::int64_t most =
+      most_constant_bytes + targets().front().most_bytes_per_input_byte * static_cast<std::int64_t>(size);
   if (most_held_bytes > most) stop("the parser holds more memory than a small multiple of its input");
   return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ struct Target {
   std::string name;  ///< that of the folder of its seeds
   /// Parses an input. It throws what the parser does not document, or std::logic_error if a result is wrong.
   void (*run)(const std::string& input);
+  std::int64_t most_bytes_per_input_byte;  ///< of memory that the parser may hold
 };
 
 /// The targets of this executable.
@@ -24,7 +26,9 @@ inline std::vector<Target>& targets() {
 
 /// Adds a target before main() begins.
 struct Registration {
-  Registration(const char* name, void (*run)(const std::string&)) { targets().push_back({name, run}); }
+  Registration(const char* name, void (*run)(const std::string&), std::int64_t most_bytes_per_input_byte = 64) {
+    targets().push_back({name, run, most_bytes_per_input_byte});
+  }
 };
 
 /// Throws std::logic_error if a result is wrong.

@@ -92,7 +92,8 @@ bool has_same_formats(const Traits& one, const Traits& other) {
 }
 
 /// Makes oneDNN's deconvolution. Its weights are out × in, or groups × out × in, so PyTorch's are transposed. Its end
-/// padding is reduced by the output padding and can be negative.
+/// padding is reduced by the output padding and can be negative. Its own loop that adds the bias takes one element at a
+/// time: four fifths of the forward pass to 16 channels with oneDNN 2.6.3.
 KernelPtr make_deconvolution(const TransposedConvolution& shape, const ContextPtr& context, const Format& in) {
   using Deconvolution = WindowedKernel<dnnl::deconvolution_forward, dnnl::deconvolution_backward_data,
                                        dnnl::deconvolution_backward_weights>;
@@ -101,6 +102,7 @@ KernelPtr make_deconvolution(const TransposedConvolution& shape, const ContextPt
   options.algorithms = {direct_sums, direct_sums, direct_sums};
   options.end_padding = {shape.padding.height - shape.output_padding.height,
                          shape.padding.width - shape.output_padding.width};
+  options.bias_apart = in.dtype == DType::float32;  // otherwise both sums would be rounded to bfloat16
   return std::make_unique<Deconvolution>(context, in, std::move(options));
 }
 

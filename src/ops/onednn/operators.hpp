@@ -29,6 +29,7 @@ KernelPtr make(const Linear& linear, const ContextPtr& context, Formats in);
 KernelPtr make(const Add& add, const ContextPtr& context, Formats in);
 KernelPtr make(const Pointwise& function, const ContextPtr& context, Formats in);
 KernelPtr make(const Multiply& product, const ContextPtr& context, Formats in);
+KernelPtr make(const Concat& concat, const ContextPtr& context, Formats in);
 KernelPtr make(const FrozenBatchNorm& norm, const ContextPtr& context, Formats in);
 /// Returns null, for the reference's kernel, if there is one direction only, samples have lengths of their own, or
 /// values are bfloat16.

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include "lockstep/ops/ops.hpp"
 #include "ops/onednn/primitives/primitive.hpp"
@@ -23,8 +24,9 @@ class WeightedKernel : public Kernel {
   void forward(const Arguments& call) override {
     forward_.run({{DNNL_ARG_SRC, call.inputs[0]},
                   {DNNL_ARG_WEIGHTS, forward_weights_.load(call.parameters[0])},
-                  {DNNL_ARG_BIAS, bias_ ? call.parameters[1] : nullptr},
+                  {DNNL_ARG_BIAS, bias_ && !add_bias_ ? call.parameters[1] : nullptr},
                   {DNNL_ARG_DST, call.output}});
+    if (add_bias_) add_bias_.run(call.parameters[1], call.output);
   }
 
   void backward(const Arguments& call) override {
@@ -43,6 +45,9 @@ class WeightedKernel : public Kernel {
 
  protected:
   WeightedKernel(bool bias, bool relu) : bias_(bias), relu_(relu) {}
+
+  /// Lets `add` follow the forward primitive, which then has neither bias nor ReLU.
+  void set_add_bias(AddBias add) { add_bias_ = std::move(add); }
 
   /// Makes the primitives of the passes from their descriptors.
   /// @param plain  the layout of lockstep's weights
@@ -73,6 +78,7 @@ class WeightedKernel : public Kernel {
   bool bias_;
   bool relu_;
   Primitive forward_;
+  AddBias add_bias_;
   Primitive backward_data_;
   Primitive backward_weights_;
   Reordered forward_weights_;

@@ -34,6 +34,7 @@ struct WindowedOptions {
   Tag plain_weights = Tag::oihw;  ///< the layout of lockstep's weights
   bool bias = true;
   bool relu = false;
+  bool bias_apart = false;  ///< whether bias and ReLU follow as a primitive of their own if it is a fast one
 };
 
 /// Returns the expected slowness of a kernel, as a power of ten relative to the best. oneDNN's "ref" takes a hundred to
@@ -64,6 +65,7 @@ class WindowedKernel final : public WeightedKernel {
          .backward_reads_output = options_.relu});
     make_primitives(context, describe(options_.weights, options_.plain_weights), descs.forward, descs.backward_data,
                     descs.backward_weights);
+    set_add_bias(descs.add_bias);
   }
 
  private:
@@ -71,6 +73,7 @@ class WindowedKernel final : public WeightedKernel {
     typename Forward::primitive_desc forward;
     typename BackwardData::primitive_desc backward_data;
     typename BackwardWeights::primitive_desc backward_weights;
+    AddBias add_bias;  ///< none if the forward primitive adds the bias
   };
 
   /// Returns the pairs of input and output formats to try, the best first.
@@ -131,13 +134,16 @@ class WindowedKernel final : public WeightedKernel {
     const Dims& right = options_.end_padding;
     const Desc any = describe(options_.weights, Tag::any, dtype_of(src_wanted));
     const Desc any_gradient = describe(options_.weights, Tag::any);  // float32, whatever type the factors have
-    const auto make_forward = [&](const auto&... bias) {
-      return make_desc<Forward>(setting(options_.relu), dnnl::prop_kind::forward_training, options_.algorithms.forward,
-                                src_wanted, any, bias..., dst_wanted, stride, dilation, left, right);
+    const auto make_forward = [&](bool relu, const Desc& from, const Desc& to, const auto&... bias) {
+      return make_desc<Forward>(setting(relu), dnnl::prop_kind::forward_training, options_.algorithms.forward, from,
+                                any, bias..., to, stride, dilation, left, right);
     };
-    const auto forward = options_.bias ? make_forward(bias()) : make_forward();
+    auto forward = options_.bias ? make_forward(options_.relu, src_wanted, dst_wanted, bias())
+                                 : make_forward(options_.relu, src_wanted, dst_wanted);
     const Desc src = forward.src_desc();
     const Desc dst = forward.dst_desc();
+    AddBias add_bias = add_bias_to(dst);
+    if (add_bias) forward = make_forward(false, src, dst);
     const auto make_weights = [&](const auto&... bias) {
       return make_backward_desc<BackwardWeights>(setting(), forward, options_.algorithms.backward_weights, src,
                                                  any_gradient, bias..., dst, stride, dilation, left, right);
@@ -145,7 +151,20 @@ class WindowedKernel final : public WeightedKernel {
     return {forward,
             make_backward_desc<BackwardData>(setting(), forward, options_.algorithms.backward_data, src, any, dst,
                                              stride, dilation, left, right),
-            options_.bias ? make_weights(bias()) : make_weights()};
+            options_.bias ? make_weights(bias()) : make_weights(), std::move(add_bias)};
+  }
+
+  /// Returns none if the forward primitive is to add the bias.
+  [[nodiscard]] AddBias add_bias_to(const Desc& dst) const {
+    const Format out = to_format(dst, options_.out);
+    const std::optional<Tag> tag = channel_tag(out);
+    const bool padded = out.bytes != Format::plain(out.shape, out.dtype).bytes;
+    if (!options_.bias || !options_.bias_apart || !tag || padded) return {};
+    try {
+      return AddBias(context_, dst, *tag, options_.relu);
+    } catch (const dnnl::error&) {
+      return {};
+    }
   }
 
   [[nodiscard]] PrimitiveParameters setting(bool relu = false) const {

@@ -165,15 +165,15 @@ std::int64_t product(const Reader& reader, const std::vector<std::int64_t>& size
   return result;
 }
 
-/// Reads piece by piece, so that a damaged header which announces terabytes does not cause a huge allocation.
+/// Reads piece by piece, so that memory stays in proportion to the file, whatever a damaged header announces.
 std::vector<std::uint8_t> read_data(Reader& reader, std::int64_t expected) {
-  constexpr std::size_t piece = std::size_t{64} << 20;
+  constexpr std::size_t first_piece = std::size_t{64} << 10;
   const auto wanted = static_cast<std::size_t>(expected);
   std::vector<std::uint8_t> bytes;
   while (bytes.size() < wanted) {
     const std::size_t before = bytes.size();
     try {
-      bytes.resize(before + std::min(piece, wanted - before));
+      bytes.resize(std::min(std::max(first_piece, 2 * before), wanted));
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::io,
                   reader.path() + " holds " + std::to_string(expected) +

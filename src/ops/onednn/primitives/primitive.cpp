@@ -105,6 +105,18 @@ void ReluBackward::run(const void* output, const void* output_gradient, void* in
   primitive_.run({{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, output_gradient}, {DNNL_ARG_DIFF_SRC, input_gradient}});
 }
 
+AddBias::AddBias(const ContextPtr& context, const Desc& desc, Tag tag, bool relu) {
+  // In another layout than the tensor's, oneDNN 2.6.3 has only a reference kernel.
+  const Desc bias = describe({1, dims_of(desc)[1], 1, 1}, tag);
+  const auto sum = make_desc<dnnl::binary>(PrimitiveParameters{context->engine, attributes(relu), "ref"},
+                                           dnnl::algorithm::binary_add, desc, bias, desc);
+  primitive_ = Primitive(context, sum, {{DNNL_ARG_SRC_0, desc}, {DNNL_ARG_SRC_1, bias}, {DNNL_ARG_DST, desc}});
+}
+
+void AddBias::run(const void* bias, void* values) {
+  primitive_.run({{DNNL_ARG_SRC_0, values}, {DNNL_ARG_SRC_1, bias}, {DNNL_ARG_DST, values}});
+}
+
 Primitive make_reorder(const ContextPtr& context, const Desc& from, const Desc& to) {
   const dnnl::reorder::primitive_desc desc(context->engine, from, context->engine, to, attributes());
   return {context, desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};

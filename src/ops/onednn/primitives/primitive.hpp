@@ -71,6 +71,20 @@ class ReluBackward {
   Primitive primitive_;
 };
 
+/// Adds a bias per channel to a tensor in place, and then applies a ReLU if it shall.
+class AddBias {
+ public:
+  AddBias() = default;
+  /// @param tag  the tensor's layout, in which channels have no padding
+  /// @throws dnnl::error if oneDNN has no fast kernel for it
+  AddBias(const ContextPtr& context, const Desc& desc, Tag tag, bool relu);
+  void run(const void* bias, void* values);
+  [[nodiscard]] explicit operator bool() const { return static_cast<bool>(primitive_); }
+
+ private:
+  Primitive primitive_;
+};
+
 /// Copies a tensor from one layout to another: DNNL_ARG_FROM → DNNL_ARG_TO.
 Primitive make_reorder(const ContextPtr& context, const Desc& from, const Desc& to);
 
