@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds with another compiler or MPI library and runs the tests.
-#   other-toolchains.sh [clang] [mpich] [openmpi5] [debian13]    all where none is named
+#   other-toolchains.sh [clang] [mpich] [openmpi5] [debian13] [without_pictures]    all where none is named
 # With mpich and openmpi5, tests of rooms that call no MPI are left out: the compiler is the usual one.
 # openmpi5 is the newest Open MPI from PyPI. debian13 is a whole system in build/debian13, with gcc 14, Open MPI 5 and oneDNN 3;
-# it needs root, is as large as 2 GB, and runs quick tests only.
+# it needs root, is as large as 2 GB, and runs quick tests only. without_pictures hides the libraries that read pictures and their
+# annotations: lockstep builds, trains, and says what it lacks.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 source mpi-scripts/bench/mpi-venv.sh
 
@@ -79,10 +80,28 @@ debian13() {
     build/dev/bin/train --version"
 }
 
-[ $# -gt 0 ] || set -- clang mpich openmpi5 debian13
+without_pictures() {
+  section without_pictures
+  local folder=build/without_pictures says
+  mkdir -p "$folder/data/train/a"
+  cat >"$folder/pkg-config" <<'END'
+#!/bin/sh
+case " $* " in *turbojpeg* | *spng* | *pugixml* | *yaml-cpp* | *lmdb*) exit 1 ;; esac
+exec pkg-config "$@"
+END
+  chmod +x "$folder/pkg-config"
+  cmake --preset ci -B "$folder" -DLOCKSTEP_CUDA=OFF -DLOCKSTEP_TESTS=OFF -DPKG_CONFIG_EXECUTABLE="$PWD/$folder/pkg-config"
+  cmake --build "$folder" -j "$jobs"
+  "$folder/bin/train" --epochs 1 --threads 1 --save-dir none
+  printf '\377\330\377\340' >"$folder/data/train/a/1.jpg"
+  says=$("$folder/bin/train" --data "$folder/data" --model lenet --save-dir none 2>&1) && fail "train reads JPEGs without libturbojpeg"
+  grep -F 'libturbojpeg' <<<"$says" || fail "train does not name libturbojpeg: $says"
+}
+
+[ $# -gt 0 ] || set -- clang mpich openmpi5 debian13 without_pictures
 for toolchain in "$@"; do
   case $toolchain in
-    clang | mpich | openmpi5 | debian13) "$toolchain" ;;
-    *) fail "unknown toolchain '$toolchain'; there are clang, mpich, openmpi5 and debian13" ;;
+    clang | mpich | openmpi5 | debian13 | without_pictures) "$toolchain" ;;
+    *) fail "unknown toolchain '$toolchain'; there are clang, mpich, openmpi5, debian13 and without_pictures" ;;
   esac
 done

@@ -4,12 +4,14 @@
 
     tensorboard_events.py TRAIN
 """
+import io
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
 
+from PIL import Image
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 OF_STEPS = {"train/loss": "loss", "train/learning_rate": "learning_rate", "train/images_per_second": "images_per_second"}
@@ -36,7 +38,30 @@ def compare(name, expected, found):
     print(f"{name}: {len(expected)} values are equal")
 
 
+def compare_pictures(program):
+    """Trains on a folder of pictures, and reads the pictures with their predictions, one after each epoch."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = pathlib.Path(place)
+        for part, count in (("train", 8), ("val", 5)):
+            for number, name in enumerate(("dark", "light")):
+                (folder / part / name).mkdir(parents=True)
+                for i in range(count):
+                    Image.new("RGB", (32, 24), (10 + 200 * number + i, 40, 90)).save(folder / part / name / f"{i}.png")
+        board = folder / "board"
+        train(program, "--data", str(folder), "--model", "lenet", "--batch", "8", "--epochs", "2", "--save-dir", "none", "--tensorboard", str(board))
+        found = EventAccumulator(str(board), size_guidance={"images": 0})
+        found.Reload()
+        pictures = found.Images("val/predictions")
+        assert [event.step for event in pictures] == [2, 4], [event.step for event in pictures]
+        for event in pictures:
+            picture = Image.open(io.BytesIO(event.encoded_image_string))
+            picture.load()
+            assert picture.size == (event.width, event.height) and event.width >= 32, (picture.size, event.width, event.height)
+        print(f"val/predictions: {len(pictures)} pictures of {pictures[0].width}×{pictures[0].height}")
+
+
 def main(program):
+    compare_pictures(program)
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place) / "run"
         train(program, "--dataset", "synthetic-digits", "--model", "lenet", "--batch", "500", "--log-every", "2", "--save-steps", "10",

@@ -86,7 +86,8 @@ SETUPS = [
                "host2: .*(orted|prted) uses libopen-rte.so.40.99.9, but .*install the same version of MPI"),
         "host3": ("no configuration file", "mount -t tmpfs tmpfs $WORLD/set", "host3: .*/set/run.conf cannot be read.*rsync -a"),
         "host4": ("another clock: ahead", probe_with("time=time.time()", "time=time.time() + 90"), "host4: its clock is [89][0-9].* ahead.*chronyc makestep")}),
-    ("", "--data-dir $WORLD/set/data", {
+    ("", "--data $WORLD/set/data --val $WORLD/set/val", {
+        "host2": ("a named pipe among the validation data", "mount --bind $WORLD/set/pipe $WORLD/set/val", "host2: .*/val/images: it is a named pipe.*ls -l"),
         "host1": ("no data", "mount -t tmpfs tmpfs $WORLD/set", "host1: .*/set/data cannot be read \\(.*No such file.*rsync -a"),
         "host3": ("a named pipe among the data", "mount --bind $WORLD/set/pipe $WORLD/set/data", "host3: .*/data/images: it is a named pipe.*ls -l"),
         "host4": ("a file system that does not answer", probe_with("files = files_below(path)", "time.sleep(60)"),
@@ -155,11 +156,11 @@ class Preflight(unittest.TestCase):
     def setUpClass(cls):
         cls.directory = tempfile.TemporaryDirectory()
         cls.world = pathlib.Path(cls.directory.name)
-        for folder in ("bin", "faults", "set/data", "set/other", "set/pipe"):
+        for folder in ("bin", "faults", "set/data", "set/val", "set/other", "set/pipe"):
             (cls.world / folder).mkdir(parents=True)
         for name, text, mode in (("bin/own", "#!/bin/sh\ntouch $WORLD/started\n", 0o755), ("other", "#!/bin/sh\nexit 3\n", 0o755),
                                  ("plain", "#!/bin/sh\n", 0o644), ("set/run.conf", "seed = 3\n", 0o644), ("set/data/images", "0123", 0o644),
-                                 ("set/other/images", "0124", 0o644), ("filter.py", textwrap.dedent(FILTER), 0o644),
+                                 ("set/other/images", "0124", 0o644), ("set/val/images", "0125", 0o644), ("filter.py", textwrap.dedent(FILTER), 0o644),
                                  ("agent", f"#!/bin/bash\nwhile [[ $1 == -* ]]; do shift; done\nhost=$1\nshift\n"
                                            f"[ -f $WORLD/faults/$host ] || exec {AGENT} $host \"$@\"\n"
                                            f"fault=\"mount -t tmpfs tmpfs /dev/shm; source $WORLD/faults/$host; $*\"\n"

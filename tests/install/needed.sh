@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that no program that is linked with lockstep needs the libraries of CUDA or NCCL: lockstep contains CUDA's
-# runtime, and loads NCCL when a group requests a GPU.
+# runtime, and loads NCCL when a group requests a GPU. Those that read pictures are needed by train
+# and by programs with a model of their own for train's library only.
 #   needed.sh PROGRAM...
 set -euo pipefail
 for program in "$@"; do
@@ -9,6 +10,11 @@ for program in "$@"; do
   [[ $needed == *libc.so* ]] || { echo "error: readelf lists no libraries of $program" >&2; exit 1; }
   if grep -E 'cuda|nccl|nvidia' <<<"$needed"; then
     echo "error: $program is linked with that" >&2
+    exit 1
+  fi
+  pictures=$(grep -E 'turbojpeg|spng|pugixml|yaml-cpp|lmdb' <<<"$needed" || true)
+  if [ -n "$pictures" ] && [[ ! $(basename "$program") =~ ^(train|own_model)$ ]]; then
+    echo "error: $program is linked with $pictures" >&2
     exit 1
   fi
   if nm -D --defined-only "$program" | grep -E ' (__)?(cuda|nccl)'; then

@@ -69,7 +69,41 @@ TEST(OwnPictures, MakeTheSameBitsOnAnyRanksWorkersAndCaches) {
   const std::string alone = folder.digest(1, options + "--workers 0 --cache none");
   EXPECT_EQ(folder.digest(2, options + "--workers 3"), alone);
   EXPECT_EQ(folder.digest(3, options + "--cache disk"), alone);
+  EXPECT_EQ(folder.digest(2, options + "--cache ram --cache-mb 1"), alone);
   EXPECT_NE(folder.digest(1, "--shards 4 --augment crop:2,flip"), alone);
+}
+
+/// Pictures of 640×480 have 0.9 MiB each. A full cache changes no bits.
+TEST(OwnPictures, TakeNoMoreOfTheDiskThanTheCacheMay) {
+  const UserFiles files;
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = std::to_string(i) + ".png";
+    files.put("train/cat/" + name, png(2 * i, 640, 480));
+    files.put("train/dog/" + name, png(2 * i + 1, 640, 480));
+  }
+  const auto cached = [&files](const std::string& options, std::string& digest) {
+    const std::string metrics = files.path("metrics.json").string();
+    const auto result = run_train(
+        2, "--data " + files.path().string() +
+               " --model lenet --img 32 --batch 4 --epochs 2 --threads 1 --cache disk --metrics " + metrics + options);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    digest = read_metrics(metrics).back().at("weights_sha256").get<std::string>();
+    std::uintmax_t bytes = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(files.path())) {
+      const std::string place = entry.path().string();
+      if (entry.is_regular_file() && place.find("/.lockstep-pictures-") != std::string::npos)
+        bytes += entry.file_size();
+    }
+    return bytes;
+  };
+  std::string all;
+  std::string some;
+  const std::uintmax_t mebibyte = std::uintmax_t{1} << 20;
+  const std::uintmax_t least = cached(" --cache-mb 2", some);
+  EXPECT_GT(least, mebibyte);
+  EXPECT_LT(least, 3 * mebibyte);
+  EXPECT_GT(cached(" --cache-mb 12", all), 11 * mebibyte);
+  EXPECT_EQ(some, all);
 }
 
 TEST(OwnPictures, MakeTheSameBitsBehindAResumeWithinAnEpoch) {
@@ -179,6 +213,27 @@ TEST(OwnPictures, AreShownAsTheNetworkSeesThem) {
   EXPECT_EQ(occurrences(result.output, "epoch  "), 0) << "it trains: " << result.output;
   const std::string bytes = contents_of(sheet);
   EXPECT_EQ(vision::inspect(std::as_bytes(std::span(bytes))).format, vision::PictureFormat::png);
+}
+
+/// The boxes of VOC's annotations are drawn into the sheet.
+TEST(OwnPictures, AreShownWithTheirBoxes) {
+  const auto sheet_of = [](const std::string& corner) {
+    const UserFiles files;
+    files.put("JPEGImages/1.png", png(1, 40, 30));
+    files.put("ImageSets/Main/train.txt", "1\n");
+    files.put("Annotations/1.xml",
+              "<annotation><filename>1.png</filename><size><width>40</width><height>30</height></size><object>"
+              "<name>cell</name><bndbox><xmin>4</xmin><ymin>5</ymin><xmax>" +
+                  corner + "</xmax><ymax>20</ymax></bndbox></object></annotation>");
+    const std::string sheet = files.path("sheet.png").string();
+    const auto result = run_train(1, "--data " + files.path().string() +
+                                         " --model yolov5n --img 64 --batch 1 --augment none --show-batch " + sheet);
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return contents_of(sheet);
+  };
+  const std::string sheet = sheet_of("20");
+  EXPECT_EQ(sheet_of("20"), sheet);
+  EXPECT_NE(sheet_of("30"), sheet);
 }
 
 TEST(OwnPictures, AreInTheEventFilesAndTheTableOfClasses) {
