@@ -254,6 +254,22 @@ TEST(Masks, MoveWithTheirPictures) {
   }
 }
 
+TEST(Masks, StayWhereColorsChange) {
+  const UserFiles files;
+  const auto source = source_of(files, mask_image(0));
+  Image usual;
+  Annotation expected;
+  ASSERT_TRUE(PictureDataset(source, options("none", {width, height})).view({}, usual, expected));
+  const PictureDataset dataset(source, options("color-jitter:0.5,0.5,0.5,0.1", {width, height}));
+  for (std::int64_t epoch = 1; epoch <= 8; ++epoch) {
+    Image picture;
+    Annotation annotation;
+    ASSERT_TRUE(dataset.view({.seed = 3, .epoch = epoch}, picture, annotation));
+    EXPECT_EQ(annotation.mask.pixels, expected.mask.pixels);
+    EXPECT_NE(picture.pixels, usual.pixels);
+  }
+}
+
 TEST(Masks, BeyondThePictureAreLeftOut) {
   const UserFiles files;
   const PictureDataset dataset(source_of(files, mask_image(0)), options("random-crop", {64, 48}));

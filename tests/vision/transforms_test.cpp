@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -119,6 +120,30 @@ TEST(Transforms, BoxesAreClippedAndDroppedWhereLittleOfThemIsLeft) {
 }
 
 /// Sizes as torchvision's Resize and CenterCrop compute them.
+TEST(Transforms, RandomScaleDrawsFactorsFromItsWholeRange) {
+  const Transform scale = random_scale(0.125, 1.5);
+  const Image picture = pattern(80, 64);
+  double least = 2;
+  double most = 0;
+  double sum = 0;
+  constexpr int draws = 1000;
+  for (int i = 0; i < draws; ++i) {
+    const Changed changed =
+        apply(scale, picture, {.seed = 1, .epoch = 1, .index = i}, {{.left = 8, .top = 16, .right = 40, .bottom = 32}});
+    const double factor = changed.picture.width / 80.0;
+    EXPECT_NEAR(changed.picture.height / 64.0, factor, 1.0 / 64) << "both sides have one factor";
+    for (const Box& box : changed.annotation.boxes) EXPECT_NEAR(box.right, 40 * factor, 0.5);
+    least = std::min(least, factor);
+    most = std::max(most, factor);
+    sum += factor;
+  }
+  EXPECT_GE(least, 0.125);
+  EXPECT_LT(least, 0.15);
+  EXPECT_LE(most, 1.5);
+  EXPECT_GT(most, 1.47);
+  EXPECT_NEAR(sum / draws, (0.125 + 1.5) / 2, 0.04);
+}
+
 TEST(Transforms, ResizeTheShorterSideAsTorchvision) {
   const auto size_of = [](int width, int height, int side) {
     const Image picture = apply(resize_shorter_side(side), pattern(width, height, 1)).picture;
@@ -254,7 +279,8 @@ TEST(Transforms, ColorJitterChangesColorsWithinItsBounds) {
 /// A transform that draws from the numbers of another would change with it.
 TEST(Transforms, DrawFromTheKeyAndFromNumbersOfTheirOwn) {
   const Image picture = pattern(60, 50);
-  for (const Transform& transform : {pad_and_crop(4), random_flip(), random_resized_crop({24, 24}), color_jitter({})}) {
+  for (const Transform& transform : {pad_and_crop(4), random_flip(), random_resized_crop({24, 24}), color_jitter({}),
+                                     random_scale(0.5, 2), random_crop({24, 24})}) {
     const auto pixels = [&](const data::SampleKey& key) { return apply(transform, picture, key).picture.pixels; };
     std::map<std::vector<std::uint8_t>, int> seen;
     for (std::int64_t index = 0; index < 20; ++index) {

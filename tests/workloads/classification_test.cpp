@@ -60,6 +60,13 @@ TEST(Classification, FindsNothingWithoutANumberForEachClass) {
       << "which has one for each pixel";
 }
 
+TEST(Workloads, KeepTheBestCheckpointByTheMetricOfTheirField) {
+  for (const trainer::Workload& workload : bundled()) {
+    const std::string best = workload.name == "segmentation" ? "miou" : workload.name == "detection" ? "fitness" : "";
+    EXPECT_EQ(workload.best_metric, best) << workload.name << ": accuracy, or else loss, where it is empty";
+  }
+}
+
 TEST(Workloads, OfAllModelsAreThere) {
   const std::vector<trainer::Workload> workloads = bundled();
   const nn::Models models;

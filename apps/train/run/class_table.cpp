@@ -133,4 +133,18 @@ std::string class_table(const ClassCounts& counts, std::size_t columns) {
   return text + '\n' + (matrix.empty() ? most_confused(counts, names, columns) : matrix);
 }
 
+std::string absent_classes(const ClassCounts& counts, std::size_t columns) {
+  constexpr std::size_t most_named = 20;
+  std::string names;
+  std::size_t absent = 0;
+  for (std::size_t label = 0; label < counts.labels.size(); ++label) {
+    if (counts.labels[label] != 0 || counts.predictions[label] != 0 || ++absent > most_named) continue;
+    names += (names.empty() ? "" : ", ") + echo(counts.name_of(label));
+  }
+  if (absent == 0) return {};
+  if (absent > most_named) names += " and " + std::to_string(absent - most_named) + " more";
+  return wrapped(
+      "averages leave out classes that the test samples do not have and that nothing was taken for: " + names, columns);
+}
+
 }  // namespace lockstep::train

@@ -315,7 +315,9 @@ void Training::report_end() {
 
 void Training::report_classes() {
   const observe::ClassCounts* counts = trainer_->classes();
-  if (!run_.options.per_class || counts == nullptr) return;
+  if (counts == nullptr) return;
+  run_.console.print(absent_classes(*counts, cli::table_columns()));
+  if (!run_.options.per_class) return;
   const trainer::RunState& run = trainer_->state();
   const bool is_older = run.evaluated_step != run.global_step;
   run_.console.print("\ntest samples by class" +

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of a detector on the user's own pictures with boxes.
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -14,11 +12,6 @@
 
 namespace lockstep::train {
 namespace {
-
-std::string text_of_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 /// Trains. @return the digest of the weights, and the metrics of the last evaluation
 nlohmann::json result_of(const BoxFolder& folder, int ranks, const std::string& arguments) {
@@ -65,7 +58,7 @@ std::string boxes_found(int ranks, const BoxFolder& folder) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
   for (const char* file : {"/100.png", "/labels/100.txt", "/predictions.json"})
     EXPECT_TRUE(std::filesystem::exists(out + file)) << file << ": " << result.output;
-  std::string lines = text_of_file(out + "/predictions.jsonl");
+  std::string lines = contents_of(out + "/predictions.jsonl");
   for (std::size_t at = lines.find(out); at != std::string::npos; at = lines.find(out)) lines.erase(at, out.size());
   return lines;
 }
@@ -92,7 +85,7 @@ TEST(OwnBoxes, OfCocoArePredictedWithItsCategories) {
       run_train(3, "--resume " + folder.path("run") + " --predict " + folder.path("images/val/103.png") + ' ' +
                        folder.path("images/val/104.png") + " --conf 0.0001 --save-dir " + folder.path("out"));
   ASSERT_EQ(result.exit_code, 0) << result.output;
-  const auto found = nlohmann::json::parse(text_of_file(folder.path("out/predictions.json")));
+  const auto found = nlohmann::json::parse(contents_of(folder.path("out/predictions.json")));
   std::set<std::pair<int, int>> seen;
   for (const auto& one : found) seen.emplace(one.at("image_id"), one.at("category_id"));
   EXPECT_EQ(seen, (std::set<std::pair<int, int>>{{103, 3}, {103, 90}, {104, 3}, {104, 90}}));

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs of a segmentation network on the user's own pictures with masks.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/train/metrics_lines.hpp"
@@ -78,6 +83,34 @@ class MaskFolder {
   vision::UserFiles files_;
 };
 
+vision::Image read_picture(const std::string& file) {
+  const std::string bytes = contents_of(file);
+  vision::Image picture;
+  vision::decode(std::as_bytes(std::span(bytes)), {.channels = 3}, picture);
+  return picture;
+}
+
+/// Checks that predictions.jsonl names, for each picture, the classes of its mask with their part of the pixels.
+void expect_shares_of_pixels(const std::string& out) {
+  std::ifstream lines(out + "/predictions.jsonl");
+  int pictures = 0;
+  for (std::string line; std::getline(lines, line); ++pictures) {
+    const auto one = nlohmann::json::parse(line);
+    const std::string name = std::filesystem::path(one.at("path").get<std::string>()).filename().string();
+    const vision::Image mask = read_mask(out + "/masks/" + name);
+    double sum = 0;
+    for (const auto& found : one.at("classes")) {
+      const auto pixels = std::ranges::count(mask.pixels, found.at("class").get<std::uint8_t>());
+      EXPECT_NEAR(found.at("pixels").get<double>(),
+                  static_cast<double>(pixels) / static_cast<double>(mask.pixels.size()), 1e-6);
+      EXPECT_EQ(found.at("name"), (std::array{"ground", "bright", "striped"})[found.at("class").get<std::size_t>()]);
+      sum += found.at("pixels").get<double>();
+    }
+    EXPECT_NEAR(sum, 1, 1e-5) << line;
+  }
+  EXPECT_EQ(pictures, evaluated);
+}
+
 /// Returns the mean intersection over union of masks that were predicted into a folder, counted pixel by pixel.
 double miou_of(const MaskFolder& folder, const std::string& predicted) {
   constexpr std::size_t classes = 3;
@@ -112,6 +145,53 @@ TEST(OwnMasks, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
             alone.at("weights_sha256"));
 }
 
+/// The largest and the smallest factor of PaddleSeg's configurations for PP-LiteSeg.
+TEST(OwnMasks, MakeTheSameBitsBehindAResumeWithinAnEpochOnOtherRanks) {
+  const MaskFolder folder;
+  const std::string options =
+      "--epochs 2 --batch 4 --shards 4 --lr-schedule constant --warmup 0 "
+      "--augment scale:0.125,1.5,random-crop,flip,color-jitter ";
+  const std::string run = folder.path("run");
+  (void)folder.result_of(2, options + "--steps 4 --save-dir " + run);
+  const nlohmann::json resumed = folder.result_of(3, options + "--steps all --resume last --save-dir " + run);
+  EXPECT_EQ(resumed.at("weights_sha256"), folder.result_of(1, options).at("weights_sha256"));
+}
+
+/// Returns what --per-class writes into the file of metrics, and what it prints.
+std::pair<nlohmann::json, std::string> classes_of(const MaskFolder& folder, int ranks, const std::string& arguments) {
+  const std::string metrics = folder.path("classes.json");
+  std::filesystem::remove(metrics);
+  const auto result =
+      run_train(ranks, "--data " + folder.path() + " --threads 1 --per-class --metrics " + metrics + " " + arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  nlohmann::json found;
+  for (nlohmann::json event : read_metrics(metrics))
+    if (event.at("event") == "classes") found = std::move(event);
+  found.erase("time");
+  const std::size_t table = result.output.find("\nclass  ");
+  EXPECT_NE(table, std::string::npos) << result.output;
+  const std::size_t end = result.output.find("\n\n", table);
+  EXPECT_EQ(occurrences(testing_support::in_one_line(result.output), "nothing was taken for: dark, light "), 1)
+      << result.output;
+  return {found, result.output.substr(table, end - table)};
+}
+
+/// Pixels of the last two classes are nowhere.
+TEST(OwnMasks, HaveATableOfClassesThatIsTheSameOnAnyRanks) {
+  const MaskFolder folder(Sizes::equal, "dark\nlight\n");
+  const std::string run = folder.path("run");
+  (void)folder.result_of(2, "--epochs 20 --batch 6 --eval-interval never --save-dir " + run);
+  const std::string evaluation = "--model unet --eval-only --save-dir none --resume " + run;
+  const auto [classes, table] = classes_of(folder, 1, evaluation);
+  EXPECT_NE(table.find(" iou\n"), std::string::npos) << table;
+  EXPECT_EQ(occurrences(table, "\n"), 7) << "a heading, five classes and their average: " << table;
+  for (const int ranks : {2, 3}) {
+    const auto [others, other_table] = classes_of(folder, ranks, evaluation);
+    EXPECT_EQ(others, classes);
+    EXPECT_EQ(other_table, table);
+  }
+}
+
 TEST(OwnMasks, AreLearnedInAShortRunAndPredictedByACheckpointAlone) {
   const MaskFolder folder;
   const nlohmann::json result =
@@ -124,8 +204,16 @@ TEST(OwnMasks, AreLearnedInAShortRunAndPredictedByACheckpointAlone) {
       run_train(3, "--resume " + folder.path("run") + " --predict " + folder.path("images/val") + " --save-dir " + out);
   ASSERT_EQ(predicted.exit_code, 0) << predicted.output;
   EXPECT_NEAR(miou_of(folder, out), result.at("final_miou").get<double>(), 1e-12);
-  for (int i = first_evaluated; i < first_evaluated + evaluated; ++i)
-    EXPECT_TRUE(std::filesystem::exists(out + '/' + std::to_string(i) + ".png"));
+  for (int i = first_evaluated; i < first_evaluated + evaluated; ++i) {
+    const std::string name = std::to_string(i) + ".png";
+    EXPECT_EQ(occurrences(contents_of(out + "/masks/" + name), "PLTE"), 1) << "it has no palette";
+    const vision::Image picture = read_picture(folder.path("images/val/" + name));
+    const vision::Image overlay = read_picture(out + '/' + name);
+    const vision::Image mask = read_mask(out + "/masks/" + name);
+    ASSERT_GE(overlay.pixels.size(), picture.pixels.size());
+    EXPECT_NE(overlay.pixels, picture.pixels) << "nothing is drawn";
+  }
+  expect_shares_of_pixels(out);
 }
 
 /// Whatever the size of the pictures and of the network's input, the pixels of the masks' files are counted.
@@ -178,10 +266,10 @@ TEST(OwnMasks, AreEvaluatedInTilesOnAnyRanks) {
 
 TEST(OwnMasks, TrainPpLitesegOnAnyRanksAndItsHeadsAnewForOtherClasses) {
   const MaskFolder folder;
-  const std::string options = "--model pp-liteseg --epochs 1 --batch 4 --shards 2 ";
+  const std::string options = "--model pp-liteseg --epochs 2 --batch 4 --shards 4 ";
   const nlohmann::json alone = folder.result_of(1, options + "--save-dir " + folder.path("run"));
   ASSERT_TRUE(alone.contains("final_miou")) << alone;
-  EXPECT_EQ(folder.result_of(2, options), alone);
+  for (const int ranks : {2, 3, 4}) EXPECT_EQ(folder.result_of(ranks, options), alone);
   const MaskFolder other(Sizes::equal, "dark\n");
   const auto loaded = run_train(2, "--data " + other.path() + " --threads 1 --steps 1 " + options + "--weights " +
                                        folder.path("run/checkpoints/last/model.safetensors"));
@@ -192,6 +280,19 @@ TEST(OwnMasks, TrainPpLitesegOnAnyRanksAndItsHeadsAnewForOtherClasses) {
        {"seg_heads.0.conv_out.weight [3,32,1,1] [4,32,1,1]", "seg_heads.1.conv_out.weight [3,64,1,1] [4,64,1,1]",
         "seg_heads.2.conv_out.weight [3,64,1,1] [4,64,1,1]"})
     EXPECT_NE(text.find(drawn), std::string::npos) << drawn << '\n' << loaded.output;
+}
+
+TEST(OwnMasks, OfAListOfTheirOwnAreTheValidationPart) {
+  const MaskFolder folder;
+  const auto list = [&folder](const std::string& name, int first, int end) {
+    std::ofstream file(folder.path(name));
+    for (int i = first; i < end; ++i) file << "images/train/" << i << ".png masks/train/" << i << ".png\n";
+    return folder.path(name);
+  };
+  const auto result = run_train(2, "--data " + list("part.txt", 0, 9) + " --val " + list("held-out.txt", 9, 12) +
+                                       " --model unet --batch 4 --epochs 1 --threads 1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(occurrences(result.output, "(9 training and 3 test samples, "), 1) << result.output;
 }
 
 TEST(OwnMasks, AreRefusedByClassifiersAndMosaics) {

@@ -178,6 +178,19 @@ TEST(ClassTable, HasALineForEachClassAndTheConfusionMatrix) {
   EXPECT_EQ(class_table(many, 80), table);
 }
 
+TEST(ClassTable, NamesClassesThatDoNotOccur) {
+  observe::ClassCounts counts{
+      .names = {"cat", "dog", "cow", "emu"}, .labels = {4, 0, 0, 0}, .predictions = {3, 1, 0, 0}, .hits = {3, 0, 0, 0}};
+  EXPECT_EQ(absent_classes(counts, 200),
+            "averages leave out classes that the test samples do not have and that nothing was taken for: cow, emu\n");
+  counts.labels = counts.predictions = {1, 1, 1, 1};
+  EXPECT_EQ(absent_classes(counts, 200), "");
+  for (std::vector<std::int64_t>* numbers : {&counts.labels, &counts.predictions, &counts.hits}) numbers->assign(30, 0);
+  counts.names.clear();
+  EXPECT_NE(absent_classes(counts, 400).find(": 0, 1, 2, "), std::string::npos);
+  EXPECT_NE(absent_classes(counts, 400).find(", 19 and 10 more\n"), std::string::npos);
+}
+
 TEST(ClassTable, HasImagesAndAveragePrecisionForBoxes) {
   const observe::ClassCounts counts{
       .names = {"cell", "dog"},

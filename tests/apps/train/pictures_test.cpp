@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "apps/train/metrics_lines.hpp"
@@ -25,11 +23,6 @@ std::string png(int number, int width = 12, int height = 10) {
     picture.pixels[i] = static_cast<std::uint8_t>(i * i * (static_cast<std::size_t>(number) + 3) % 251);
   const std::vector<std::byte> file = vision::encode_png(picture);
   return {reinterpret_cast<const char*>(file.data()), file.size()};
-}
-
-std::string contents_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// A folder of classes: 2 × 24 pictures for training, 2 × 5 for validation.

@@ -70,11 +70,13 @@ TEST(OwnTexts, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
     ASSERT_TRUE(alone.contains(name)) << alone;
   EXPECT_EQ(folder.result_of(2, options + "--workers 3"), alone);
   EXPECT_EQ(folder.result_of(3, options + "--cache disk"), alone);
+  EXPECT_EQ(folder.result_of(4, options), alone);
 }
 
 TEST(OwnTexts, MakeTheSameBitsBehindAResumeWithinAnEpochOnOtherRanks) {
   const TextFolder folder;
-  const std::string options = "--epochs 1 --batch 8 --shards 4 --lr-schedule constant --warmup 0 ";
+  const std::string options =
+      "--epochs 1 --batch 8 --shards 4 --lr-schedule constant --warmup 0 --augment color-jitter --multi-scale 0.6,1.4 ";
   const std::string run = folder.path("run");
   (void)folder.result_of(2, options + "--steps 3 --save-dir " + run);
   const nlohmann::json resumed = folder.result_of(1, options + "--steps all --resume last --save-dir " + run);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,11 @@ inline std::string train_command(int ranks, const std::string& arguments) {
 /// Runs to the end. The output is that of both streams.
 inline ProgramResult run_train(int ranks, const std::string& arguments) {
   return testing_support::run_program(train_command(ranks, arguments) + " 2>&1");
+}
+
+inline std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 /// Expects one report, from one rank, that contains all these parts.
