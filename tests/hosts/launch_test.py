@@ -125,6 +125,7 @@ class OnGpus(unittest.TestCase):
                 config.write_text(f"model = {model}\ndata = {data}\nbatch = 4\nsteps = 1\neval-interval = never\nsave-dir = none\n{more}")
                 for line, ranks, nodes in (
                         (f"fleetrun --selected_gpu 0,1 tools/train.py -c {config} --eval", 2, 1),
+                        (f"fleetrun --ips=10.77.0.1,10.77.0.2 --selected_gpu 0,1 tools/train.py -c {config}", 4, 2),
                         (f"python3 -m paddle.distributed.launch --log_dir={folder}/log/ --ips=10.77.0.1,10.77.0.2 --gpus=0 "
                          f"tools/train.py -c {config} --do_eval --num_workers 1", 2, 2)):
                     self.assertIn("(8 training", self.train(nodes, line, ranks, nodes).stdout)
@@ -132,11 +133,15 @@ class OnGpus(unittest.TestCase):
 
 class OnCpus(unittest.TestCase):
     def test_mpiruns_own(self):
-        with tempfile.TemporaryDirectory() as folder:
-            line = f"-H host1,host2 -np 4 {TRAIN} --device cpu --steps 20 --eval-interval never --save-dir none"
-            result = on_hosts(2, folder, line.split())
-        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
+        for make, model, img in ((pictures.nuclei, "pp-liteseg", "64"), (pictures.numbered, "crnn-mv3", "32x64")):
+            with self.subTest(model=model), tempfile.TemporaryDirectory() as folder:
+                data = make(pathlib.Path(folder), ROOT)
+                line = f"-H host1,host2 -np 4 {TRAIN} --device cpu --data {data} --model {model} --img {img} --batch 4 --steps 2 --save-dir none"
+                result = on_hosts(2, folder, line.split())
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
+                self.assertIn("(8 training", result.stdout)
+                self.assertRegex(result.stdout, r"weights sha256 [0-9a-f]{64}")
 
     def test_the_cluster_stays_in_the_callers_folder_and_waits_after_ctrl_c(self):
         with tempfile.TemporaryDirectory() as folder:
