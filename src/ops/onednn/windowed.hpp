@@ -161,7 +161,7 @@ class WindowedKernel final : public WeightedKernel {
     const bool padded = out.bytes != Format::plain(out.shape, out.dtype).bytes;
     if (!options_.bias || !options_.bias_apart || !tag || padded) return {};
     try {
-      return AddBias(context_, dst, *tag, options_.relu);
+      return {context_, dst, *tag, options_.relu};
     } catch (const dnnl::error&) {
       return {};
     }
