@@ -15,7 +15,7 @@ if [ "${1:-}" = --full ]; then
   full=yes
   shift
 fi
-mapfile -t known < <(sed -n 's/^lockstep_fuzz_target(\([a-z_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt)
+mapfile -t known < <(sed -n 's/^lockstep_fuzz_target(\([a-z0-9_]*\) .*/\1/p' tests/fuzz/CMakeLists.txt)
 [ $# -gt 0 ] || set -- "${known[@]}"
 for target; do
   [[ " ${known[*]} " == *" $target "* ]] || fail "there is no target '$target'; there are ${known[*]}"
