@@ -77,8 +77,10 @@ TEST(OwnPictures, TakeNoMoreOfTheDiskThanTheCacheMay) {
   const auto cached = [&files](const std::string& options, std::string& digest) {
     const std::string metrics = files.path("metrics.json").string();
     const auto result = run_train(
-        2, "--data " + files.path().string() +
-               " --model lenet --img 32 --batch 4 --epochs 2 --threads 1 --cache disk --metrics " + metrics + options);
+        2,
+        "--data " + files.path().string() +
+            " --model lenet --img 32 --batch 4 --epochs 2 --threads 1 --eval-interval never --cache disk --metrics " +
+            metrics + options);
     EXPECT_EQ(result.exit_code, 0) << result.output;
     digest = read_metrics(metrics).back().at("weights_sha256").get<std::string>();
     std::uintmax_t bytes = 0;
