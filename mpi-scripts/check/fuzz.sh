@@ -4,7 +4,7 @@
 # stops at the first that crashes one, makes it throw something undocumented, or makes it hold much more memory than the
 # input has.
 #   fuzz.sh [--full] [TARGET...]   a minute each, or with --full ten million inputs each, and one million of those that decode
-#                                  pictures; all targets unless some are named
+#                                  pictures or unpack files of pixels; all targets unless some are named
 # Ten million take 10 to 20 minutes on one core, and one to two hours for configuration, whose inputs take half a millisecond.
 # Targets are rows of tests/fuzz/CMakeLists.txt, and their seeds are in tests/fuzz/seeds. Inputs that reach new code are kept
 # in build/fuzz/corpus, from which the next run goes on; an input that fails is left in build/fuzz/failures.
@@ -46,7 +46,7 @@ for target; do
   limit=(-max_total_time=60 -use_value_profile=1)
   if [ -n "$full" ]; then
     # Profiling compared values would halve the rate. The corpus of the quick form has what it finds.
-    case $target in decode_*) limit=(-runs=1000000) ;; *) limit=(-runs=10000000) ;; esac
+    case $target in decode_* | idx | cifar10) limit=(-runs=1000000) ;; *) limit=(-runs=10000000) ;; esac
   fi
   corpus=build/fuzz/corpus/$target
   mkdir -p "$corpus" build/fuzz/failures
