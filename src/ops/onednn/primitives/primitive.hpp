@@ -71,11 +71,12 @@ class ReluBackward {
   Primitive primitive_;
 };
 
-/// Adds a bias per channel to a tensor in place, and then applies a ReLU if it shall.
+/// Adds a bias per channel to a tensor in place, and then applies a ReLU or nothing.
 class AddBias {
  public:
   AddBias() = default;
-  /// @param tag  the tensor's layout, in which channels have no padding
+  /// @param tag   the tensor's layout, in which channels have no padding
+  /// @param relu  whether a ReLU follows
   /// @throws dnnl::error if oneDNN has no fast kernel for it
   AddBias(const ContextPtr& context, const Desc& desc, Tag tag, bool relu);
   void run(const void* bias, void* values);
