@@ -135,16 +135,19 @@ std::string class_table(const ClassCounts& counts, std::size_t columns) {
 
 std::string absent_classes(const ClassCounts& counts, std::size_t columns) {
   constexpr std::size_t most_named = 20;
+  const auto counts_in_averages = [&counts](std::size_t label) {
+    const auto has_value = [label](const observe::ClassValues& values) { return values.values[label].has_value(); };
+    return counts.values.empty() ? counts.f1(label).has_value() : std::ranges::any_of(counts.values, has_value);
+  };
   std::string names;
   std::size_t absent = 0;
   for (std::size_t label = 0; label < counts.labels.size(); ++label) {
-    if (counts.labels[label] != 0 || counts.predictions[label] != 0 || ++absent > most_named) continue;
+    if (counts_in_averages(label) || ++absent > most_named) continue;
     names += (names.empty() ? "" : ", ") + echo(counts.name_of(label));
   }
   if (absent == 0) return {};
   if (absent > most_named) names += " and " + std::to_string(absent - most_named) + " more";
-  return wrapped(
-      "averages leave out classes that the test samples do not have and that nothing was taken for: " + names, columns);
+  return wrapped("averages leave out these classes, which no test sample has: " + names, columns);
 }
 
 }  // namespace lockstep::train

@@ -13,8 +13,8 @@ namespace lockstep::train {
 /// @param columns  the length that no line of the matrix exceeds
 std::string class_table(const observe::ClassCounts& counts, std::size_t columns);
 
-/// Returns a sentence that names the classes of which an evaluation has no sample, or pixel, and which nothing was
-/// taken for, so that averages over classes leave them out; empty if there are none.
+/// Returns a sentence that names the classes that averages over classes leave out, because no test sample has them;
+/// empty if there are none. A class that something was taken for counts, but in average precisions.
 /// @param columns  the length that no line exceeds
 std::string absent_classes(const observe::ClassCounts& counts, std::size_t columns);
 

@@ -171,7 +171,7 @@ std::pair<nlohmann::json, std::string> classes_of(const MaskFolder& folder, int 
   const std::size_t table = result.output.find("\nclass  ");
   EXPECT_NE(table, std::string::npos) << result.output;
   const std::size_t end = result.output.find("\n\n", table);
-  EXPECT_EQ(occurrences(testing_support::in_one_line(result.output), "nothing was taken for: dark, light "), 1)
+  EXPECT_EQ(occurrences(testing_support::in_one_line(result.output), "which no test sample has: dark, light "), 1)
       << result.output;
   return {found, result.output.substr(table, end - table)};
 }

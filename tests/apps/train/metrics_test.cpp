@@ -181,8 +181,10 @@ TEST(ClassTable, HasALineForEachClassAndTheConfusionMatrix) {
 TEST(ClassTable, NamesClassesThatDoNotOccur) {
   observe::ClassCounts counts{
       .names = {"cat", "dog", "cow", "emu"}, .labels = {4, 0, 0, 0}, .predictions = {3, 1, 0, 0}, .hits = {3, 0, 0, 0}};
-  EXPECT_EQ(absent_classes(counts, 200),
-            "averages leave out classes that the test samples do not have and that nothing was taken for: cow, emu\n");
+  EXPECT_EQ(absent_classes(counts, 200), "averages leave out these classes, which no test sample has: cow, emu\n");
+  counts.values = {{.name = "AP", .values = {0.5, {}, {}, 0}}};  // that of "dog" does not count, that of "emu" does
+  EXPECT_EQ(absent_classes(counts, 200), "averages leave out these classes, which no test sample has: dog, cow\n");
+  counts.values.clear();
   counts.labels = counts.predictions = {1, 1, 1, 1};
   EXPECT_EQ(absent_classes(counts, 200), "");
   for (std::vector<std::int64_t>* numbers : {&counts.labels, &counts.predictions, &counts.hits}) numbers->assign(30, 0);
