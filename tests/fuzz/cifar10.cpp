@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "fuzz/input_folder.hpp"
 #include "fuzz/targets.hpp"
 #include "lockstep/base/error.hpp"

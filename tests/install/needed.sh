@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checks that no program that is linked with lockstep needs the libraries of CUDA or NCCL: lockstep contains CUDA's
-# runtime, and loads NCCL when a group requests a GPU. Those that read pictures are needed by train
-# and by programs with a model of their own for train's library only.
+# runtime, and loads NCCL when a group requests a GPU. Only train, and programs that link
+# train's library, may need the libraries that read pictures.
 #   needed.sh PROGRAM...
 set -euo pipefail
 for program in "$@"; do

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "vision/image/font.hpp"
 
@@ -114,6 +116,20 @@ TEST(Draw, NeighboringClassesInDifferentColors) {
     const Color b = class_color(label + 1);
     EXPECT_TRUE(a.red != b.red || a.green != b.green || a.blue != b.blue) << label;
   }
+}
+
+TEST(Draw, MasksAsHalfOfTheColorsOfTheirClasses) {
+  Image picture;
+  picture.resize(3, 1, 3);
+  std::ranges::fill(picture.pixels, std::uint8_t{100});
+  Image mask;
+  mask.resize(3, 1, 1);
+  mask.pixels[0] = 0;
+  mask.pixels[1] = 1;
+  mask.pixels[2] = left_out_pixel;
+  draw_mask(mask, picture);
+  const std::vector<std::uint8_t> mixed(picture.pixels.begin(), picture.pixels.end());
+  EXPECT_EQ(mixed, (std::vector<std::uint8_t>{50, 50, 50, 114, 50, 50, 100, 100, 100})) << "black, (128, 0, 0), none";
 }
 
 TEST(ClassPalette, IsThatOfPascalVoc) {
