@@ -12,6 +12,7 @@ namespace {
 /// Returns the size of the first bucket: a quarter of a bucket, so that communication starts early, and at most 1 MiB.
 /// An even earlier start gains nothing.
 Bytes first_bucket(Bytes bucket) {
+  if (bucket == DataParallelOptions::one_bucket) return bucket;
   const std::int64_t quarter = bucket.value / 4 + (bucket.value % 4 == 0 ? 0 : 1);  // rounded up, without overflow
   return {std::min<std::int64_t>(quarter, 1 << 20)};
 }
@@ -38,9 +39,11 @@ void DataParallel::State::join(ProcessGroup& other) {
   if (options.shard_optimizer) check_sharing();
   if (shards.total() != 0) check_sharding();
   (void)group->control();  // created here, because creating it is collective
+  const Bytes first = first_bucket(options.bucket);
   reducer.emplace(group->communicator(), tensors.layout(), tensors.flat_gradients(),
                   ddp::BucketOptions{.size = options.bucket,
-                                     .first = first_bucket(options.bucket),
+                                     .first = first,
+                                     .least = {std::max<std::int64_t>(first.value / 4, 1)},
                                      .parts = options.shard_optimizer ? group->size() : 0},
                   Leaves{shards, tensors.layout().count()}, options.observer,
                   std::vector<std::int64_t>{options.compare_every, options.allow_unused ? 1 : 0});

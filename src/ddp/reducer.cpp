@@ -50,7 +50,7 @@ std::vector<Count> even_parts(Count count, int parts) {
 }
 
 std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options) {
-  for (const Bytes size : {options.size, options.first}) {
+  for (const Bytes size : {options.size, options.first, options.least}) {
     if (size.value < 1) {
       throw Error(ErrorCode::invalid_argument,
                   "a bucket of " + std::to_string(size.value) + " bytes: the size must be positive");
@@ -67,12 +67,14 @@ std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const Bucket
     open = {};
   };
   for (int tensor = static_cast<int>(layout.tensors().size()) - 1; tensor >= 0; --tensor) {
-    const Bytes limit = buckets.empty() ? std::min(options.first, options.size) : options.size;
-    const bool large = layout.at(tensor).count.value * size_of(dtype) >= limit.value;
+    const Bytes most = buckets.empty() ? std::min(options.first, options.size) : options.size;
+    const bool large = layout.at(tensor).count.value * size_of(dtype) >= most.value;
     if (large && !open.tensors.empty()) close();  // small tensors that are ready need not wait for the large one
     open.offset = layout.at(tensor).offset;
     open.tensors.push_back(tensor);
-    if (large || (end.value - open.offset.value) * size_of(dtype) >= limit.value) close();
+    const Bytes half_of_the_rest{end.value * size_of(dtype) / 2};
+    const Bytes enough = std::min(most, std::max(options.least, half_of_the_rest));
+    if (large || (end.value - open.offset.value) * size_of(dtype) >= enough.value) close();
   }
   if (!open.tensors.empty()) close();
   return buckets;

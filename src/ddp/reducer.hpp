@@ -31,6 +31,8 @@ struct BucketOptions {
   Bytes size{25 << 20};  ///< a bucket is closed once it holds this many bytes
   /// Size of the first bucket, which is ready while most of the backward pass is still to run.
   Bytes first{1 << 20};
+  /// The last buckets get smaller down to this size, because what is complete when backward ends is exchanged after it.
+  Bytes least{256 << 10};
   int parts = 0;  ///< number of parts per bucket, one for each rank; 0 leaves buckets whole
 };
 
@@ -40,7 +42,9 @@ std::vector<Count> even_parts(Count count, int parts);
 
 /// Divides a layout into buckets, from its last tensor to its first, which is about the order in which backward
 /// finishes them.
-/// No tensor is split; a tensor larger than a bucket gets a bucket of its own.
+/// No tensor is split; a tensor larger than a bucket gets a bucket of its own. Towards the end a bucket has half of
+/// what is left: the layers next to the input have few parameters and take long, so that there is time for small
+/// buckets.
 /// @throws Error{invalid_argument} if a size is not positive
 std::vector<Bucket> plan_buckets(const Layout& layout, DType dtype, const BucketOptions& options);
 

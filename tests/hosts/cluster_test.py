@@ -217,6 +217,22 @@ class Cluster(unittest.TestCase):
                 self.assertEqual(len(ends[0]), 1 + len(metrics.split()), results[0].stdout)
                 self.assertEqual(ends[1:], ends[:1] * (len(ends) - 1))
 
+    def test_8_a_progress_thread_takes_a_processor_that_is_free(self):
+        """It is there by itself where messages leave the host and each rank has a processor for it. It changes no bits."""
+        processors = len(os.sched_getaffinity(0))
+        self.assertGreater(processors, 1)
+        weights = set()
+        for ranks, threads, options, expected in (("host1,host2", processors - 1, [], True), ("host1,host2", processors, [], False),
+                                                  ("host1:2", 1, [], False), ("host1,host2", processors, ["--progress-thread"], True),
+                                                  ("host1,host2", processors - 1, ["--progress-thread", "no"], False)):
+            with self.subTest(ranks=ranks, threads=threads, options=options):
+                result = run(MPIRUN, "--bind-to", "none", "-H", ranks, "-n", "2", TRAIN, "--dataset", "synthetic-digits", "--steps", "2",
+                             "--shards", "2", "--threads", str(threads), "--device", "cpu", "--save-dir", "none", *options)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertEqual(", progressed by a thread\n" in result.stdout, expected, result.stdout)
+                weights.add(result_of(result.stdout)[0])
+        self.assertEqual(len(weights), 1)
+
 
 def in_cluster(*options):
     """Runs this program in a cluster. Returns its exit code, and why there is none."""

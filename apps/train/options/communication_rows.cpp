@@ -18,7 +18,10 @@ namespace {
 
 using namespace cli;
 
-Bytes bytes_of_mib(double mib) { return {std::max<std::int64_t>(1, std::llround(mib * 1024 * 1024))}; }
+Bytes bytes_of_bucket(double mib) {
+  if (mib == 0) return DataParallelOptions::one_bucket;
+  return {std::max<std::int64_t>(1, std::llround(mib * 1024 * 1024))};
+}
 
 /// Returns what is wrong with --device and the options beside it; empty if nothing is.
 std::string conflict_of_device(const OptionValues& given, const Options& o) {
@@ -162,9 +165,10 @@ OptionGroup communication_options(Options& o) {
        row("tuning", Text{"FILE"}, described("a cost model"),
            "selection table for --algorithm auto, as written by comm-bench --tune=FILE", into(o.tuning),
            Scope::each_rank),
-       row("bucket-mb", Real{.min = 0, .max = 65536, .above_min = true},
-           described("an eighth of all, from 0.25 to 4; 25 on GPUs"), "MiB of gradients that are all-reduced together",
-           into(o.bucket, bytes_of_mib)),
+       row("bucket-mb", Real{.min = 0, .max = 65536, .zero = "all", .above_min = true},
+           described("an eighth of all, from 0.25 to 4; 25 on GPUs"),
+           "MiB of gradients that are all-reduced together; all: when backward ends, which shows what overlap gains",
+           into(o.bucket, bytes_of_bucket)),
        row("compress", one_of(backends::compression_names()), "none", "data type of gradients on the wire",
            into(o.compress)),
        row("shards", Whole{0, 65536, "off"}, "off",
@@ -194,8 +198,9 @@ OptionGroup communication_options(Options& o) {
            "what a rank does while it waits; auto spins while there is a processor for each rank, then yields, then "
            "sleeps",
            into(o.wait), Scope::each_rank),
-       row("progress-thread", Switch{}, "no",
-           "let a thread progress communication during backward, where a processor is free; otherwise layers poll",
+       row("progress-thread", Word{.words = {"auto", "yes", "no"}, .implied = "yes"}, "auto",
+           "let a thread of each rank progress communication during backward; otherwise layers poll. auto: on CPUs of "
+           "several hosts, where each rank has more processors than compute threads",
            into(o.progress_thread), Scope::each_rank),
        row("comm-timeout", Real{.min = 0.001, .max = 10'000'000}, std::to_string(usual_deadline.count()),
            "seconds without progress after which a rank, a file or a device counts as hung: the run ends with exit "

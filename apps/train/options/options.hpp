@@ -54,7 +54,7 @@ struct Options {
   std::string kernels;                              ///< file of measured algorithms; empty: the back end's rule
   double timeout_seconds = usual_deadline.count();  ///< also limits the start if the command line is invalid
   int min_ranks = 0;  ///< the run goes on after deaths while so many ranks are left; 0: a death ends it
-  bool progress_thread = false;
+  std::string progress_thread = "auto";  ///< "auto", "yes" or "no"
   std::string sockets;  ///< one of backends::socket_names()
   bool checksum = false;
   int connections = 1;

@@ -157,6 +157,15 @@ void report_skipped_samples(const RunContext& run) {
 
 }  // namespace
 
+bool has_progress_thread(const RunContext& run) {
+  const std::string& wish = run.options.progress_thread;
+  if (wish != "auto") return wish == "yes";
+  // It is of use where messages leave the host, and where it does not take a processor from computing (ADR 4).
+  const NodeView& node = run.cluster.node;
+  return run.model.device.device == Device::cpu && run.cluster.world.shape().nodes() > 1 &&
+         provided_thread_level() == ThreadLevel::multiple && !oversubscribed(node.bound_pus, node.threads + 1);
+}
+
 int run(const Options& options, const Cluster& cluster, const Data& data, const ModelOnDevice& model, Console& console,
         StopSignals& signals, Clock::time_point begin) {
   const RunFolder folder = open_run_folder(cluster, options, console);

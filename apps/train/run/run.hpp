@@ -23,6 +23,9 @@ struct RunContext {
   Clock::time_point begin;           ///< when the program began, for --max-time
 };
 
+/// Whether a thread of this rank progresses communication: what --progress-thread says, or means by "auto".
+bool has_progress_thread(const RunContext& run);
+
 /// The last stage of a run: opens its folder, connects the ranks, trains or evaluates, and reports. Collective.
 /// @param signals  begins to request an orderly end once the training begins
 /// @return the exit code

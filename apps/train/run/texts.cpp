@@ -22,14 +22,16 @@ std::string count_of(long long number, const char* thing) {
   return std::to_string(number) + ' ' + thing + (number == 1 ? "" : "s");
 }
 
-std::string gradients_text(const Options& options, Device device) {
+std::string gradients_text(const RunContext& run) {
+  const Options& options = run.options;
   const bool by_shards = options.trainer.step.shards > 0;
   std::string text =
       options.trainer.zero && !by_shards ? "gradients reduce-scattered by " : "gradients all-reduced by ";
   text += by_shards ? "tree-order over " + std::to_string(options.trainer.step.shards) + " shards" : options.algorithm;
-  const bool by_nccl = device == Device::cuda && options.algorithm != "tree-order" && !by_shards;
+  const bool by_nccl = run.model.device.device == Device::cuda && options.algorithm != "tree-order" && !by_shards;
   text += by_nccl ? " (NCCL's own)" : options.algorithm == "mpi" ? " (the MPI library's own)" : " (lockstep's own)";
-  return text + (options.compress == "none" ? "" : ", on the wire in " + options.compress);
+  text += options.compress == "none" ? "" : ", on the wire in " + options.compress;
+  return text + (has_progress_thread(run) ? ", progressed by a thread" : "");
 }
 
 /// Returns the global batch, and what a rank gets of it.
@@ -163,7 +165,7 @@ std::string header_text(const RunContext& run, const Computation& computation, s
       data.pictures                           ? "pictures of " + input_text(*data.pictures)
       : options.augmentation.changes_images() ? "training images augmented by " + options.augmentation.text()
                                               : "",
-      of_training(gradients_text(options, run.model.device.device)),
+      of_training(gradients_text(run)),
       options.trainer.balance ? "shards move from slow ranks to fast ones (--balance)" : "",
       of_training(std::string(nn::name(options.trainer.optimizer.rule)) + ", learning rate " +
                   to_text(data.schedule, data.length.steps)),

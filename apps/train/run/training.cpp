@@ -70,7 +70,7 @@ GroupOptions group_options(const RunContext& run) {
           .algorithm = adds_shards_on_gpus ? "tree-order" : run.options.algorithm,
           .tuning = run.options.tuning,
           .wait = make_wait_policy(run.options.wait, run.cluster.node.spins_before_yield),
-          .progress_thread = run.options.progress_thread,
+          .progress_thread = has_progress_thread(run),
           .deadline = std::chrono::duration<double>(run.options.timeout_seconds),
           .check = run.options.check,
           .observer = run.recorder,

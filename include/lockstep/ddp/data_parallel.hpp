@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,8 +34,11 @@ enum class InitialValues { broadcast, compare };
 /// Options of a DataParallel. They must be the same on all ranks, except for the observer.
 struct DataParallelOptions {
   /// Size of a bucket of gradients that are all-reduced together. The first bucket of a step is a quarter of it, at
-  /// most 1 MiB, because most of backward is still to come then.
+  /// most 1 MiB, because most of backward is still to come then. The last ones get smaller, down to a quarter of the
+  /// first, because what is complete when backward ends is exchanged after it. With `one_bucket` the gradients are all-reduced
+  /// together when backward ends, which shows what overlap gains.
   Bytes bucket{25 << 20};
+  static constexpr Bytes one_bucket{std::numeric_limits<std::int64_t>::max()};
   InitialValues initial = InitialValues::broadcast;
   /// Whether finish() reports which gradients are not finite, with the same result on all ranks.
   /// On GPUs, a build without a CUDA compiler cannot check, and says so in the first step.

@@ -16,7 +16,9 @@ struct Event {
   double end_us = 0;
   std::string algorithm;
 
-  [[nodiscard]] bool is_bucket() const { return track == "communication" && name.starts_with("bucket "); }
+  [[nodiscard]] bool is_bucket() const {
+    return track == "communication" && name.starts_with("bucket ") && name != "bucket plan";  // plans are compared
+  }
 };
 
 /// Returns the spans of each rank in the order in which they were recorded.
@@ -83,6 +85,22 @@ TEST(Overlap, ABucketIsReducedWhileBackwardGoesOn) {
                             [&all = events](const Step& step) { return has_bucket_within(all, step); }),
               1)
         << "rank " << rank;
+  }
+}
+
+TEST(Trace, HasOneBucketThatBeginsWhenBackwardEnds) {
+  const data::TemporaryDirectory directory;
+  const auto path = directory.path() / "trace.json";
+  const auto result = run_train(2, "--steps 3 --threads 1 --bucket-mb all --trace " + path.string());
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  for (const auto& [rank, events] : read_trace(path)) {
+    std::vector<double> begins;
+    for (const Event& event : events)
+      if (event.is_bucket()) begins.push_back(event.begin_us);
+    const std::vector<Step> steps = steps_of(events);
+    ASSERT_EQ(begins.size(), steps.size()) << "rank " << rank;
+    for (std::size_t step = 0; step < steps.size(); ++step)
+      EXPECT_GE(begins[step], steps[step].backward_end_us) << "step " << step << " on rank " << rank;
   }
 }
 
