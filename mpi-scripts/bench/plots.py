@@ -125,7 +125,7 @@ def overlap():
 def scaling():
     """Accelerations on slow links, as parts of the number of hosts."""
     paced = [row for row in rows("scaling.csv") if row["kind"] == "paced"]
-    bars = (("ring", "ring after backward", OTHER), ("acceleration", "lockstep", OURS), ("threaded", "with --progress-thread", "#c98a00"))
+    bars = (("ring", "ring after backward", OTHER), ("acceleration", "lockstep", OURS), ("polled", "with --progress-thread no", "#c98a00"))
     left, width, parts, y = 300, 480, [], 62
     for row in paced:
         model, _, published = row["published"].rpartition(" ")

@@ -16,15 +16,16 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS, PUBLISHED = ROOT / "docs/measurements/scaling.csv", ROOT / "docs/measurements/published_scaling.csv"
-COLUMNS = ["kind", "model", "hosts", "seconds", "metric", "published", "ring", "rate", "acceleration", "efficiency", "threaded", "machine"]
+COLUMNS = ["kind", "model", "hosts", "seconds", "metric", "published", "ring", "rate", "acceleration", "efficiency", "polled", "machine"]
 HEADERS = {
     "measured": ["model", "hosts", "training time", "metric", "acceleration", "efficiency"],
     "paced": ["model", "hosts", "published", "ring after backward", "rate of links", "lockstep", "efficiency",
-              "with `--progress-thread`", "efficiency"],
+              "with `--progress-thread no`", "efficiency"],
     "simulated": ["model", "hosts", "time of a step", "acceleration", "efficiency"]}
 STEPS, WARM = 30, 8  # of a paced run, and how many of them do not count
 NEAR, TRIES = 0.02, 7  # how near the factor of the ring has to be, and the number of rates that are tried for it
 SIMULATED = (4, 16, 64, 256)
+METRICS = ("final_map", "final_miou", "final_accuracy")
 
 
 def rows_of(path):
@@ -86,7 +87,7 @@ class Scaling:
             events = events_of(metrics)
             seconds = sum(event["seconds"] for event in events if event["event"] == "epoch")
             end = events[-1]
-            metric = next(name for name in end if name.startswith("final_") and name != "final_loss")
+            metric = next(name for name in METRICS if name in end)
             first = first or (hosts, seconds)
             acceleration = first[1] / seconds
             result.append({"kind": "measured", "hosts": hosts, "seconds": f"{seconds:.1f}",
@@ -157,7 +158,7 @@ class Scaling:
         wanted = [row for row in rows_of(PUBLISHED) if row["ours"] == self.model]
         if not wanted:
             sys.exit(f"error: {self.model} stands for no model in {PUBLISHED}; with --pace CONFIG has to name one that does")
-        ring = ["--algorithm", "ring", "--bucket-mb", 65536]
+        ring = ["--algorithm", "ring", "--bucket-mb", "all"]
         measured, result = {}, []
         for row in wanted:
             hosts, published = int(row["hosts"]), float(row["acceleration"])
@@ -169,12 +170,12 @@ class Scaling:
                 guess = 8 * 2 * (hosts - 1) / hosts * gradients / ((factor - 1) * alone)
                 rate, found = self.rate_for(factor, guess, lambda rate, at=factor_at: at(rate, "ring", ring))
                 measured[hosts, published] = (hosts / found, rate, hosts / factor_at(rate, "lockstep", []),
-                                              hosts / factor_at(rate, "threaded", ["--progress-thread"]))
-            by_ring, rate, acceleration, threaded = measured[hosts, published]
+                                              hosts / factor_at(rate, "polled", ["--progress-thread", "no"]))
+            by_ring, rate, acceleration, polled = measured[hosts, published]
             result.append({"kind": "paced", "hosts": hosts, "seconds": f"{alone:.4f}",
                            "published": f"{row['project']} {row['model']} {row['acceleration']}".strip() if row["project"] else "",
                            "ring": f"{by_ring:.2f}", "rate": f"{rate / 1e6:.0f}", "acceleration": f"{acceleration:.2f}",
-                           "efficiency": f"{acceleration / hosts:.3f}", "threaded": f"{threaded:.2f}"})
+                           "efficiency": f"{acceleration / hosts:.3f}", "polled": f"{polled:.2f}"})
         return result
 
     def simulate(self):
@@ -220,7 +221,7 @@ def cells(row):
     efficiency = f"{100 * float(row['efficiency']):.0f} %"
     if row["kind"] == "paced":
         return [row["model"], row["hosts"], row["published"] or "–", row["ring"], f"{row['rate']} Mbit/s", row["acceleration"],
-                efficiency, row["threaded"], f"{100 * float(row['threaded']) / int(row['hosts']):.0f} %"]
+                efficiency, row["polled"], f"{100 * float(row['polled']) / int(row['hosts']):.0f} %"]
     metric = [row["metric"]] if row["kind"] == "measured" else []
     return [row["model"], row["hosts"], seconds, *metric, row["acceleration"], efficiency]
 
