@@ -55,7 +55,7 @@ struct Options {
   double timeout_seconds = usual_deadline.count();  ///< also limits the start if the command line is invalid
   int min_ranks = 0;  ///< the run goes on after deaths while so many ranks are left; 0: a death ends it
   std::string progress_thread = "auto";  ///< "auto", "yes" or "no"
-  std::string sockets;  ///< one of backends::socket_names()
+  std::string sockets;                   ///< one of backends::socket_names()
   bool checksum = false;
   int connections = 1;
   std::string wait = "auto";

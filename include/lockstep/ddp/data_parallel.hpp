@@ -35,8 +35,8 @@ enum class InitialValues { broadcast, compare };
 struct DataParallelOptions {
   /// Size of a bucket of gradients that are all-reduced together. The first bucket of a step is a quarter of it, at
   /// most 1 MiB, because most of backward is still to come then. The last ones get smaller, down to a quarter of the
-  /// first, because what is complete when backward ends is exchanged after it. With `one_bucket` the gradients are all-reduced
-  /// together when backward ends, which shows what overlap gains.
+  /// first, because what is complete when backward ends is exchanged after it. With `one_bucket` the gradients are
+  /// all-reduced together when backward ends, which shows what overlap gains.
   Bytes bucket{25 << 20};
   static constexpr Bytes one_bucket{std::numeric_limits<std::int64_t>::max()};
   InitialValues initial = InitialValues::broadcast;
