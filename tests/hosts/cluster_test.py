@@ -231,6 +231,7 @@ class Cluster(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
                 self.assertEqual(", progressed by a thread\n" in result.stdout, expected, result.stdout)
                 weights.add(result_of(result.stdout)[0])
+        self.assertNotIn(None, weights)
         self.assertEqual(len(weights), 1)
 
 
