@@ -4,7 +4,7 @@
 # and 3 times the learning rate, in the same number of lines: what becomes of the accuracy when a job grows. Two ranks compute both:
 # batch norms see the 8 lines of each of --shards 24, or with --sync-bn those of both ranks. Prints a table in Markdown.
 #   growth.sh DATA        a folder of lines (mpi-scripts/render_lines.py FOLDER --lmdb)
-#   EPOCHS        of each run (2); with those of 100,000 lines a run takes 20 minutes on two cores
+#   EPOCHS        of each run (2); with those of 100,000 lines a run takes 20 to 40 minutes on two cores
 #   PRESET        the build to use (release)
 # The epochs of each complete run are in docs/measurements/growth; a run that is there is not repeated, and one that was cut goes on.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"

@@ -91,8 +91,8 @@ std::vector<int> gpus_of_host(const RankSet& ranks, int own) {
   return gpus;
 }
 
-/// Returns the size of a bucket where the user does not say it. When backward ends, the last bucket is still to be
-/// exchanged, so it is a small part of the gradients, but not so small that latency counts.
+/// Returns the size of a bucket where the user does not say it: a small part of the gradients, so that they travel
+/// during backward, but not so small that latency counts.
 Bytes usual_bucket(const ModelOnDevice& model, DType reals) {
   constexpr std::int64_t on_gpus = 25 << 20;  // their links need larger messages for their bandwidth than networks do
   constexpr std::int64_t least = 256 << 10;
