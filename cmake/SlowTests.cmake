@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Tests with the label slow are left out by mpi-scripts/test.sh and run by continuous integration. The others take about four
+# Tests with the label slow are left out by mpi-scripts/test.sh and run by continuous integration. The others take about seven
 # minutes on two cores, and are chosen by what they find for their time:
 #   units             all: most take less than a second, and the name of the one that fails says which part is wrong
 #   contract          what every communicator and compute library promises, and the proofs of the algorithms in the simulator
@@ -10,13 +10,15 @@
 #   launch, install   the launcher's options; the installed library, used by the README's project and by all examples
 # A slow test takes as long as many others, and these try most of what it tries.
 set(lockstep_slow_tests
-  # Whole runs of train that are killed, stopped, resumed, or given wrong files, and of other programs with all their options.
+  # Whole runs of train with pictures of each workload, that are killed, stopped, resumed, or given wrong files, and of other programs with
+  # all their options.
   # train.usage_test, train.failure_test, train.metrics_test and trainer.resume_test try the same parts in seconds.
   train[.]run_test train[.]restart_test train[.]faults train[.]interruption_test train[.]deadline_test train[.]input_files_test
-  train[.]boxes_test train[.]masks_test train[.]texts_test train[.]shards_test train[.]weights_test train[.]checkpoint_test train[.]balance_test train[.]stragglers_test
-  apps[.]run_app_test comm_bench[.]program_test
-  # Hosts under Slurm, in containers, with many kinds of defects, and with ranks that hang or die.
-  hosts[.]cluster hosts[.]containers hosts[.]preflight hosts[.]hang hosts[.]death_test
+  train[.]pictures_test train[.]boxes_test train[.]masks_test train[.]texts_test train[.]shards_test train[.]weights_test
+  train[.]checkpoint_test train[.]balance_test train[.]stragglers_test apps[.]run_app_test comm_bench[.]program_test
+  # Hosts under Slurm, in containers, with many kinds of defects, with ranks that hang or die, and with each workload. hosts.launch has the
+  # launcher's options.
+  hosts[.]cluster hosts[.]containers hosts[.]preflight hosts[.]hang hosts[.]death_test hosts[.]launch_workloads
   # Whole runs of programs on emulated GPUs. The steps of the same operators are not slow.
   emulated_gpu[.]train[._].* emulated_gpu[.]mapping[.].* emulated_gpu[.]cuda_step[.]seed2 emulated_gpu[.]comm_bench[.].*
   emulated_gpu[.]two_hosts[.].*

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starts train by launch.sh as users of other launchers would, on hosts made of namespaces: launch_test.py ROOT TRAIN EMULATED_TRAIN
+"""Starts train by launch.sh as users of other launchers would, on hosts made of namespaces.
 
-EMULATED_TRAIN computes on emulated GPUs, without which only the runs on CPUs are tried: give TRAIN once more then.
+    launch_test.py ROOT TRAIN EMULATED_TRAIN [CLASS...]
+
+EMULATED_TRAIN computes on emulated GPUs, without which only the runs on CPUs are tried: give TRAIN once more then. CLASS is
+a class of tests below.
 """
 import os
 import pathlib
@@ -44,10 +47,13 @@ def on_hosts(hosts, folder, words, unset=""):
     return result
 
 
-@unittest.skipIf(TRAIN == EMULATED, "there are no emulated GPUs in this build")
-class OnGpus(unittest.TestCase):
+class EmulatedGpus(unittest.TestCase):
+    """Hosts with emulated GPUs, where train computes on them."""
+
     @classmethod
     def setUpClass(cls):
+        if TRAIN == EMULATED:
+            raise unittest.SkipTest("there are no emulated GPUs in this build")
         cls.directory = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.directory.name)
         (cls.folder / "bin").mkdir()
@@ -58,9 +64,6 @@ class OnGpus(unittest.TestCase):
         program = cls.folder / "bin/train"
         program.write_text(f'#!/bin/sh\nEMULATED_GPU_MACHINE={cls.folder}/$(hostname).json exec {EMULATED} "$@"\n')
         program.chmod(0o755)
-        cls.config = cls.folder / "run.conf"
-        cls.config.write_text("model = lenet\nsteps = 2\nbatch = 8\nwarmup = 0\n"
-                              "eval-interval = never\nsave-dir = none\n")
 
     @classmethod
     def tearDownClass(cls):
@@ -75,6 +78,15 @@ class OnGpus(unittest.TestCase):
         self.assertEqual(len(re.findall(r" GPU \d+ NVIDIA", result.stdout)), ranks, result.stdout)
         self.assertRegex(result.stdout, r"weights sha256 [0-9a-f]{64}")
         return result
+
+
+class OnGpus(EmulatedGpus):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.config = cls.folder / "run.conf"
+        cls.config.write_text("model = lenet\nsteps = 2\nbatch = 8\nwarmup = 0\n"
+                              "eval-interval = never\nsave-dir = none\n")
 
     def test_1_fleetrun_on_one_host(self):
         self.train(1, f"--selected_gpu 0,1 tools/train.py -c {self.config} --eval", 2, 1)
@@ -103,7 +115,9 @@ class OnGpus(unittest.TestCase):
         self.train(1, f"python -m torch.distributed.run --nproc_per_node 2 train.py --config {self.config} --batch 64 --weights {weights} "
                       "--device 0,1 --sync-bn --save-dir none", 2, 1)
 
-    def test_6_detectors(self):
+
+class WorkloadsOnGpus(EmulatedGpus):
+    def test_boxes(self):
         """The command lines of PaddleDetection and YOLOv5, each with a data set of boxes."""
         data = pictures.bccd(self.folder, ROOT)
         config = self.folder / "boxes.conf"
@@ -116,7 +130,7 @@ class OnGpus(unittest.TestCase):
             with self.subTest(line=line):
                 self.assertIn("(8 training", self.train(nodes, line, ranks, nodes).stdout)
 
-    def test_7_masks_and_texts(self):
+    def test_masks_and_texts(self):
         """The command lines of PaddleSeg and PaddleOCR, each with its workload."""
         for make, model, more in ((pictures.nuclei, "pp-liteseg", "img = 64\n"), (pictures.numbered, "crnn-mv3", "img = 32x64\n")):
             with self.subTest(model=model), tempfile.TemporaryDirectory(dir=self.folder) as folder:
@@ -132,17 +146,6 @@ class OnGpus(unittest.TestCase):
 
 
 class OnCpus(unittest.TestCase):
-    def test_mpiruns_own(self):
-        for make, model, img in ((pictures.nuclei, "pp-liteseg", "64"), (pictures.numbered, "crnn-mv3", "32x64")):
-            with self.subTest(model=model), tempfile.TemporaryDirectory() as folder:
-                data = make(pathlib.Path(folder), ROOT)
-                line = f"-H host1,host2 -np 4 {TRAIN} --device cpu --data {data} --model {model} --img {img} --batch 4 --steps 2 --save-dir none"
-                result = on_hosts(2, folder, line.split())
-                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-                self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
-                self.assertIn("(8 training", result.stdout)
-                self.assertRegex(result.stdout, r"weights sha256 [0-9a-f]{64}")
-
     def test_the_cluster_stays_in_the_callers_folder_and_waits_after_ctrl_c(self):
         with tempfile.TemporaryDirectory() as folder:
             script = "trap 'sleep 1; echo saved; exit 3' INT; echo; sleep 60 & wait"
@@ -159,6 +162,19 @@ class OnCpus(unittest.TestCase):
             result = on_hosts(2, folder, f"-H host1,host9 -np 2 {TRAIN} --device cpu".split())
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("host9", result.stdout + result.stderr)
+
+
+class WorkloadsOnCpus(unittest.TestCase):
+    def test_mpiruns_own(self):
+        for make, model, img in ((pictures.nuclei, "pp-liteseg", "64"), (pictures.numbered, "crnn-mv3", "32x64")):
+            with self.subTest(model=model), tempfile.TemporaryDirectory() as folder:
+                data = make(pathlib.Path(folder), ROOT)
+                line = f"-H host1,host2 -np 4 {TRAIN} --device cpu --data {data} --model {model} --img {img} --batch 4 --steps 2 --save-dir none"
+                result = on_hosts(2, folder, line.split())
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                self.assertRegex(result.stdout, r"(?m)^4 ranks on 2 nodes$")
+                self.assertIn("(8 training", result.stdout)
+                self.assertRegex(result.stdout, r"weights sha256 [0-9a-f]{64}")
 
 
 # Stops its own rank on host2 once the first checkpoint has been saved.

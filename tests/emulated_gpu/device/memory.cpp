@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t arena_bytes = std::size_t{1} << 40;  // size of the address range
 constexpr std::size_t page = 4096;
+constexpr std::ptrdiff_t small_gap = 2 << 20;  // to protect it takes less time than one more call
 
 std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
@@ -81,6 +82,7 @@ Block& Memory::allocate(MemoryType type, int gpu, std::size_t bytes) {
   if (arena.used > arena_bytes) violation("the emulation has given out all its addresses");
   std::memset(arena.views + offset, 0xff, bytes);
   Block block{.base = arena.program + offset, .bytes = bytes, .type = type, .gpu = gpu, .number = ++allocations_};
+  if (type == MemoryType::device) held_.emplace(block.base, round_up(bytes));
   return blocks_.emplace(block.base, block).first->second;
 }
 
@@ -89,6 +91,7 @@ void Memory::release(Block& block) {
   const auto offset = block.base - arena.program;
   fallocate(arena.file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, static_cast<off_t>(round_up(block.bytes)));
   mprotect(block.base, round_up(block.bytes), PROT_NONE);
+  held_.erase(block.base);
   block.live = false;
   block.was_freed = true;
 }
@@ -110,12 +113,26 @@ std::byte* Memory::view(const void* address, std::size_t bytes, const std::strin
   return arena.views + (static_cast<const std::byte*>(address) - arena.program);
 }
 
+/// Returns what covers the blocks that have not been freed, and little else: a long process has freed gigabytes of
+/// addresses, whose protection would take longer to change than a kernel runs.
+std::vector<std::span<std::byte>> Memory::ranges_of_device_memory() const {
+  std::vector<std::span<std::byte>> ranges;
+  for (const auto& [base, bytes] : held_) {
+    if (!ranges.empty() && base - (ranges.back().data() + ranges.back().size()) < small_gap) {
+      ranges.back() = {ranges.back().data(), base + bytes};
+    } else {
+      ranges.emplace_back(base, bytes);
+    }
+  }
+  return ranges;
+}
+
 Memory::Open::Open() {
   Memory& memory = instance();
   ++memory.open_;
-  if (memory.is_open_ || memory.device_.used == 0) return;
-  memory.is_open_ = true;
-  mprotect(memory.device_.program, memory.device_.used, PROT_READ | PROT_WRITE);
+  if (std::exchange(memory.is_open_, true)) return;
+  memory.opened_ = memory.ranges_of_device_memory();
+  for (const auto range : memory.opened_) mprotect(range.data(), range.size(), PROT_READ | PROT_WRITE);
   open_forbidden();
 }
 
@@ -131,7 +148,7 @@ Memory::KeepOpen::~KeepOpen() {
 
 void Memory::close() {
   if (!std::exchange(is_open_, false)) return;
-  mprotect(device_.program, device_.used, PROT_NONE);
+  for (const auto range : opened_) mprotect(range.data(), range.size(), PROT_NONE);
   close_forbidden();
 }
 

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace emulated_gpu {
 
@@ -81,16 +83,19 @@ class Memory {
   static Arena make_arena(int protection);
   Arena& arena_of(MemoryType type) { return type == MemoryType::device ? device_ : host_; }
   void explain_fault(const std::byte* address, bool is_write);
+  [[nodiscard]] std::vector<std::span<std::byte>> ranges_of_device_memory() const;
 
   Arena device_;
   Arena host_;  // pinned and managed memory
   std::map<const std::byte*, Block> blocks_;
+  std::map<std::byte*, std::size_t> held_;  // device memory that has not been freed, in pages; unit: bytes
   std::uint64_t allocations_ = 0;
   void close();
 
   int open_ = 0;
   int kept_ = 0;
   bool is_open_ = false;
+  std::vector<std::span<std::byte>> opened_;  // by the last Open
 };
 
 }  // namespace emulated_gpu
