@@ -37,8 +37,9 @@ class TextFolder {
     return text;
   }
   /// Trains. @return the digest of the weights, and the metrics of the last evaluation
-  [[nodiscard]] nlohmann::json result_of(int ranks, const std::string& arguments) const {
-    return final_results(ranks, "--data " + path() + " --model crnn-mv3 --threads 1 " + arguments,
+  [[nodiscard]] nlohmann::json result_of(int ranks, const std::string& arguments,
+                                         const std::string& model = "crnn-mv3") const {
+    return final_results(ranks, "--data " + path() + " --model " + model + " --threads 1 " + arguments,
                          path("metrics.json"));
   }
 
@@ -71,6 +72,14 @@ TEST(OwnTexts, MakeTheSameBitsAndMetricsOnAnyRanksWorkersAndCaches) {
   EXPECT_EQ(folder.result_of(2, options + "--workers 3"), alone);
   EXPECT_EQ(folder.result_of(3, options + "--cache disk"), alone);
   EXPECT_EQ(folder.result_of(4, options), alone);
+}
+
+TEST(OwnTexts, MakeTheSameBitsAndMetricsOfCrnnVggOnAnyRanks) {
+  const TextFolder folder(2);
+  const std::string options = "--img 64x64 --steps 2 --batch 4 --shards 2 --save-dir none";
+  const nlohmann::json alone = folder.result_of(1, options, "crnn-vgg");
+  EXPECT_TRUE(alone.contains("final_ned")) << alone;
+  EXPECT_EQ(folder.result_of(2, options, "crnn-vgg"), alone);
 }
 
 TEST(OwnTexts, MakeTheSameBitsBehindAResumeWithinAnEpochOnOtherRanks) {
