@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "apps/cli/run_app.hpp"
+#include "apps/train/model/computation.hpp"
 #include "apps/train/run/run.hpp"
 #include "lockstep/mpi/world.hpp"
 #include "mpi/print.hpp"

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/train/model/computation.hpp"
 #include "apps/train/run/run.hpp"
 #include "lockstep/base/layout.hpp"
 #include "lockstep/ddp/process_group.hpp"

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/train/model/computation.hpp"
 #include "apps/train/run/run.hpp"
 #include "lockstep/observe/events.hpp"
 #include "lockstep/trainer/trainer.hpp"
