@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "data/dataset_of_sizes.hpp"
@@ -15,6 +13,7 @@
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/trainer/trainer.hpp"
 #include "trainer/replica/replica.hpp"
+#include "trainer/thread_ranks.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -65,34 +64,19 @@ struct GroupEvaluation {
 
 /// Evaluates the initial weights on threads as ranks.
 GroupEvaluation evaluate_groups(int ranks, TrainerOptions options, const std::shared_ptr<const data::Dataset>& test) {
-  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   options.batch = {12};
   options.graphs = network_of;
   const data::DatasetPair data{
       std::make_shared<data::DatasetOfSizes>(50, std::vector{data::DatasetOfSizes::Size{8, 8}}), test};
   GroupEvaluation evaluation;
   std::mutex mutex;
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
-      try {
-        const auto ops = ops::make_onednn_ops(1);
-        Trainer trainer(group, *ops, network_of(data.train->tensors()), data, options);
-        trainer.add_metric(std::make_unique<KeptLogits>(evaluation.logits, mutex));
-        const auto values = trainer.evaluate();
-        if (rank == 0) evaluation.values = values;
-        group.close();
-      } catch (const Error& error) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-        group.abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  testing_support::on_thread_ranks(ranks, [&](ProcessGroup& group, int rank) {
+    const auto ops = ops::make_onednn_ops(1);
+    Trainer trainer(group, *ops, network_of(data.train->tensors()), data, options);
+    trainer.add_metric(std::make_unique<KeptLogits>(evaluation.logits, mutex));
+    const auto values = trainer.evaluate();
+    if (rank == 0) evaluation.values = values;
+  });
   return evaluation;
 }
 

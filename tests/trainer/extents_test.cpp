@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <exception>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "lockstep/trainer/trainer.hpp"
 #include "support/errors.hpp"
 #include "trainer/replica/replica.hpp"
+#include "trainer/thread_ranks.hpp"
 #include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
@@ -45,34 +44,19 @@ struct SizedOutcome {
 
 /// Trains on threads as ranks.
 SizedOutcome train_in_sizes(int ranks, TrainerOptions options, const data::DatasetPair& data = data_of_sizes()) {
-  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   options.epochs = 2;
   options.batch = {12};
   options.optimizer = {.momentum = 0.9};
   options.log_every = 1;
   SizedOutcome outcome;
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
-      try {
-        const auto ops = ops::make_onednn_ops(1);
-        SizeRecorder recorder;
-        Trainer trainer(group, *ops, resnet20_for(data.train->tensors()), data, options, &recorder);
-        const RunState& end = trainer.run();
-        testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
-        if (rank == 0) outcome = {std::move(tensors), end.evaluation, recorder.img};
-        group.close();
-      } catch (const Error& error) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-        group.abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  testing_support::on_thread_ranks(ranks, [&](ProcessGroup& group, int rank) {
+    const auto ops = ops::make_onednn_ops(1);
+    SizeRecorder recorder;
+    Trainer trainer(group, *ops, resnet20_for(data.train->tensors()), data, options, &recorder);
+    const RunState& end = trainer.run();
+    testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
+    if (rank == 0) outcome = {std::move(tensors), end.evaluation, recorder.img};
+  });
   return outcome;
 }
 

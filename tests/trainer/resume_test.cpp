@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <exception>
 #include <filesystem>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "state/checkpoint_folder.hpp"
 #include "state/verify.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/thread_ranks.hpp"
 
 namespace lockstep::trainer {
 namespace {
@@ -105,39 +104,24 @@ int live_once(int ranks, bool zero, const Updates& updates, bool stops, const st
               std::vector<EvaluatedEpoch>& rows) {
   data::DatasetPair data = testing_support::small_digits(61, 20, 12);
   data.train = data::augmented(data.train, {.crop = true, .flip = true});
-  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
   std::atomic<int> stopped_by = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
-      try {
-        const auto ops = ops::make_reference_ops();
-        LifeRecorder recorder(stops && rank == 0);
-        Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
-                        options_of_run(zero, updates), &recorder);
-        trainer.stop_on(recorder.stop);
-        trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
-        // Where shards are does not matter, neither to a checkpoint that is read nor to the next one.
-        if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 1));
-        (void)trainer.resume("auto", folder);
-        if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 0));
-        const RunState& run = trainer.run();
-        if (rank == 0) {
-          stopped_by = run.stopped_by;
-          rows.insert(rows.end(), recorder.rows.begin(), recorder.rows.end());
-        }
-        group.close();
-      } catch (const Error& error) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-        group.abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  testing_support::on_thread_ranks(ranks, [&](ProcessGroup& group, int rank) {
+    const auto ops = ops::make_reference_ops();
+    LifeRecorder recorder(stops && rank == 0);
+    Trainer trainer(group, *ops, with_batch_norm(nn::DataSpec::of_images(1, 12, 12, 10)), data,
+                    options_of_run(zero, updates), &recorder);
+    trainer.stop_on(recorder.stop);
+    trainer.save_checkpoints({.folder = folder, .epochs = 0, .keep = 1});
+    // Where shards are does not matter, neither to a checkpoint that is read nor to the next one.
+    if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 1));
+    (void)trainer.resume("auto", folder);
+    if (stops && ranks > 1) trainer.move_shards(uneven(ranks, 0));
+    const RunState& run = trainer.run();
+    if (rank == 0) {
+      stopped_by = run.stopped_by;
+      rows.insert(rows.end(), recorder.rows.begin(), recorder.rows.end());
+    }
+  });
   return stopped_by;
 }
 

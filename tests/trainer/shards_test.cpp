@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +23,7 @@
 #include "support/verdict.hpp"
 #include "trainer/replica/replica.hpp"
 #include "trainer/small_data.hpp"
+#include "trainer/thread_ranks.hpp"
 #include "trainer/whole_state.hpp"
 
 namespace lockstep::trainer {
@@ -84,39 +84,24 @@ LeafShares draw_shares(int of_all, int ranks, std::int64_t step) {
 Outcome run(const Net& net, int ranks, TrainerOptions options, MakeOps make_ops, std::int64_t samples = 61,
             bool moves = false) {
   const data::DatasetPair data = testing_support::small_digits(samples, 10, 12);
-  std::vector<ProcessGroup> groups = ProcessGroup::of_threads(ranks, {.wait = {.spins_before_yield = 0}});
   options.epochs = 2;
   options.batch = {24};
   options.schedule = {.peak = 0.05, .decay = nn::Decay::cosine};
   options.optimizer = {.momentum = 0.9, .weight_decay = 1e-4};
   Outcome outcome;
-  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ProcessGroup& group = groups[static_cast<std::size_t>(rank)];
-      try {
-        const auto ops = make_ops();
-        Trainer trainer(group, *ops, net.make(nn::DataSpec::of_images(1, 12, 12, 10)), data, options);
-        for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
-          EXPECT_EQ(trainer.train_steps(1), 1);
-          if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
-          if (moves) trainer.move_shards(draw_shares(options.step.shards, ranks, step));
-        }
-        testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
-        if (rank == 0) outcome.tensors = std::move(tensors);
-        std::vector<observe::MetricValue> evaluation = trainer.evaluate();
-        if (rank == 0) outcome.evaluation = std::move(evaluation);
-        group.close();
-      } catch (const Error& error) {
-        failures[static_cast<std::size_t>(rank)] = std::current_exception();
-        group.abort(error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures)
-    if (failure) std::rethrow_exception(failure);
+  testing_support::on_thread_ranks(ranks, [&](ProcessGroup& group, int rank) {
+    const auto ops = make_ops();
+    Trainer trainer(group, *ops, net.make(nn::DataSpec::of_images(1, 12, 12, 10)), data, options);
+    for (std::int64_t step = 0; step < options.epochs * trainer.steps_per_epoch(); ++step) {
+      EXPECT_EQ(trainer.train_steps(1), 1);
+      if (rank == 0) outcome.losses.push_back(trainer.state().last_loss);
+      if (moves) trainer.move_shards(draw_shares(options.step.shards, ranks, step));
+    }
+    testing_support::WholeState tensors = testing_support::whole_state(trainer.replica().store());
+    if (rank == 0) outcome.tensors = std::move(tensors);
+    std::vector<observe::MetricValue> evaluation = trainer.evaluate();
+    if (rank == 0) outcome.evaluation = std::move(evaluation);
+  });
   return outcome;
 }
 
