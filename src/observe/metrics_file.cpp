@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 
 #include "base/wrapped.hpp"
 #include "observe/output_file.hpp"
@@ -193,6 +194,19 @@ void MetricsFile::write(const EndEvent& event) {
                {"optimizer_bytes", event.optimizer_bytes},
                {"weights_sha256", event.weights_sha256}});
   append(*file_, std::move(line));
+}
+
+bool has_event(const std::filesystem::path& path, const std::string& kind, std::int64_t number) {
+  bool has = false;
+  std::ifstream lines(path);
+  for (std::string line; std::getline(lines, line);) {
+    const Json event = Json::parse(line, nullptr, false);
+    if (!event.is_object()) continue;  // a kill has cut it off
+    const std::string of_line = event.value("event", "");
+    if (of_line == "start") has = false;
+    if (of_line == kind && event.value(kind, std::int64_t{0}) == number) has = true;
+  }
+  return has;
 }
 
 }  // namespace lockstep::observe

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "lockstep/observe/events.hpp"
 
@@ -45,5 +47,9 @@ class MetricsFile {
  private:
   std::unique_ptr<class OutputFile> file_;
 };
+
+/// Returns whether a file of events has this one of the run that was started last. @param kind  "step" or "epoch"
+/// @param number  of the step in the run, or of the epoch
+bool has_event(const std::filesystem::path& path, const std::string& kind, std::int64_t number);
 
 }  // namespace lockstep::observe

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -167,6 +168,25 @@ TEST(MetricsFile, AppendsToWhatIsThere) {
   }
   ASSERT_EQ(scratch.lines().size(), 4U);
   EXPECT_EQ(json::parse(scratch.lines()[2])["epoch"], 2);
+}
+
+TEST(MetricsFile, TellsWhichStepsAndEpochsItHasOfTheLastStart) {
+  const ScratchFile scratch;
+  EXPECT_FALSE(has_event(scratch.path(), "step", 0));
+  {
+    MetricsFile file(scratch.path());
+    file.write(StartEvent{});
+    file.write(StepEvent{.epoch = 1, .step = 8});
+    file.write(StartEvent{});
+    file.write(StepEvent{.epoch = 2, .step = 7});
+    file.write(EpochEvent{.epoch = 2, .step = 7});
+  }
+  std::ofstream(scratch.path(), std::ios::app) << R"({"event":"step","step":9)";
+  EXPECT_TRUE(has_event(scratch.path(), "step", 7));
+  EXPECT_TRUE(has_event(scratch.path(), "epoch", 2));
+  EXPECT_FALSE(has_event(scratch.path(), "epoch", 1));
+  EXPECT_FALSE(has_event(scratch.path(), "step", 8)) << "it is of an earlier start";
+  EXPECT_FALSE(has_event(scratch.path(), "step", 9)) << "its line is cut off";
 }
 
 TEST(MetricsFile, ALossThatIsNotFiniteIsNull) {

@@ -203,8 +203,7 @@ observe::EndEvent Training::end_event(const std::string& weights) const {
           .steps_of_start = steps(),
           .seconds = seconds_since(begin_),
           .best = run.best,
-          // of the weights at the end: none if a step has been taken since the last evaluation
-          .last = run.evaluated_step == run.global_step ? run.evaluation : trainer_->metrics(),
+          .last = last_evaluation(),
           .evaluated_step = run.evaluated_step,
           .skipped_updates = run.skipped,
           .optimizer_bytes = trainer_->replica().store().optimizer_bytes().value,
@@ -342,6 +341,32 @@ std::string Training::not_saved_text() const {
          (is_there ? ". The newest one is " + last : ". This start has saved none") + '\n';
 }
 
+/// Writes the events of the state to go on from that the metrics file lacks: rank 0 has died before it has written
+/// them, or another rank was further. Only rank 0 of that time has measured the times, which are 0 here.
+void Training::report_what_is_missing() {
+  const std::string& path = run_.folder.metrics;
+  if (!run_.console.is_shown() || path.empty()) return;
+  const trainer::RunState& run = trainer_->state();
+  const bool is_logged = run.step > 0 && run.step % run_.options.trainer.log_every == 0;
+  if (is_logged && !observe::has_event(path, "step", run.global_step))
+    run_.console.step(
+        {.epoch = run.epoch,
+         .step = run.global_step,
+         .loss = run.last_loss,
+         .learning_rate = nn::learning_rate(run_.data.schedule, run.global_step - 1, trainer_->total_steps())});
+  if (run.is_reported && !observe::has_event(path, "epoch", run.epoch))
+    run_.console.epoch({.epoch = run.epoch,
+                        .step = run.global_step,
+                        .train_loss = run.epoch_loss_sum / static_cast<double>(run.epoch_samples),
+                        .metrics = last_evaluation()});
+}
+
+/// Returns the metrics of the weights at the end: none if a step has been taken since the last evaluation.
+std::vector<observe::MetricValue> Training::last_evaluation() const {
+  const trainer::RunState& run = trainer_->state();
+  return run.evaluated_step == run.global_step ? run.evaluation : trainer_->metrics();
+}
+
 /// Makes all that belongs to the ranks anew. If more ranks die meanwhile, it is called again, with what was remembered
 /// at first.
 void Training::go_on_without(const std::vector<LostRank>& lost) {
@@ -366,6 +391,7 @@ void Training::go_on_without(const std::vector<LostRank>& lost) {
   connect();
   make_trainer();
   trainer_->go_on_from(*recovery_.memory);
+  report_what_is_missing();
   recovery_.memory.reset();
   ++recovery_.count;
 }

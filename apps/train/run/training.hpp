@@ -53,6 +53,8 @@ class Training {
   void report_end();
   void report_classes();
   void go_on_without(const std::vector<LostRank>& lost);
+  void report_what_is_missing();
+  [[nodiscard]] std::vector<observe::MetricValue> last_evaluation() const;
   [[nodiscard]] observe::EndEvent end_event(const std::string& weights) const;
   [[nodiscard]] std::int64_t steps() const { return trainer_->state().global_step - first_step_; }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -79,7 +80,9 @@ class InPlace : public testing::Test {
     EXPECT_TRUE(remains.model == whole.model) << "weights or running statistics\n" << output();
     EXPECT_TRUE(remains.optimizer == whole.optimizer) << output();
     EXPECT_EQ(remains.position, whole.position) << output();
-    EXPECT_EQ(remains.events, whole.events) << output();
+    std::vector<std::string> of_one;
+    std::ranges::set_symmetric_difference(remains.events, whole.events, std::back_inserter(of_one));
+    EXPECT_EQ(of_one, std::vector<std::string>()) << "events of one of the runs only\n" << output();
     EXPECT_EQ(remains.end, whole.end) << output();
     std::filesystem::remove_all(folder());
   }
@@ -99,7 +102,10 @@ TEST_F(InPlace, RunsThatLoseRanksEndAsAnUndisturbedOne) {
   const Remains whole = undisturbed();
   int recoveries = 0;
   for (int run = 0; run < (wish == nullptr ? 3 : std::atoi(wish)) && !HasFatalFailure(); ++run) {
-    BackgroundJob job(elastic_command(4, options() + " --min-ranks 1 --save-dir " + folder()), digits_.file("output"));
+    // Every second run has progress threads, which must hear of the deaths as well.
+    const std::string progress_thread = run % 2 == 0 ? " --progress-thread no" : " --progress-thread yes";
+    BackgroundJob job(elastic_command(4, options() + progress_thread + " --min-ranks 1 --save-dir " + folder()),
+                      digits_.file("output"));
     int left = 4;
     for (int step = 1 + draw(12); left > 1 && step < 75; step += 4 + draw(30))
       left -= kill_ranks(job, step, draw(200'000) * 1us, std::min(left - 1, 1 + draw(2)), random);
@@ -107,7 +113,10 @@ TEST_F(InPlace, RunsThatLoseRanksEndAsAnUndisturbedOne) {
     ASSERT_TRUE(has_ended) << output();
     recoveries += events("recovery");
     EXPECT_GT(events("recovery"), 0) << output();
-    EXPECT_EQ(occurrences(output(), " died: "), static_cast<std::size_t>(events("recovery"))) << output();
+    // A rank that dies soon after it has said so writes no event.
+    const std::size_t said = occurrences(output(), " died: ");
+    EXPECT_GE(said, static_cast<std::size_t>(events("recovery"))) << output();
+    EXPECT_EQ(occurrences(output(), "that had died " + std::to_string(said) + " time"), 1) << output();
     expect_to_end_as(whole, job);
   }
   RecordProperty("recoveries", recoveries);
