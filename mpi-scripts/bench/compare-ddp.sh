@@ -112,12 +112,16 @@ pytorch_run() {
 
 # Tries PyTorch in every way.
 try_pytorch() {
-  local way layout mode
+  local way layout mode file
   for way in "${ways[@]}"; do
     for layout in contiguous channels-last; do
       for mode in eager compiled; do
         echo "$1, PyTorch tried: $way $layout $mode"
-        pytorch_run "$1" "${way}_${layout}_$mode" "$trial_steps" "$out/$1-tried-${way}_${layout}_$mode.json"
+        file=$out/$1-tried-${way}_${layout}_$mode.json
+        (pytorch_run "$1" "${way}_${layout}_$mode" "$trial_steps" "$file") || {
+          echo "this way is left out: $(grep -m 1 "the loss is" "$out/log.txt" || echo "it failed")"
+          rm "$file"
+        }
       done
     done
   done
