@@ -140,6 +140,7 @@ class PacedOps final : public ops::Ops {
   std::unique_ptr<Ops> another() const override { return std::make_unique<PacedOps>(inner_->another(), pace_); }
   lockstep::DType values(lockstep::DType reals) const override { return inner_->values(reals); }
   std::string arithmetic() const override { return inner_->arithmetic() + ", paced"; }
+  ops::OnTeam on_team() const override { return inner_->on_team(); }
   ops::MachineLimits measure_limits(lockstep::DType dtype) override { return inner_->measure_limits(dtype); }
 
   void pack(std::span<const ops::PackedParameter> parameters, lockstep::Queue queue) override {

@@ -63,6 +63,8 @@ bool processor_has_bfloat16() {
   return tiles || vectors;
 }
 
+bool is_intel_processor() { return __builtin_cpu_is("intel") != 0; }
+
 #else
 
 namespace {
@@ -71,6 +73,7 @@ std::size_t count_usable() { return all.size(); }
 }  // namespace
 
 bool processor_has_bfloat16() { return false; }
+bool is_intel_processor() { return false; }
 
 #endif
 

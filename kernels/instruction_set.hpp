@@ -58,6 +58,7 @@ const char* instruction_set_of_loops();
 
 /// Whether the processor multiplies bfloat16, by AVX512-BF16 or by tiles of AMX.
 bool processor_has_bfloat16();
+bool is_intel_processor();
 
 /// Runs the public function of this name with a given instruction set. The elements of a copy are bytes.
 void combine(const InstructionSet& set, const InstructionSet::Operands& operands, DType dtype, ReduceOp op);

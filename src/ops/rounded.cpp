@@ -59,7 +59,9 @@ class RoundedOps final : public Ops {
     return make_rounded_ops(inner_->another(), half_, by_);
   }
   [[nodiscard]] HalfKernels half_kernels(DType half) const override {
-    return by_ == HalfPrecision::native && half == half_ ? inner_->half_kernels(half) : HalfKernels{};
+    HalfKernels kernels = inner_->half_kernels(half);
+    kernels.exist = kernels.exist && by_ == HalfPrecision::native && half == half_;
+    return kernels;
   }
   [[nodiscard]] std::string arithmetic() const override {
     const std::string native = by_ == HalfPrecision::native ? ", native or" : ",";
@@ -70,7 +72,7 @@ class RoundedOps final : public Ops {
     const Format& lies = inner_of(from);
     const Format& shall_lie = inner_of(to);
     auto inner = lies_alike(lies, shall_lie) ? nullptr : inner_->reorder(lies, shall_lie);
-    return std::make_unique<RoundedReorder>(std::move(inner), from, to, half_);
+    return std::make_unique<RoundedReorder>(std::move(inner), from, to, half_, on_team());
   }
 
   [[nodiscard]] std::vector<KernelAlgorithms> candidates(const Operator& op, Formats inputs) override {
@@ -94,6 +96,7 @@ class RoundedOps final : public Ops {
     inner_->compute_scalars(stage, block, queue);
   }
   [[nodiscard]] const ComputeDevice& device() const override { return inner_->device(); }
+  [[nodiscard]] OnTeam on_team() const override { return inner_->on_team(); }
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override { return inner_->measure_limits(dtype); }
 
  private:
@@ -116,7 +119,7 @@ class RoundedOps final : public Ops {
     if (rounds(op, inputs, signature)) traits.output = rounded(traits.output);
     return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_,
                                            product ? counts_of(signature.parameters) : std::vector<std::int64_t>{},
-                                           scratch_);
+                                           scratch_, on_team());
   }
 
   /// Returns null if the inner operators have no such kernel.
@@ -129,7 +132,8 @@ class RoundedOps final : public Ops {
     for (std::size_t i = 0; i < inputs.size(); ++i) traits.inputs[i] = wanted_format(traits.inputs[i], inputs[i]);
     traits.output = rounded(traits.output);
     auto vectors = is_product(op) ? counts_of_vectors(signature.parameters) : std::vector<std::int64_t>{};
-    return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_, std::move(vectors), scratch_);
+    return std::make_unique<RoundedKernel>(std::move(inner), std::move(traits), half_, std::move(vectors), scratch_,
+                                           on_team());
   }
 
   /// Returns the formats of the values for float32 kernels.

@@ -27,7 +27,7 @@ class RoundedKernel final : public Kernel {
   /// @param parameters  for each parameter, the number of elements of which `inner` gets a rounded copy; 0: it reads
   ///        the parameter itself; empty: it reads all parameters themselves
   RoundedKernel(KernelPtr inner, Traits traits, DType half, std::vector<std::int64_t> parameters,
-                std::shared_ptr<Scratch> scratch);
+                std::shared_ptr<Scratch> scratch, OnTeam on_team);
 
   [[nodiscard]] std::string algorithm(Pass pass) const override;
 
@@ -49,13 +49,14 @@ class RoundedKernel final : public Kernel {
   std::vector<std::int64_t> counts_;     // for each parameter; 0: read without a copy
   std::vector<const void*> parameters_;  // for the current call: the copies of the parameters
   std::shared_ptr<Scratch> scratch_;
+  OnTeam on_team_;
 };
 
 /// Copies a value to another layout or dtype, or neither, and rounds it if only the target format is rounded.
 class RoundedReorder final : public Kernel {
  public:
   /// @param inner  null: both have the same layout
-  RoundedReorder(KernelPtr inner, const Format& from, const Format& to, DType half);
+  RoundedReorder(KernelPtr inner, const Format& from, const Format& to, DType half, OnTeam on_team);
 
   [[nodiscard]] std::string algorithm(Pass pass) const override;
 
@@ -66,6 +67,7 @@ class RoundedReorder final : public Kernel {
   KernelPtr inner_;
   DType half_;
   bool rounds_;
+  OnTeam on_team_;
 };
 
 }  // namespace lockstep::ops

@@ -6,8 +6,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -211,6 +213,26 @@ TEST(Rounded, ProductsReadRoundedCopiesInBackwardToo) {
                                .input_gradients = std::span(&input_gradient, 1),
                                .parameter_gradients = gradients});
   EXPECT_EQ(dx, (std::array{0.0F, 0.0F})) << "1 − 1, and not 2⁻⁹";
+}
+
+/// The last thread's share is no whole number of vectors.
+TEST(Rounded, ThreadsShareManyValues) {
+  constexpr std::int64_t count = (1 << 17) + 5;
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 + static_cast<float>(i % 1000) * 0x1p-12F;
+  const Half& brain = halves[0];
+  for (const int threads : {1, 3}) {
+    const auto ops = make_rounded_ops(make_onednn_ops(threads), brain.dtype);
+    const Format plain = Format::plain({1, count, 1, 1}, DType::float32);
+    const Format rounded = ops->make(Linear{.out_features = 1}, std::array{plain})->traits().inputs[0];
+    std::vector<float> found(static_cast<std::size_t>(rounded.bytes.value) / sizeof(float), 7);
+    const void* from = values.data();
+    ops->reorder(plain, rounded)->run(Pass::forward, {.inputs = std::span(&from, 1), .output = found.data()});
+    ASSERT_EQ(found.size(), values.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(found[i], brain.nearest(values[i])) << threads << ' ' << i;
+  }
+  (void)make_onednn_ops(1);  // the number of threads is the calling thread's
 }
 
 TEST(Rounded, WhatIsTooLargeIsInfinite) {

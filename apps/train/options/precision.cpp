@@ -40,9 +40,9 @@ std::vector<ComputeLibrary> bundled_libraries() {
 std::unique_ptr<ops::Ops> make_ops(const ComputeLibrary& library, const Precision& precision, int threads, bool exact) {
   std::unique_ptr<ops::Ops> ops = library.make(threads, exact);
   if (!precision.half) return ops;
-  const bool has_instructions = !ops->half_kernels(*precision.half).instructions.empty();
+  const bool are_fast = ops->half_kernels(*precision.half).are_fast;
   return ops::make_rounded_ops(std::move(ops), *precision.half,
-                               has_instructions ? ops::HalfPrecision::native : ops::HalfPrecision::emulated);
+                               are_fast ? ops::HalfPrecision::native : ops::HalfPrecision::emulated);
 }
 
 std::string emulation_of(const Precision& precision, const ops::Ops& ops) {
@@ -53,6 +53,8 @@ std::string emulation_of(const Precision& precision, const ops::Ops& ops) {
            (native.instructions.empty() ? "conversions" : std::string(native.instructions));
   }
   if (precision.half != DType::bfloat16) return "in float32: there are no operators of it yet";
+  if (!native.instructions.empty())
+    return "in float32, which takes less time than " + std::string(native.instructions) + " on this processor";
   return std::string("in float32: ") + (kernels::processor_has_bfloat16()
                                             ? "these operators do not use this processor's AVX512-BF16 or AMX"
                                             : "this processor has neither AVX512-BF16 nor AMX");

@@ -29,8 +29,8 @@ Precision precision_of(std::string_view name);
 
 /// lockstep's compute libraries.
 std::vector<ComputeLibrary> bundled_libraries();
-/// Makes the kernels of a compute library in the given precision: native half-precision kernels if the processor has
-/// the instructions and the kernels use them, otherwise emulated ones.
+/// Makes the kernels of a compute library in the given precision: native half-precision kernels if they are faster
+/// than emulated ones, otherwise these.
 /// @param exact  whether to leave out what rounds more
 std::unique_ptr<ops::Ops> make_ops(const ComputeLibrary& library, const Precision& precision, int threads, bool exact);
 /// Describes which parts are emulated and why; empty if nothing is.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -161,13 +162,18 @@ struct MachineLimits {
 /// Whether a compute library has native half-precision kernels.
 struct HalfKernels {
   bool exist = false;
-  /// The processor's instructions for such values, for instance "AMX"; empty: none, so that kernels convert to float32
-  /// and are slower than those of float32.
+  /// The processor's instructions for such values, for instance "AMX"; empty: none, so that kernels convert to float32.
   std::string_view instructions;
+  /// Whether these kernels take less time than those of float32 and rounding afterwards.
+  bool are_fast = false;
 };
 
 /// Describes a bad value. @param sample  names the sample in the text, for instance "sample 3"
 std::string text_of(const Fault& fault, const std::string& sample);
+
+/// Calls its argument, with member and members, on each thread of a team, and waits for all. The argument must not
+/// throw.
+using OnTeam = std::function<void(const std::function<void(int member, int members)>&)>;
 
 /// A compute library: makes kernels. Each rank has one; one thread uses it, and kernels may use threads of their own.
 class Ops {
@@ -228,6 +234,11 @@ class Ops {
   /// Makes the same compute library with one thread and the same choices. Call it on that thread, before kernels are
   /// made. Its kernels give the same bits as this library's with one thread.
   [[nodiscard]] virtual std::unique_ptr<Ops> another() const = 0;
+
+  /// The threads of the host with which the library computes.
+  [[nodiscard]] virtual OnTeam on_team() const {
+    return [](const std::function<void(int, int)>& body) { body(0, 1); };
+  }
 
   /// The activation dtype, while parameters, their gradients and state have the dtype `reals`: the same, except in half
   /// precision.

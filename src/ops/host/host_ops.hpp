@@ -13,9 +13,6 @@
 
 namespace lockstep::ops {
 
-/// Calls its argument, with member and members, on each thread of a team.
-using OnTeam = std::function<void(const std::function<void(int member, int members)>&)>;
-
 /// Sums over blocks of fixed length, whose sums are added pairwise. The bits are the same on any number of threads.
 class BlockSums {
  public:
@@ -58,6 +55,7 @@ class HostOps : public Ops {
   void add_squares(const ConstBuffer& values, double* sum, Queue queue) override;
   /// Measures the peak rates of the team.
   [[nodiscard]] MachineLimits measure_limits(DType dtype) override;
+  [[nodiscard]] OnTeam on_team() const override { return on_team_; }
 
  protected:
   explicit HostOps(OnTeam on_team) : on_team_(std::move(on_team)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/onednn/primitives/format.hpp"
 
+#include "kernels/instruction_set.hpp"
 #include "ops/onednn/primitives/descriptors.hpp"
 namespace lockstep::ops::onednn {
 
@@ -62,8 +63,9 @@ kernels::ChannelLayout channel_layout(const Format& format) {
 }
 
 HalfKernels bfloat16_kernels() {
-  if (may_use(dnnl_cpu_isa_avx512_core_amx)) return {.exist = true, .instructions = "AMX"};
-  if (may_use(dnnl_cpu_isa_avx512_core_bf16)) return {.exist = true, .instructions = "AVX512-BF16"};
+  if (may_use(dnnl_cpu_isa_avx512_core_amx)) return {.exist = true, .instructions = "AMX", .are_fast = true};
+  if (may_use(dnnl_cpu_isa_avx512_core_bf16))
+    return {.exist = true, .instructions = "AVX512-BF16", .are_fast = !kernels::is_intel_processor()};
   return {.exist = may_use(dnnl_cpu_isa_avx512_core), .instructions = ""};
 }
 

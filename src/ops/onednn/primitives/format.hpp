@@ -33,6 +33,10 @@ kernels::ChannelLayout channel_layout(const Format& format);
 /// Returns oneDNN's bfloat16 support on this processor, within the instructions that the environment allows it. oneDNN
 /// asks Linux for the tiles of AMX itself (`amx::init` of 2.6.3 and 3.7.1, by arch_prctl) and does not use them if that
 /// fails.
+///
+/// AVX512-BF16 without AMX is fast on AMD's processors only. On an AMD Zen 5, ResNet-20 and ResNet-18 train 1.3 and 1.2
+/// times as fast with it as in float32; on an Intel Xeon they take 1.7 and 1.6 times as long as in float32 with
+/// rounding.
 HalfKernels bfloat16_kernels();
 
 /// Returns whether the kernels are those for AMX, which support only channels last. Without AMX, blocks of channels are
