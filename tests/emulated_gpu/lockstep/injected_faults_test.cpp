@@ -91,6 +91,7 @@ Verdict in_a_process(const std::function<bool()>& check) {
     waitpid(child, &status, 0);
     return Verdict::hangs;
   }
+  if (WIFSIGNALED(status)) ADD_FAILURE() << "the process was ended by signal " << WTERMSIG(status);
   return WIFEXITED(status) && WEXITSTATUS(status) <= 2 ? static_cast<Verdict>(WEXITSTATUS(status)) : Verdict::wrong;
 }
 
