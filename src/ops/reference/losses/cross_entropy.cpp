@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "ops/reference/losses/losses.hpp"
+#include "ops/reference/losses/softmax_tile.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
@@ -28,24 +30,26 @@ class CrossEntropyKernel final : public Kernel {
     }
     weight = 0;
     for (std::int64_t i = 0; i < label_count(); ++i) {
-      const std::int32_t label = checked(labels[i], i, call);
+      const std::int32_t label = checked(labels[i], i / positions_, call);
       if (label != ignored_) weight += shares_.weight(label);
     }
   }
 
   void forward(const Arguments& call) override {
     LossSums loss_sums;
-    visit(call, [&](const Scores<T>& logits, std::int32_t label) {
-      if (label == ignored_ || mass_of(label) == 0) return;
-      const std::int64_t largest = logits.largest();
-      const T shift = logits[largest];
-      const T log_sum = std::log(logits.sum_of_exponentials(shift));
-      loss_sums.weight += shares_.weight(label);
-      if (const double own = shares_.own(label); own != 0) {
-        loss_sums.loss += own * static_cast<double>(log_sum - (logits[label] - shift));
+    for_each_tile(call, [&](const T* logits, const std::int32_t* labels, std::int64_t count, std::int64_t sample) {
+      tile_.compute(logits, logits_, count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int32_t label = checked(labels[i], sample, call);
+        if (label == ignored_ || mass_of(label) == 0) continue;
+        const T shift = tile_.largest(i);
+        const T log_sum = std::log(tile_.sum(i));
+        loss_sums.weight += shares_.weight(label);
+        if (const double own = shares_.own(label); own != 0)
+          loss_sums.loss += own * static_cast<double>(log_sum - (tile_.logit(i, label) - shift));
+        if (shares_.spread_total() != 0) loss_sums.loss += loss_of_spread(i, shift, log_sum);
+        loss_sums.correct += tile_.winner(i) == label ? shares_.weight(label) : 0;
       }
-      if (shares_.spread_total() != 0) loss_sums.loss += loss_of_spread(logits, shift, log_sum);
-      loss_sums.correct += largest == label ? shares_.weight(label) : 0;
     });
     *static_cast<LossSums*>(call.output) = loss_sums;
   }
@@ -53,54 +57,51 @@ class CrossEntropyKernel final : public Kernel {
   /// Computes (softmax − target) times the gradient of the loss and the weights of the target's parts.
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
-    const T factor = static_cast<T>(*static_cast<const double*>(call.output_gradient));
-    const auto* first = static_cast<const T*>(call.inputs[0]);
+    const T factor = static_cast<T>(factor_of(call));
     T* gradients = static_cast<T*>(call.input_gradients[0]);
-    visit(call, [&](const Scores<T>& logits, std::int32_t label) {
-      T* gradient = gradients + (logits.first - first);
-      const T shift = logits[logits.largest()];
-      const T own = label == ignored_ ? T{0} : static_cast<T>(shares_.own(label));
-      const T mass = label == ignored_ ? T{0} : static_cast<T>(mass_of(label));
-      const T scale = mass == T{0} ? T{0} : factor;
-      const T sum = logits.sum_of_exponentials(shift);
-      for (std::int64_t c = 0; c < logits_.channels; ++c) {
-        const T probability = std::exp(logits[c] - shift) / sum;
-        const T target = (c == label ? own : T{0}) + shares_.spread(c);
-        gradient[c * positions_] = scale == T{0} ? T{0} : scale * (mass * probability - target);
+    for_each_tile(call, [&](const T* logits, const std::int32_t* labels, std::int64_t count, std::int64_t sample) {
+      tile_.compute(logits, logits_, count);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int32_t label = checked(labels[i], sample, call);
+        const T own = label == ignored_ ? T{0} : static_cast<T>(shares_.own(label));
+        const T mass = label == ignored_ ? T{0} : static_cast<T>(mass_of(label));
+        tile_.set_target(i, mass == T{0} ? T{0} : factor, mass, own);
       }
+      tile_.write_gradients(
+          labels, [&](std::int64_t c) { return shares_.spread(c); },
+          gradients + (logits - static_cast<const T*>(call.inputs[0])));
     });
   }
 
  private:
   [[nodiscard]] std::int64_t label_count() const { return logits_.batch * positions_; }
 
-  /// Calls `f(logits, label)` for every position; classes are `positions_` apart.
+  /// Calls `f(logits, labels, number of positions, sample)` for every tile.
   template <typename F>
-  void visit(const Arguments& call, const F& f) const {
-    const auto* logits = static_cast<const T*>(call.inputs[0]);
-    const auto* labels = static_cast<const std::int32_t*>(call.inputs[1]);
-    for (std::int64_t i = 0; i < label_count(); ++i) {
-      const T* first = logits + i / positions_ * logits_.channels * positions_ + i % positions_;
-      f(Scores<T>{first, logits_.channels, positions_}, checked(labels[i], i, call));
-    }
+  void for_each_tile(const Arguments& call, const F& f) const {
+    SoftmaxTile<T>::for_each(logits_, [&](std::int64_t n, std::int64_t first, std::int64_t count) {
+      f(static_cast<const T*>(call.inputs[0]) + n * logits_.channels * positions_ + first,
+        static_cast<const std::int32_t*>(call.inputs[1]) + n * positions_ + first, count, n);
+    });
   }
 
   /// Returns the total weight of all parts of a label's target.
   [[nodiscard]] double mass_of(std::int32_t label) const { return shares_.own(label) + shares_.spread_total(); }
 
-  [[nodiscard]] double loss_of_spread(const Scores<T>& logits, T shift, T log_sum) const {
+  [[nodiscard]] double loss_of_spread(std::int64_t position, T shift, T log_sum) const {
     double loss = 0;
     for (std::int64_t c = 0; c < logits_.channels; ++c) {
       if (shares_.spread(c) == T{0}) continue;
-      loss += static_cast<double>(shares_.spread(c)) * static_cast<double>(log_sum - (logits[c] - shift));
+      loss +=
+          static_cast<double>(shares_.spread(c)) * static_cast<double>(log_sum - (tile_.logit(position, c) - shift));
     }
     return loss;
   }
 
   /// Returns the label; one that is no class is reported and ignored.
-  std::int32_t checked(std::int32_t label, std::int64_t index, const Arguments& call) const {
+  std::int32_t checked(std::int32_t label, std::int64_t sample, const Arguments& call) const {
     if ((label >= 0 && label < logits_.channels) || label == ignored_) return label;
-    call.report(FaultCode::label, index / positions_, label, logits_.channels);
+    call.report(FaultCode::label, sample, label, logits_.channels);
     return ignored_;
   }
 
@@ -109,6 +110,7 @@ class CrossEntropyKernel final : public Kernel {
   ClassShares<T> shares_;
   Shape logits_;
   std::int64_t positions_;
+  SoftmaxTile<T> tile_;
 };
 
 /// Computes Σ target · weight · −log softmax at each position. Exponentials are summed in T, the loss in double.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "ops/formulas/hard_positions.hpp"
 #include "ops/reference/losses/losses.hpp"
+#include "ops/reference/losses/softmax_tile.hpp"
 #include "ops/reference/operators.hpp"
 
 namespace lockstep::ops::reference {
@@ -16,8 +16,7 @@ bool is_harder(T a, T b) {
   return a > b || (std::isnan(a) && !std::isnan(b));
 }
 
-/// Goes from tile to tile of neighboring positions, because the classes of a position are far apart in memory, and
-/// computes the softmax of positions that matter only. Saved is the share of each position in the loss of its sample.
+/// Leaves out tiles of positions none of which matters. Saved is the share of each position in the loss of its sample.
 /// Exponentials are summed in T, losses in double.
 template <typename T>
 class OhemKernel final : public Kernel {
@@ -47,41 +46,31 @@ class OhemKernel final : public Kernel {
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const auto factor = static_cast<T>(factor_of(call));
-    for_each_tile([&](std::int64_t n, std::int64_t first, std::int64_t end) {
-      const T* shares = static_cast<const T*>(call.saved) + n * positions_;
-      std::int64_t count = 0;
-      for (std::int64_t i = first; i < end; ++i)
-        if (shares[i] != T{0}) tile_[static_cast<std::size_t>(count++)].position = i;
-      const T* logits = logits_of(call, n);
-      set_softmax(logits, count);
-      T* gradient = static_cast<T*>(call.input_gradients[0]) + (logits - static_cast<const T*>(call.inputs[0]));
-      for (std::int64_t c = 0; c < logits_.channels; ++c, logits += positions_, gradient += positions_) {
-        std::fill(gradient + first, gradient + end, T{0});
-        for_each_of_tile(count, [&](const Softmax& of) {
-          const T target = labels_of(call, n)[of.position] == c ? T{1} : T{0};
-          const T probability = std::exp(logits[of.position] - of.largest) / of.sum;
-          gradient[of.position] = scaled(factor * shares[of.position], probability - target);
-        });
+    Tile::for_each(logits_, [&](std::int64_t n, std::int64_t first, std::int64_t count) {
+      const T* shares = static_cast<const T*>(call.saved) + n * positions_ + first;
+      const T* logits = logits_of(call, n) + first;
+      T* gradients = static_cast<T*>(call.input_gradients[0]) + (logits - static_cast<const T*>(call.inputs[0]));
+      if (std::all_of(shares, shares + count, [](T share) { return share == T{0}; })) {
+        for (std::int64_t c = 0; c < logits_.channels; ++c) std::fill_n(gradients + c * positions_, count, T{0});
+        return;
       }
+      tile_.compute(logits, logits_, count);
+      for (std::int64_t i = 0; i < count; ++i) tile_.set_target(i, factor * shares[i], 1, 1);
+      tile_.write_gradients(
+          labels_of(call, n) + first, [](std::int64_t /*c*/) { return T{0}; }, gradients);
     });
   }
 
  private:
-  static constexpr std::int64_t tile_size = 128;
+  using Tile = SoftmaxTile<T>;
   static constexpr T no_loss = -1;  // of a label that does not count; losses are not negative
-
-  /// A position of a sample, its largest logit, and Σ exp(logit − largest).
-  struct Softmax {
-    std::int64_t position;
-    T largest;
-    T sum;
-  };
 
   /// Returns a multiple of 8 bytes.
   static Bytes saved_bytes(std::int64_t labels) {
     return {(labels * static_cast<std::int64_t>(sizeof(T)) + 7) / 8 * 8};
   }
 
+  [[nodiscard]] Shape one_sample() const { return {1, logits_.channels, logits_.height, logits_.width}; }
   [[nodiscard]] const T* logits_of(const Arguments& call, std::int64_t n) const {
     return static_cast<const T*>(call.inputs[0]) + n * logits_.channels * positions_;
   }
@@ -89,48 +78,14 @@ class OhemKernel final : public Kernel {
     return static_cast<const std::int32_t*>(call.inputs[1]) + n * positions_;
   }
 
-  /// Calls `f(sample, first position, end)`.
-  template <typename F>
-  void for_each_tile(const F& f) const {
-    for (std::int64_t n = 0; n < logits_.batch; ++n)
-      for (std::int64_t first = 0; first < positions_; first += tile_size)
-        f(n, first, std::min(first + tile_size, positions_));
-  }
-  template <typename F>
-  void for_each_of_tile(std::int64_t count, const F& f) {
-    for (std::int64_t i = 0; i < count; ++i) f(tile_[static_cast<std::size_t>(i)]);
-  }
-
-  /// Computes the softmax of the first positions of the tile.
-  void set_softmax(const T* logits, std::int64_t count) {
-    for_each_of_tile(count, [&](Softmax& of) {
-      of.largest = logits[of.position];
-      of.sum = 0;
-    });
-    for (std::int64_t c = 1; c < logits_.channels; ++c)
-      for_each_of_tile(count, [plane = logits + c * positions_](Softmax& of) {
-        of.largest = plane[of.position] > of.largest ? plane[of.position] : of.largest;
-      });
-    for (std::int64_t c = 0; c < logits_.channels; ++c)
-      for_each_of_tile(count, [plane = logits + c * positions_](Softmax& of) {
-        of.sum += std::exp(plane[of.position] - of.largest);
-      });
-  }
-
   /// Sets the losses of a tile.
-  void set_losses(const Arguments& call, std::int64_t n, std::int64_t first, std::int64_t end, T* losses) {
-    const std::int32_t* labels = labels_of(call, n);
-    std::int64_t count = 0;
-    for (std::int64_t i = first; i < end; ++i) {
-      losses[i] = no_loss;
-      if (counts(labels[i], n, call)) tile_[static_cast<std::size_t>(count++)].position = i;
-    }
-    const T* logits = logits_of(call, n);
-    set_softmax(logits, count);
-    for_each_of_tile(count, [&](const Softmax& of) {
-      const T logit = logits[labels[of.position] * positions_ + of.position];
-      losses[of.position] = std::log(of.sum) - (logit - of.largest);
-    });
+  void set_losses(const Arguments& call, std::int64_t n, std::int64_t first, std::int64_t count, T* losses) {
+    const std::int32_t* labels = labels_of(call, n) + first;
+    for (std::int64_t i = 0; i < count; ++i) losses[i] = counts(labels[i], n, call) ? T{0} : no_loss;
+    if (std::all_of(losses, losses + count, [](T loss) { return loss == no_loss; })) return;
+    tile_.compute(logits_of(call, n) + first, logits_, count);
+    for (std::int64_t i = 0; i < count; ++i)
+      if (losses[i] != no_loss) losses[i] = std::log(tile_.sum(i)) - (tile_.logit(i, labels[i]) - tile_.largest(i));
   }
 
   /// Returns whether the label counts; one that is no class is reported.
@@ -162,8 +117,9 @@ class OhemKernel final : public Kernel {
     LossSums loss_sums;
     for (std::int64_t n = 0; n < logits_.batch; ++n) {
       T* losses = shares == nullptr ? losses_.data() : shares + n * positions_;
-      for (std::int64_t first = 0; first < positions_; first += tile_size)
-        set_losses(call, n, first, std::min(first + tile_size, positions_), losses);
+      Tile::for_each(one_sample(), [&](std::int64_t /*n*/, std::int64_t first, std::int64_t count) {
+        set_losses(call, n, first, count, losses + first);
+      });
       const T least = least_kept(losses);
       const auto is_kept = [&](T loss) { return loss != no_loss && !(loss < least); };
       const std::int64_t kept = std::count_if(losses, losses + positions_, is_kept);
@@ -184,7 +140,7 @@ class OhemKernel final : public Kernel {
   HardPositions<T> hard_;
   std::vector<T> losses_;  // of a sample, in evaluations
   std::vector<T> sorted_;  // those of labels that count
-  std::array<Softmax, tile_size> tile_;
+  Tile tile_;
 };
 
 }  // namespace
