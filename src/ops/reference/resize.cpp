@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/formulas/resized_axis.hpp"
 #include "ops/reference/operators.hpp"
@@ -82,7 +83,9 @@ class BilinearKernel final : public Kernel {
         out_(traits().output.shape),
         rows_(between_of<T>(in_.height, out_.height, resize.align_corners)),
         columns_(between_of<T>(in_.width, out_.width, resize.align_corners)),
-        row_(static_cast<std::size_t>(in_.width)) {}
+        row_(static_cast<std::size_t>(in_.width)),
+        upper_(static_cast<std::size_t>(out_.width)),
+        lower_(upper_.size()) {}
 
   void forward(const Arguments& call) override {
     const T* plane = static_cast<const T*>(call.inputs[0]);
@@ -97,36 +100,50 @@ class BilinearKernel final : public Kernel {
     }
   }
 
+  /// Adds rows of the output to those of the input first, which is a loop without gathers, and columns of these sums
+  /// afterwards.
   void backward(const Arguments& call) override {
     if (call.input_gradients[0] == nullptr) return;
     const T* dy = static_cast<const T*>(call.output_gradient);
     T* plane = static_cast<T*>(call.input_gradients[0]);
     std::fill_n(plane, in_.count(), T{0});
     for (std::int64_t i = 0; i < in_.batch * in_.channels; ++i, plane += in_.height * in_.width) {
+      std::int64_t row = 0;  // whose sum is in upper_; that of the next one is in lower_
+      const auto finish_row = [&] {
+        add_columns(upper_, plane + row++ * in_.width);
+        std::swap(upper_, lower_);
+        std::fill(lower_.begin(), lower_.end(), T{0});
+      };
       for (const Between<T>& y : rows_) {
-        std::fill(row_.begin(), row_.end(), T{0});
-        for (const Between<T>& x : columns_) {
-          between(x.first) += (T{1} - x.share) * *dy;
-          between(x.second) += x.share * *dy++;
-        }
-        add(T{1} - y.share, plane + y.first * in_.width);
-        add(y.share, plane + y.second * in_.width);
+        while (row < y.first) finish_row();
+        add_row(T{1} - y.share, dy, upper_);
+        if (y.share != T{0}) add_row(y.share, dy, y.second == y.first ? upper_ : lower_);
+        dy += out_.width;
       }
+      while (row < in_.height) finish_row();
     }
   }
 
  private:
   T& between(std::int64_t column) { return row_[static_cast<std::size_t>(column)]; }
 
-  void add(T share, T* row) const {
-    for (std::size_t x = 0; x < row_.size(); ++x) row[x] += share * row_[x];
+  static void add_row(T share, const T* row, std::vector<T>& sum) {
+    for (std::size_t x = 0; x < sum.size(); ++x) sum[x] += share * row[x];
+  }
+  void add_columns(const std::vector<T>& sum, T* row) const {
+    for (std::size_t x = 0; x < columns_.size(); ++x) {
+      row[columns_[x].first] += (T{1} - columns_[x].share) * sum[x];
+      row[columns_[x].second] += columns_[x].share * sum[x];
+    }
   }
 
   Shape in_;
   Shape out_;
   std::vector<Between<T>> rows_;
   std::vector<Between<T>> columns_;
-  std::vector<T> row_;  ///< a row of the input's width between two input rows, or its gradient
+  std::vector<T> row_;    ///< a row of the input's width between two input rows
+  std::vector<T> upper_;  ///< rows of the output's width
+  std::vector<T> lower_;
 };
 
 }  // namespace
