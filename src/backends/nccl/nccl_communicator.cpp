@@ -69,8 +69,7 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   if (nccl().all_reduce_by != nullptr) all_reduce_config_ = call_config_of(options_.algorithm);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&resources_->made, group.size, id, group.rank.value, &config), nullptr);
-  communicator_ = resources_->made;
+  LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
   wait_until_idle("make_nccl");
   registrations_->communicator = communicator_;
   resources_->check = options_.check;
@@ -126,19 +125,20 @@ std::shared_ptr<const void> NcclCommunicator::register_memory(const Buffer& memo
   launch_all();  // NCCL takes no call while it launches an operation
   const Progress::Exclusive exclusive(*progress_);
   check_usable("register memory");
-  NcclWindows::Window& window = resources_->window;
-  window = nullptr;
+  auto window = std::make_unique<NcclWindows::Window>(nullptr);
   try {
-    const ncclResult_t code = nccl().windows.register_window(
-        communicator_, memory.data, static_cast<std::size_t>(memory.bytes().value), &window, NcclWindows::symmetric);
+    const ncclResult_t code =
+        nccl().windows.register_window(communicator_, memory.data, static_cast<std::size_t>(memory.bytes().value),
+                                       window.get(), NcclWindows::symmetric);
     if (code != ncclSuccess && code != ncclInProgress) throw_nccl_error(code, "ncclCommWindowRegister", communicator_);
     wait_until_idle("register memory");
   } catch (...) {
+    static_cast<void>(window.release());  // NCCL may still write it
     if (!poison_) give_up();
     std::rethrow_exception(poison_);
   }
-  if (window == nullptr) return nullptr;  // these GPUs do not reach each other's memory
-  return {window, [owner = registrations_](NcclWindows::Window registered) {
+  if (*window == nullptr) return nullptr;  // these GPUs do not reach each other's memory
+  return {*window, [owner = registrations_](NcclWindows::Window registered) {
             if (owner->progress == nullptr) return;
             const Progress::Exclusive alone(*owner->progress);
             if (owner->communicator == nullptr) return;  // NCCL has forgotten it with its communicator

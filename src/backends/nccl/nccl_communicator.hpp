@@ -127,10 +127,8 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   }
 
  private:
-  /// Resources that the GPU or NCCL's threads may still be using when a communicator is given up.
+  /// Resources that the GPU may still be using when a communicator is given up.
   struct Resources {
-    ncclComm_t made = nullptr;             // what NCCL writes at once and, on a thread of its own, once more
-    NcclWindows::Window window = nullptr;  // of the registration under way
     // Blocks of computing kernels would fill the GPU first, and buckets would wait for them.
     Stream stream{StreamPriority::highest};
     Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // barriers reduce it
