@@ -33,7 +33,7 @@ LOCKSTEP_INLINE float exponential(float x) {
 LOCKSTEP_INLINE double exponential(double x) { return std::exp(x); }
 
 template <typename T>
-LOCKSTEP_INLINE void set_softmax_of(const Scores<T>& scores, T* largest, std::int32_t* winner, T* sum) {
+LOCKSTEP_INLINE void set_softmax_of(const ClassScores<T>& scores, T* largest, std::int32_t* winner, T* sum) {
   for (std::int64_t i = 0; i < scores.positions; ++i) {
     largest[i] = scores.first[i];
     winner[i] = 0;
@@ -54,7 +54,7 @@ LOCKSTEP_INLINE void set_softmax_of(const Scores<T>& scores, T* largest, std::in
 }
 
 template <typename T>
-LOCKSTEP_INLINE void set_gradient(const Scores<T>& scores, std::int32_t of_class, const Softmax<T>& softmax,
+LOCKSTEP_INLINE void set_gradient(const ClassScores<T>& scores, std::int32_t of_class, const Softmax<T>& softmax,
                                   const CrossEntropyTarget<T>& target, T spread, T* gradient) {
   const T* score = scores.first + of_class * scores.stride;
   const auto [largest, sum] = softmax;
@@ -69,21 +69,23 @@ LOCKSTEP_INLINE void set_gradient(const Scores<T>& scores, std::int32_t of_class
 
 }  // namespace
 
-LOCKSTEP_VECTORISED void set_softmax(const Scores<float>& scores, float* largest, std::int32_t* winner, float* sum) {
+LOCKSTEP_VECTORISED void set_softmax(const ClassScores<float>& scores, float* largest, std::int32_t* winner,
+                                     float* sum) {
   set_softmax_of(scores, largest, winner, sum);
 }
-void set_softmax(const Scores<double>& scores, double* largest, std::int32_t* winner, double* sum) {
+void set_softmax(const ClassScores<double>& scores, double* largest, std::int32_t* winner, double* sum) {
   set_softmax_of(scores, largest, winner, sum);
 }
 
-LOCKSTEP_VECTORISED void set_cross_entropy_gradient(const Scores<float>& scores, std::int32_t of_class,
+LOCKSTEP_VECTORISED void set_cross_entropy_gradient(const ClassScores<float>& scores, std::int32_t of_class,
                                                     const Softmax<float>& softmax,
                                                     const CrossEntropyTarget<float>& target, float spread,
                                                     float* gradient) {
   set_gradient(scores, of_class, softmax, target, spread, gradient);
 }
-void set_cross_entropy_gradient(const Scores<double>& scores, std::int32_t of_class, const Softmax<double>& softmax,
-                                const CrossEntropyTarget<double>& target, double spread, double* gradient) {
+void set_cross_entropy_gradient(const ClassScores<double>& scores, std::int32_t of_class,
+                                const Softmax<double>& softmax, const CrossEntropyTarget<double>& target, double spread,
+                                double* gradient) {
   set_gradient(scores, of_class, softmax, target, spread, gradient);
 }
 

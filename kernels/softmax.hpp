@@ -8,7 +8,7 @@ namespace lockstep::kernels {
 /// The scores of neighboring positions: that of class c at position i is `first[c * stride + i]`. For T = float or
 /// double.
 template <typename T>
-struct Scores {
+struct ClassScores {
   const T* first;
   std::int64_t classes;
   std::int64_t stride;
@@ -17,8 +17,8 @@ struct Scores {
 
 /// Sets for each position the largest score, its class, which is the first one if there are several, and
 /// Σ exp(score − largest), added in T from the first class on. The results overlap nothing.
-void set_softmax(const Scores<float>& scores, float* largest, std::int32_t* winner, float* sum);
-void set_softmax(const Scores<double>& scores, double* largest, std::int32_t* winner, double* sum);
+void set_softmax(const ClassScores<float>& scores, float* largest, std::int32_t* winner, float* sum);
+void set_softmax(const ClassScores<double>& scores, double* largest, std::int32_t* winner, double* sum);
 
 /// What `set_softmax` has set.
 template <typename T>
@@ -38,9 +38,10 @@ struct CrossEntropyTarget {
 
 /// Overwrites the gradients of one class with scale · (mass · softmax − target), where the target is `spread`, and
 /// `own` more if the class is the label. @param gradient  of the first position; it may be the class's scores
-void set_cross_entropy_gradient(const Scores<float>& scores, std::int32_t of_class, const Softmax<float>& softmax,
+void set_cross_entropy_gradient(const ClassScores<float>& scores, std::int32_t of_class, const Softmax<float>& softmax,
                                 const CrossEntropyTarget<float>& target, float spread, float* gradient);
-void set_cross_entropy_gradient(const Scores<double>& scores, std::int32_t of_class, const Softmax<double>& softmax,
-                                const CrossEntropyTarget<double>& target, double spread, double* gradient);
+void set_cross_entropy_gradient(const ClassScores<double>& scores, std::int32_t of_class,
+                                const Softmax<double>& softmax, const CrossEntropyTarget<double>& target, double spread,
+                                double* gradient);
 
 }  // namespace lockstep::kernels

@@ -18,8 +18,9 @@ std::vector<float> exponentials(const std::vector<float>& scores) {
   const std::vector<float> ones(scores.size(), 1);
   const std::vector<std::int32_t> labels(scores.size(), 1);
   std::vector<float> results(scores.size(), 7);
-  set_cross_entropy_gradient(Scores<float>{scores.data(), 1, 0, std::ssize(scores)}, 0, {zeros.data(), ones.data()},
-                             {labels.data(), ones.data(), ones.data(), ones.data()}, 0, results.data());
+  set_cross_entropy_gradient(ClassScores<float>{scores.data(), 1, 0, std::ssize(scores)}, 0,
+                             {zeros.data(), ones.data()}, {labels.data(), ones.data(), ones.data(), ones.data()}, 0,
+                             results.data());
   return results;
 }
 
@@ -45,7 +46,7 @@ TEST(Softmax, IsOfEachPositionWithTheFirstOfTheLargest) {
   std::array<float, 3> largest{};
   std::array<std::int32_t, 3> winner{};
   std::array<float, 3> sum{};
-  set_softmax(Scores<float>{scores.data(), 3, 3, 3}, largest.data(), winner.data(), sum.data());
+  set_softmax(ClassScores<float>{scores.data(), 3, 3, 3}, largest.data(), winner.data(), sum.data());
   EXPECT_EQ(largest, (std::array<float, 3>{3, 5, -3}));
   EXPECT_EQ(winner, (std::array<std::int32_t, 3>{1, 0, 0}));
   EXPECT_FLOAT_EQ(sum[0], std::exp(-2.0F) + 1 + std::exp(-1.0F));
@@ -62,7 +63,7 @@ TEST(Softmax, APositionThatDoesNotCountHasNoGradient) {
   const std::array<float, 2> mass = {1, 0.5F};
   const std::array<float, 2> own = {1, 0.25F};
   std::array<float, 2> gradient = {7, 7};
-  set_cross_entropy_gradient(Scores<float>{scores.data(), 1, 2, 2}, 0, {largest.data(), sum.data()},
+  set_cross_entropy_gradient(ClassScores<float>{scores.data(), 1, 2, 2}, 0, {largest.data(), sum.data()},
                              {labels.data(), scale.data(), mass.data(), own.data()}, 0.125F, gradient.data());
   EXPECT_EQ(gradient[0], 0);
   EXPECT_FLOAT_EQ(gradient[1], 10 * (0.5F * std::exp(-1.0F) / 4 - 0.25F - 0.125F));

@@ -58,7 +58,7 @@ class SoftmaxTile {
   template <typename Element>
   using Each = std::array<Element, static_cast<std::size_t>(most)>;
 
-  kernels::Scores<T> scores_{};
+  kernels::ClassScores<T> scores_{};
   Each<T> largest_;
   Each<std::int32_t> winner_;
   Each<T> sum_;
