@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "lockstep/ops/reference.hpp"
 #include "ops/libraries.hpp"
@@ -102,6 +103,43 @@ TEST(Updates, AreNearTheReference) {
         for (std::size_t i = 0; i < expected.weights[t].size(); ++i)
           ASSERT_NEAR(actual.weights[t][i], expected.weights[t][i], 1e-5) << t << ' ' << i;
       EXPECT_NE(actual.weights, Training(rule).weights);
+    }
+  }
+}
+
+/// Without gradients, moments shrink until they are zero, and are never subnormal on the way, where they would remain.
+TEST(Updates, LeaveNoSubnormalMoments) {
+  for (const auto& ops : libraries()) {
+    for (const UpdateRule rule : rules) {
+      SCOPED_TRACE(std::string(ops->name()) + ", " + std::to_string(static_cast<int>(rule)));
+      constexpr float least = std::numeric_limits<float>::min();
+      Training training(rule);
+      for (UpdateStep& step : training.steps) step.weight_decay = 0;
+      const auto fill = [](PerTensor& all, float value) {
+        for (std::vector<float>& values : all) std::fill(values.begin(), values.end(), value);
+      };
+      fill(training.gradients, 0);
+      fill(training.first, -1.5F * least);
+      fill(training.second, 1.03F * least);
+      std::array<bool, 3> seen{};  // zeros among first moments, among second moments, and moments that are not zero
+      for (int update = 0; update < 8; ++update) {
+        ops->measure_update(training.steps);
+        ops->update(training.steps);
+        for (std::size_t t = 0; t < tensors; ++t) {
+          for (std::size_t i = 0; i < training.first[t].size(); ++i) {
+            const float first = training.first[t][i];
+            const float second = training.second[t][i];
+            ASSERT_NE(std::fpclassify(first), FP_SUBNORMAL) << t << ' ' << i << ": " << first;
+            ASSERT_NE(std::fpclassify(second), FP_SUBNORMAL) << t << ' ' << i << ": " << second;
+            seen[0] |= first == 0;
+            seen[1] |= second == 0;
+            seen[2] |= first != 0 && second != 0;
+          }
+        }
+      }
+      EXPECT_TRUE(seen[0]);
+      EXPECT_EQ(seen[1], rule == UpdateRule::adamw || rule == UpdateRule::lamb) << "sgd and lars have one moment";
+      EXPECT_TRUE(seen[2]);
     }
   }
 }

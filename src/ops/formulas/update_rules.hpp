@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/vectorized.hpp"
 #include "lockstep/ops/ops.hpp"
@@ -30,6 +31,15 @@ LOCKSTEP_HOST_DEVICE inline double momentum_of(const UpdateStep& step) {
   return step.scalars->momentum < 0 ? step.momentum : step.scalars->momentum;
 }
 
+/// Returns a moment of an optimizer, or zero where it is subnormal. A moment whose gradients are zero shrinks with each
+/// update and would stay subnormal forever, since the least subnormal number times 0.9 is rounded to itself. Processors
+/// compute with subnormal numbers slowly.
+template <typename T>
+LOCKSTEP_HOST_DEVICE LOCKSTEP_INLINE T normal_or_zero(T moment) {
+  constexpr T least = std::numeric_limits<T>::min();
+  return std::abs(moment) < least ? T{0} : moment;
+}
+
 /// The numbers of an update in the elements' type.
 template <typename T>
 struct UpdateFactors {
@@ -53,8 +63,8 @@ struct UpdateFactors {
   /// Overwrites both moments of an element. @return its direction
   LOCKSTEP_HOST_DEVICE LOCKSTEP_INLINE T moments(T gradient, T& first, T& second) const {
     const T g = gradient * scale;
-    first = momentum * first + (T{1} - momentum) * g;
-    second = beta2 * second + (T{1} - beta2) * g * g;
+    first = normal_or_zero(momentum * first + (T{1} - momentum) * g);
+    second = normal_or_zero(beta2 * second + (T{1} - beta2) * g * g);
     return direction(first, second);
   }
 };

@@ -18,7 +18,7 @@ LOCKSTEP_INLINE void sgd(const UpdateStep& step) {
   const T from_velocity = step.nesterov ? f.momentum : T{1};
   for (std::int64_t i = 0; i < step.count.value; ++i) {
     const T g = gradients[i] * f.scale + f.decay * weights[i];
-    const T v = f.momentum * velocity[i] + g;
+    const T v = normal_or_zero(f.momentum * velocity[i] + g);
     velocity[i] = v;
     weights[i] -= f.rate * (from_gradient * g + from_velocity * v);
   }
@@ -32,7 +32,8 @@ LOCKSTEP_INLINE void lars(const UpdateStep& step) {
   const UpdateFactors<T> f(step);
   const T local_rate = static_cast<T>(rate_of(step) * trust_ratio(step));
   for (std::int64_t i = 0; i < step.count.value; ++i) {
-    const T v = f.momentum * velocity[i] + local_rate * (gradients[i] * f.scale + f.decay * weights[i]);
+    const T g = gradients[i] * f.scale + f.decay * weights[i];
+    const T v = normal_or_zero(f.momentum * velocity[i] + local_rate * g);
     velocity[i] = v;
     weights[i] -= v;
   }

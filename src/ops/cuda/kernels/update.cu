@@ -28,13 +28,14 @@ struct Update : UpdateFactors<float> {
 
 __device__ void sgd(const Update& u, bool nesterov, std::int64_t i) {
   const float g = u.gradients[i] * u.scale + u.decay * u.weights[i];
-  const float v = u.momentum * u.first[i] + g;
+  const float v = normal_or_zero(u.momentum * u.first[i] + g);
   u.first[i] = v;
   u.weights[i] -= u.rate * (nesterov ? g + u.momentum * v : v);
 }
 
 __device__ void lars(const Update& u, float trust, std::int64_t i) {
-  const float v = u.momentum * u.first[i] + u.rate * trust * (u.gradients[i] * u.scale + u.decay * u.weights[i]);
+  const float g = u.gradients[i] * u.scale + u.decay * u.weights[i];
+  const float v = normal_or_zero(u.momentum * u.first[i] + u.rate * trust * g);
   u.first[i] = v;
   u.weights[i] -= v;
 }
