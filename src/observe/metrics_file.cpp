@@ -172,6 +172,7 @@ void MetricsFile::write(const RecoveryEvent& event) {
   Json ranks = Json::array();
   for (const DeadRank& dead : event.ranks) ranks.push_back({{"rank", dead.rank}, {"host", dead.host}});
   append(*file_, {{"event", "recovery"},
+                  {"recovery", event.number},
                   {"step", event.step},
                   {"dead_ranks", ranks},
                   {"ranks", event.left},

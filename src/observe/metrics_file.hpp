@@ -48,8 +48,9 @@ class MetricsFile {
   std::unique_ptr<class OutputFile> file_;
 };
 
-/// Returns whether a file of events has this one of the run that was started last. @param kind  "step" or "epoch"
-/// @param number  of the step in the run, or of the epoch
+/// Returns whether a file of events has this one of the run that was started last. @param kind  "step", "epoch"
+/// or "recovery"
+/// @param number  of the step in the run, of the epoch, or of the recovery in this start
 bool has_event(const std::filesystem::path& path, const std::string& kind, std::int64_t number);
 
 }  // namespace lockstep::observe

@@ -170,7 +170,7 @@ TEST(MetricsFile, AppendsToWhatIsThere) {
   EXPECT_EQ(json::parse(scratch.lines()[2])["epoch"], 2);
 }
 
-TEST(MetricsFile, TellsWhichStepsAndEpochsItHasOfTheLastStart) {
+TEST(MetricsFile, TellsWhichEventsItHasOfTheLastStart) {
   const ScratchFile scratch;
   EXPECT_FALSE(has_event(scratch.path(), "step", 0));
   {
@@ -180,11 +180,14 @@ TEST(MetricsFile, TellsWhichStepsAndEpochsItHasOfTheLastStart) {
     file.write(StartEvent{});
     file.write(StepEvent{.epoch = 2, .step = 7});
     file.write(EpochEvent{.epoch = 2, .step = 7});
+    file.write(RecoveryEvent{.number = 3, .step = 7});
   }
   std::ofstream(scratch.path(), std::ios::app) << R"({"event":"step","step":9)";
   EXPECT_TRUE(has_event(scratch.path(), "step", 7));
   EXPECT_TRUE(has_event(scratch.path(), "epoch", 2));
   EXPECT_FALSE(has_event(scratch.path(), "epoch", 1));
+  EXPECT_TRUE(has_event(scratch.path(), "recovery", 3));
+  EXPECT_FALSE(has_event(scratch.path(), "recovery", 7)) << "that is the step";
   EXPECT_FALSE(has_event(scratch.path(), "step", 8)) << "it is of an earlier start";
   EXPECT_FALSE(has_event(scratch.path(), "step", 9)) << "its line is cut off";
 }

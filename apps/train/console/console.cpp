@@ -50,6 +50,7 @@ void Console::start(const observe::StartEvent& event, const observe::RunLength& 
 }
 
 void Console::recovered(const observe::RecoveryEvent& event, const observe::RunLength& run) {
+  write(event);  // before it is said, so that an event is missing only where nobody has said it
   std::vector<int> dead;
   for (const observe::DeadRank& rank : event.ranks) dead.push_back(rank.rank);
   const auto host_of = [&](int number) {
@@ -58,7 +59,6 @@ void Console::recovered(const observe::RecoveryEvent& event, const observe::RunL
   const std::string left = std::to_string(event.left) + (event.left == 1 ? " rank goes on" : " ranks go on");
   print(rank_names(dead, host_of) + (event.ranks.size() == 1 ? " has" : " have") + " died: " + left + " after step " +
         std::to_string(event.step) + format_text(", %.2f s later\n", event.seconds));
-  write(event);
   show([&](observe::ProgressDisplay& display) { display.start(run); });
 }
 

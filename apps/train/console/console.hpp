@@ -81,6 +81,8 @@ class Console final : public trainer::Listener {
   void start(const observe::StartEvent& event, const observe::RunLength& run);
   /// Says that the run goes on without ranks that have died.
   void recovered(const observe::RecoveryEvent& event, const observe::RunLength& run);
+  /// Writes to the metrics file that the run has gone on before: a rank that has died since has not done it.
+  void recovered_earlier(const observe::RecoveryEvent& event) { write_metrics(event); }
   void end(const observe::EndEvent& event) { write(event); }
   void result(const observe::ResultEvent& event) { write(event); }
   void classes(const observe::ClassesEvent& event) { write(event); }
@@ -117,8 +119,12 @@ class Console final : public trainer::Listener {
     if (screen_) screen_->use(use);
   }
   template <typename Event>
-  void write(const Event& event) {
+  void write_metrics(const Event& event) {
     lost_metrics_ = !write_to(reports_.metrics, event, "--metrics") || lost_metrics_;
+  }
+  template <typename Event>
+  void write(const Event& event) {
+    write_metrics(event);
     write_to(reports_.tensorboard, event, "--tensorboard");
   }
   /// Writes the event to a file that takes such events. @return whether nothing is lost

@@ -28,10 +28,10 @@ std::string evaluation_text(std::vector<observe::MetricValue> values, std::int64
 
 /// What the trainer does not know about a run.
 struct Effort {
-  double seconds = 0;         ///< since the program's start
-  std::int64_t steps = 0;     ///< since the program's start
-  int recoveries = 0;         ///< how often the run has gone on without ranks that had died
-  bool lost_metrics = false;  ///< whether the metrics file lacks events
+  double seconds = 0;           ///< since the program's start
+  std::int64_t steps = 0;       ///< since the program's start
+  std::int64_t recoveries = 0;  ///< how often the run has gone on without ranks that had died
+  bool lost_metrics = false;    ///< whether the metrics file lacks events
 };
 
 /// Summarizes a run, whether or not it was stopped.

@@ -6,6 +6,7 @@
 #include <exception>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "apps/cli/terminal.hpp"
 #include "apps/cli/version.hpp"
@@ -256,13 +257,14 @@ void Training::run() {
 void Training::train(const std::vector<LostRank>& lost) {
   try {
     if (!lost.empty()) go_on_without(lost);
-    if (!recovery_.dead.empty())
-      run_.console.recovered({.step = trainer_->state().global_step,
-                              .ranks = recovery_.dead,
-                              .left = run_.cluster.world.size(),
-                              .seconds = seconds_since(recovery_.failed_at)},
-                             run_.data.length);
-    recovery_.dead.clear();
+    if (!recovery_.dead.empty()) {
+      recovery_.done.push_back({.number = std::ssize(recovery_.done) + 1,
+                                .step = trainer_->state().global_step,
+                                .ranks = std::exchange(recovery_.dead, {}),
+                                .left = run_.cluster.world.size(),
+                                .seconds = seconds_since(recovery_.failed_at)});
+      run_.console.recovered(recovery_.done.back(), run_.data.length);
+    }
     run_to_end();
   } catch (const Error&) {
     if (recovery_.dead.empty()) recovery_.failed_at = Clock::now();
@@ -298,7 +300,7 @@ void Training::report_end() {
   console.print(summary_text(run_, *trainer_,
                              {.seconds = seconds_since(begin_),
                               .steps = steps(),
-                              .recoveries = recovery_.count,
+                              .recoveries = std::ssize(recovery_.done),
                               .lost_metrics = console.lost_metrics()}));
   report_classes();
   const std::string& last = console.last_checkpoint();
@@ -341,11 +343,14 @@ std::string Training::not_saved_text() const {
          (is_there ? ". The newest one is " + last : ". This start has saved none") + '\n';
 }
 
-/// Writes the events of the state to go on from that the metrics file lacks: rank 0 has died before it has written
-/// them, or another rank was further. Only rank 0 of that time has measured the times, which are 0 here.
+/// Writes the events that the metrics file lacks, of the state to go on from and of earlier recoveries: rank 0 has died
+/// before it has written them, or another rank was further. Only rank 0 of that time has measured the times of a step,
+/// which are 0 here.
 void Training::report_what_is_missing() {
   const std::string& path = run_.folder.metrics;
   if (!run_.console.is_shown() || path.empty()) return;
+  for (const observe::RecoveryEvent& event : recovery_.done)
+    if (!observe::has_event(path, "recovery", event.number)) run_.console.recovered_earlier(event);
   const trainer::RunState& run = trainer_->state();
   const bool is_logged = run.step > 0 && run.step % run_.options.trainer.log_every == 0;
   if (is_logged && !observe::has_event(path, "step", run.global_step))
@@ -393,7 +398,6 @@ void Training::go_on_without(const std::vector<LostRank>& lost) {
   trainer_->go_on_from(*recovery_.memory);
   report_what_is_missing();
   recovery_.memory.reset();
-  ++recovery_.count;
 }
 
 }  // namespace lockstep::train

@@ -41,7 +41,7 @@ class Training {
     Clock::time_point failed_at;               // when a rank was noticed to have died
     std::optional<trainer::RunMemory> memory;  // until a trainer has gone on from it
     std::vector<observe::DeadRank> dead;       // since then
-    int count = 0;
+    std::vector<observe::RecoveryEvent> done;  // one for each time that training has gone on
   };
 
   void connect();

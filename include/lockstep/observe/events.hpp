@@ -201,6 +201,7 @@ struct DeadRank {
 
 /// Emitted when a run has gone on in place after the death of ranks.
 struct RecoveryEvent {
+  std::int64_t number = 0;      ///< from 1: how often this start has gone on
   std::int64_t step = 0;        ///< step of the run after which it goes on
   std::vector<DeadRank> ranks;  ///< those that have died
   std::int64_t left = 0;        ///< number of ranks that go on
