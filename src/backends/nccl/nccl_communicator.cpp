@@ -69,7 +69,9 @@ void NcclCommunicator::start(const NcclGroup& group, const ncclUniqueId& id) {
   if (nccl().all_reduce_by != nullptr) all_reduce_config_ = call_config_of(options_.algorithm);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  LOCKSTEP_NCCL_CHECK(CommInitRankConfig(&communicator_, group.size, id, group.rank.value, &config), nullptr);
+  const ncclResult_t code = nccl().CommInitRankConfig(&resources_->made, group.size, id, group.rank.value, &config);
+  communicator_ = resources_->made;  // after an error, too: it is there to be aborted
+  if (code != ncclSuccess && code != ncclInProgress) throw_nccl_error(code, "ncclCommInitRankConfig", nullptr);
   wait_until_idle("make_nccl");
   registrations_->communicator = communicator_;
   resources_->check = options_.check;

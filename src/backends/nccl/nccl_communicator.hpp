@@ -127,8 +127,9 @@ class NcclCommunicator : public BackEnd, private ProgressSource {
   }
 
  private:
-  /// Resources that the GPU may still be using when a communicator is given up.
+  /// Resources that the GPU or a thread of NCCL may still be using when a communicator is given up.
   struct Resources {
+    ncclComm_t made = nullptr;  // NCCL writes it at once, and a second time on a thread of its own
     // Blocks of computing kernels would fill the GPU first, and buckets would wait for them.
     Stream stream{StreamPriority::highest};
     Allocation token = allocate_device({static_cast<std::int64_t>(sizeof(std::int32_t))});  // barriers reduce it
