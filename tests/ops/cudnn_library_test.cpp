@@ -79,7 +79,12 @@ TEST(CudnnLibrary, APlanRunsOnItsStreamWithTheGivenTensors) {
     EXPECT_EQ(cudnn->version(), "cuDNN 9.19.0");
     const Convolution layer{.out_channels = 8, .kernel = 3, .padding = 1};
     const ConvolutionRequest request = requests_of(layer, {2, 8, 6, 6}, DType::bfloat16, false).forward;
-    EXPECT_EQ(cudnn->candidates(request), (std::vector<std::string>{"fused,eng7,k2=5", "eng7,k2=5"}));
+    EXPECT_EQ(cudnn->candidates(request), (std::vector<std::string>{"fused,eng7,k2=5", "fused,eng8,k2=5", "eng7,k2=5",
+                                                                    "eng8,k2=5", "fused,eng9,k2=5", "eng9,k2=5"}))
+        << "heuristic B is asked where A names enough";
+    EXPECT_EQ(cudnn->candidates(requests_of(layer, {2, 8, 6, 6}, DType::bfloat16, false).backward_data),
+              (std::vector<std::string>{"eng7,k2=5", "eng8,k2=5", "eng9,k2=5", "eng10,k2=5"}))
+        << "three are few";
 
     const auto fused_plan = cudnn->plan(request, "fused,eng7,k2=5");
     const ConvolutionPlan* const fused = fused_plan->get().plan.get();

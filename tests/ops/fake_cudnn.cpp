@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library that claims to be cuDNN of the version in FAKE_CUDNN_VERSION, in the format of cudnnGetVersion. With
-// FAKE_CUDNN_COMPLETE it has the functions that lockstep calls: for every graph there is the engine 7 with the knob 2
-// at 5, and an execution is written down instead of being done.
+// FAKE_CUDNN_COMPLETE it has the functions that lockstep calls: heuristic A names the engines 7 and 8 for every graph,
+// B 8 and 9, and the one to fall back to 10, each with the knob 2 at 5. An execution is written down, not done.
 #include <cudnn_graph.h>
 
 #include <cstdlib>
@@ -29,12 +29,17 @@ FakeDescriptor& fake(cudnnBackendDescriptor_t descriptor) { return *static_cast<
 /// The value of an attribute that is one number; −1: there is none.
 std::int64_t number_of(FakeDescriptor& descriptor, cudnnBackendAttributeName_t name) {
   switch (name) {
-    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
-      return descriptor.attributes.contains(name) ? descriptor.attributes[name].front() : 7;
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX: return descriptor.attributes[name].front();
     case CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE: return 5;
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: return 4096;
     default: return -1;
   }
+}
+
+std::vector<std::int64_t> engines_of(std::int64_t mode) {
+  if (mode == CUDNN_HEUR_MODE_A) return {7, 8};
+  if (mode == CUDNN_HEUR_MODE_B) return {8, 9};
+  return {10};
 }
 
 std::string text(const std::vector<std::int64_t>& values) {
@@ -100,6 +105,10 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t /*descriptor*/) { re
 
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
+  if (type == CUDNN_TYPE_HEUR_MODE) {
+    fake(descriptor).attributes[name] = {*static_cast<const cudnnBackendHeurMode_t*>(values)};
+    return CUDNN_STATUS_SUCCESS;
+  }
   if (type != CUDNN_TYPE_INT64 && type != CUDNN_TYPE_VOID_PTR && type != CUDNN_TYPE_HANDLE) {
     return CUDNN_STATUS_SUCCESS;
   }
@@ -115,6 +124,19 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   const bool is_note = name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE || name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE;
   *count = is_note ? 0 : 1;
   if (most == 0 || is_note) return CUDNN_STATUS_SUCCESS;
+  // Configurations and engines are told by the engine's number.
+  constexpr auto engine = CUDNN_ATTR_ENGINE_GLOBAL_INDEX;
+  auto* const parts = static_cast<cudnnBackendDescriptor_t*>(values);
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+    const auto engines = engines_of(fake(descriptor).attributes[CUDNN_ATTR_ENGINEHEUR_MODE].front());
+    *count = std::ssize(engines);
+    for (std::size_t i = 0; i < engines.size(); ++i) fake(parts[i]).attributes[engine] = {engines[i]};
+    return CUDNN_STATUS_SUCCESS;
+  }
+  if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+    fake(parts[0]).attributes[engine] = fake(descriptor).attributes[engine];
+    return CUDNN_STATUS_SUCCESS;
+  }
   const std::int64_t number = number_of(fake(descriptor), name);
   if (number >= 0) std::memcpy(values, &number, sizeof(number));
   const cudnnBackendKnobType_t knob = CUDNN_KNOB_TYPE_TILE_SIZE;
