@@ -96,7 +96,7 @@ TEST(Connections, ReachTheRightRanksAmongStrangers) {
     strangers.push_back(stranger(address));
     write_to(strangers.back(), "GET / HTTP/1.1\r\nHost: lockstep\r\n\r\n, and some more than a greeting has");
     strangers.push_back(stranger(address));  // claims to be rank 0, with a wrong secret
-    write_to(strangers.back(), std::string(36, '\0'));
+    write_to(strangers.back(), std::string(40, '\0'));
     strangers.push_back(stranger(address));
     write_to(strangers.back(), "half");
     (void)stranger(address);  // closes at once

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests key-value stores, and sets of ranks that find each other by one. The ranks are threads.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <cstdlib>
@@ -39,6 +42,8 @@
 #include "platform/ranks/thread_ranks.hpp"
 #include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/tcp.hpp"
+#include "platform/watchdog/side_channel.hpp"
+#include "support/verdict.hpp"
 
 namespace lockstep {
 namespace {
@@ -184,6 +189,65 @@ TEST(Stores, AreNotStoppedByStrangers) {
   }
   const auto client = make_tcp_store("127.0.0.1", port, false);
   check_store(*client, *server);
+}
+
+/// Connects to a store as one of its clients does, and asks for a value again and again.
+Descriptor client_that_asks(std::uint16_t port, const std::string& key, int times) {
+  Descriptor client = begin_connection("127.0.0.1", port);
+  pollfd entry{client.get(), POLLOUT, 0};
+  EXPECT_EQ(poll(&entry, 1, 5000), 1);
+  std::string text("\0\xce\xf7\x85\x3c", 5);
+  for (int i = 0; i < times; ++i)
+    text += std::string("\3") + static_cast<char>(key.size()) + std::string(7, '\0') + key;
+  EXPECT_EQ(::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL), std::ssize(text));
+  return client;
+}
+
+TEST(Stores, AreNotDelayedByClientsThatDoNotRead) {
+  const std::uint16_t port = free_port();
+  const auto server = make_tcp_store("127.0.0.1", port, true);
+  server->set("large", std::string(std::size_t{8} << 20, 'x'));
+  EXPECT_TRUE(server->get("large", 5s)) << "it has arrived";
+  std::vector<Descriptor> clients;
+  for (int i = 0; i < 8; ++i) clients.push_back(client_that_asks(port, "large", 20));
+  server->set("key", "value");
+  const auto begin = Clock::now();
+  EXPECT_EQ(make_tcp_store("127.0.0.1", port, false)->get("key", 5s), "value");
+  EXPECT_LT(Clock::now() - begin, 4s) << "a second for each of them";
+  // They get all of their answers when they read.
+  std::size_t received = 0;
+  std::vector<char> piece(std::size_t{1} << 20);
+  fcntl(clients.front().get(), F_SETFL, 0);
+  while (received < 20 * ((std::size_t{8} << 20) + 8)) {
+    const ssize_t count = recv(clients.front().get(), piece.data(), piece.size(), 0);
+    ASSERT_GT(count, 0);
+    received += static_cast<std::size_t>(count);
+  }
+}
+
+TEST(Stores, CloseConnectionsThatSayNothing) {
+  const std::uint16_t port = free_port();
+  const auto server = make_tcp_store("127.0.0.1", port, true);
+  std::vector<Descriptor> strangers;
+  for (int i = 0; i < 400; ++i) strangers.push_back(begin_connection("127.0.0.1", port));
+  const auto client = make_tcp_store("127.0.0.1", port, false);
+  client->set("key", "value");
+  EXPECT_EQ(server->get("key", 5s), "value");
+  for (const Descriptor& stranger : strangers) {
+    pollfd entry{stranger.get(), POLLIN | POLLHUP, 0};
+    ASSERT_EQ(poll(&entry, 1, 20'000), 1);
+  }
+  EXPECT_EQ(client->get("key", 5s), "value")
+      << "a client may say nothing for as long as it likes after its first words";
+}
+
+TEST(Stores, ListenAtChosenInterfacesIfTheyAreKnownByAName) {
+  setenv("LOCKSTEP_SOCKET_IFNAME", "=lo", 1);
+  const std::uint16_t port = free_port();
+  const auto served = make_tcp_store("a-name-of-this-host", port, true, 5s);
+  unsetenv("LOCKSTEP_SOCKET_IFNAME");
+  EXPECT_TRUE(is_listened_on("127.0.0.1", port));
+  EXPECT_FALSE(is_listened_on("127.0.0.9", port)) << "it listens everywhere";
 }
 
 /// Runs the ranks as threads, each with a set from the same store. @return what each has thrown
@@ -451,28 +515,114 @@ TEST(ExchangesOverConnections, NameARankThatHasEnded) {
   });
 }
 
+TEST(RanksOfAStore, StartThoughStrangersFloodIt) {
+  const std::uint16_t port = free_port();
+  std::atomic<bool> has_ended{false};
+  std::atomic<int> batches{0};
+  std::thread flood([&] {
+    for (; !has_ended; ++batches) {
+      std::vector<Descriptor> strangers;
+      for (int i = 0; i < 200; ++i) {
+        strangers.push_back(begin_connection("127.0.0.1", port));
+        if (i % 2 == 0) (void)::send(strangers.back().get(), "garbage", 7, MSG_NOSIGNAL);
+      }
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  setenv("LOCKSTEP_SECRET", "a secret of the job", 1);
+  on_each_thread(2, [&](int rank) {
+    while (batches == rank) std::this_thread::sleep_for(1ms);  // rank 1 comes later
+    RankSet set = from_store(make_tcp_store("127.0.0.1", port, rank == 0), {.rank = {rank}, .size = 2}, 20s);
+    EXPECT_EQ(all_gather_numbers(set, rank), (std::vector<std::int64_t>{0, 1}));
+    set.close();
+  });
+  unsetenv("LOCKSTEP_SECRET");
+  has_ended = true;
+  flood.join();
+}
+
+/// A child of this process that lives as long as this object.
+class Child {
+ public:
+  Child() {
+    if (pipe(gate_.data()) != 0) ADD_FAILURE() << "no pipe";
+    child_ = fork();
+    if (child_ != 0) return;
+    char none = 0;
+    ::close(gate_[1]);
+    (void)!::read(gate_[0], &none, 1);
+    _exit(0);
+  }
+  Child(const Child&) = delete;
+  ~Child() {
+    ::close(gate_[0]);
+    ::close(gate_[1]);
+    EXPECT_EQ(waitpid(child_, nullptr, 0), child_);
+  }
+
+ private:
+  std::array<int, 2> gate_{};
+  pid_t child_ = 0;
+};
+
+TEST(ConnectedSockets, OfStoresAndWatchdogsAreNotKeptOpenByAChild) {
+  const std::uint16_t port = free_port();
+  auto server = make_tcp_store("127.0.0.1", port, true);
+  const auto client = make_tcp_store("127.0.0.1", port, false);
+  client->set("key", "value");
+  auto channel = std::make_unique<SideChannel>(true);
+  const std::uint16_t port_of_channel = tcp_address_from(channel->address()).tcp;
+  ASSERT_TRUE(is_listened_on("127.0.0.1", port_of_channel));
+  const Child child;
+  std::thread end([&] { server.reset(); });  // it waits for its clients, 3 s at most
+  end.join();
+  const std::string told = message_of([&] { (void)client->get("key", 1s); }, ErrorCode::transport);
+  EXPECT_NE(told.find("has ended"), std::string::npos) << told;
+  EXPECT_FALSE(is_listened_on("127.0.0.1", port));
+  channel.reset();
+  EXPECT_FALSE(is_listened_on("127.0.0.1", port_of_channel));
+}
+
 TEST(ConnectedSockets, AreNotKeptOpenByAChild) {
   std::array<int, 2> ends{};
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   const Descriptor other(ends[1]);
   auto one = std::make_unique<ConnectedSocket>(Descriptor(ends[0]));
-  std::array<int, 2> gate{};
-  ASSERT_EQ(pipe(gate.data()), 0);
-  const pid_t child = fork();
-  if (child == 0) {  // lives until the gate is closed
-    char none = 0;
-    ::close(gate[1]);
-    (void)!::read(gate[0], &none, 1);
-    _exit(0);
-  }
+  const Child child;
   one.reset();
   char none = 0;
   timeval at_most{.tv_sec = 10, .tv_usec = 0};
   setsockopt(other.get(), SOL_SOCKET, SO_RCVTIMEO, &at_most, sizeof at_most);
   EXPECT_EQ(recv(other.get(), &none, 1, 0), 0);  // the end of the connection, and no time-out
-  ::close(gate[0]);
-  ::close(gate[1]);
-  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(Connections, AreMadeOverIpv6) {
+  const Descriptor tried(socket(AF_INET6, SOCK_STREAM, 0));
+  const SocketAddress loopback = socket_address("::1", 0);
+  if (!tried.open() || bind(tried.get(), loopback.plain(), loopback.length) != 0)
+    LOCKSTEP_SKIP(ipv6) << "this system has no IPv6";
+  Connector one;
+  Connector other;
+  std::vector<std::string> addresses;
+  for (const Connector* connector : {&one, &other}) {
+    TcpAddress address = tcp_address_from(connector->address());
+    address.hosts = {"::1"};
+    addresses.push_back(to_text(address));
+  }
+  std::string why_not;
+  std::string why_not_there;
+  std::vector<Connection> there;
+  std::thread thread([&] { there = other.connect(1, {0}, addresses, 5s, why_not_there); });
+  const std::vector<Connection> here = one.connect(0, {1}, addresses, 5s, why_not);
+  thread.join();
+  ASSERT_EQ(here.size(), 1U) << why_not;
+  ASSERT_EQ(there.size(), 1U) << why_not_there;
+  EXPECT_EQ(host_of_peer(here.front().socket.get()), "::1");
+
+  const std::uint16_t port = free_port();
+  const auto server = make_tcp_store("::1", port, true, 5s);
+  const auto client = make_tcp_store("::1", port, false, 5s);
+  check_store(*client, *server);
 }
 
 /// Connects two ranks, of which one may have a secret. @return why they could not, on the lower rank

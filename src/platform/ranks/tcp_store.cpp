@@ -22,6 +22,7 @@
 
 #include "base/text_file.hpp"
 #include "lockstep/platform/ranks/key_value_store.hpp"
+#include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/tcp.hpp"
 
 namespace lockstep {
@@ -93,13 +94,15 @@ class Reader {
   bool is_too_long_ = false;
 };
 
-/// Serves values to clients by a thread of its own.
+/// Serves values to clients by a thread of its own. Whoever connects has 2 s for his first request, and many who have
+/// not made it do not keep others away. A client that does not read its answers delays only itself.
 class Server {
  public:
   /// @param hosts  where to listen; none: at all addresses of this host
   /// @param port   0: any that is free; set to the port
   Server(const std::vector<std::string>& hosts, std::uint16_t& port)
-      : listeners_(open_sockets(SOCK_STREAM, hosts, port)), host_(hosts.empty() ? "localhost" : hosts.front()) {
+      : host_(hosts.empty() ? "localhost" : hosts.front()) {
+    for (Descriptor& one : open_sockets(SOCK_STREAM, hosts, port)) listeners_.emplace_back(std::move(one));
     if (listeners_.empty()) {
       throw Error(ErrorCode::transport, "cannot serve the store on port " + std::to_string(port) + ": " +
                                             what_errno_says() + "; choose another port");
@@ -120,9 +123,11 @@ class Server {
 
  private:
   struct Client {
-    Descriptor socket;
+    ConnectedSocket socket;
+    Clock::time_point end;  // of the time for its first request
     std::string arrived;
-    bool is_valid = false;
+    std::string leaving;    // answers that the connection has not taken yet
+    bool is_valid = false;  // whether the first request has come
   };
 
   void serve() {
@@ -130,40 +135,61 @@ class Server {
     std::optional<Clock::time_point> end;
     while (!end || (!clients_.empty() && Clock::now() < *end)) {
       std::vector<pollfd> entries{{end ? -1 : end_.get(), POLLIN, 0}};
-      for (const Client& client : clients_) entries.push_back({client.socket.get(), POLLIN, 0});
+      Clock::time_point until = end.value_or(Clock::time_point::max());
+      for (const Client& client : clients_) {
+        // What follows answers that are still leaving is read later.
+        entries.push_back({client.socket.get(), static_cast<short>(client.leaving.empty() ? POLLIN : POLLOUT), 0});
+        if (!client.is_valid) until = std::min(until, client.end);
+      }
       const std::size_t first_listener = entries.size();
-      for (const Descriptor& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
-      poll(entries.data(), entries.size(), end ? milliseconds_until(*end) : -1);
+      for (const ConnectedSocket& listener : listeners_) entries.push_back({listener.get(), POLLIN, 0});
+      poll(entries.data(), entries.size(), until == Clock::time_point::max() ? -1 : milliseconds_until(until));
       if (entries[0].revents != 0) end = Clock::now() + farewell;
       for (std::size_t i = clients_.size(); i-- > 0;)
         if (entries[i + 1].revents != 0 && !serve(clients_[i]))
           clients_.erase(clients_.begin() + static_cast<std::ptrdiff_t>(i));
       for (std::size_t i = 0; i < listeners_.size(); ++i)
-        if (entries[first_listener + i].revents != 0) accept_one(listeners_[i].get());
+        if (entries[first_listener + i].revents != 0) accept_from(listeners_[i].get());
+      std::erase_if(clients_, [now = Clock::now()](const Client& one) { return !one.is_valid && one.end < now; });
     }
   }
 
-  void accept_one(int listener) {
-    Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket.open()) {
-      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return;
+  void accept_from(int listener) {
+    constexpr int at_a_time = 64;
+    constexpr std::ptrdiff_t most_that_say_nothing = 256;
+    constexpr std::chrono::seconds time_for_first_request{2};
+    const auto says_nothing = [](const Client& client) { return !client.is_valid; };
+    for (int accepted = 0; accepted < at_a_time; ++accepted) {
+      Descriptor socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const bool has_too_many_files = !socket.open() && (errno == EMFILE || errno == ENFILE);
+      if (!socket.open() && !has_too_many_files) return;
+      if (socket.open()) {
+        const int on = 1;
+        setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        clients_.push_back({.socket = ConnectedSocket(std::move(socket)),
+                            .end = Clock::now() + time_for_first_request,
+                            .arrived = {},
+                            .leaving = {}});
+      }
+      if (!has_too_many_files && std::ranges::count_if(clients_, says_nothing) <= most_that_say_nothing) continue;
+      const auto oldest = std::ranges::find_if(clients_, says_nothing);
+      if (oldest == clients_.end()) {  // the listener stays ready, so this would be tried again at once
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return;
+      }
+      clients_.erase(oldest);
     }
-    const int on = 1;
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    // A client that does not read its answers delays the others no longer than this.
-    const timeval at_most{.tv_sec = 1, .tv_usec = 0};
-    setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &at_most, sizeof at_most);
-    clients_.push_back({.socket = std::move(socket), .arrived = {}});
   }
 
   /// @return whether the connection goes on
   bool serve(Client& client) {
+    if (!client.leaving.empty() && !send_answers(client)) return false;
+    if (!client.leaving.empty()) return true;
     std::array<char, 65536> piece{};
     const ssize_t count = recv(client.socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
-    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
-    client.arrived.append(piece.data(), static_cast<std::size_t>(count));
-    while (!client.arrived.empty()) {
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    client.arrived.append(piece.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    while (!client.arrived.empty() && client.leaving.empty()) {
       Reader reader(client.arrived);
       const bool is_good = answer(client, reader);
       if (!is_good || reader.is_too_long()) return false;
@@ -198,7 +224,16 @@ class Server {
       reader = at_begin;
       return is_good;
     }
-    return send_all(client.socket.get(), *reply);
+    client.leaving = *std::move(reply);
+    return send_answers(client);
+  }
+
+  /// Sends as much of the answers as the connection takes. @return whether it goes on
+  static bool send_answers(Client& client) {
+    const ssize_t count = send(client.socket.get(), client.leaving.data(), client.leaving.size(), MSG_NOSIGNAL);
+    if (count < 0) return errno == EAGAIN || errno == EINTR;
+    client.leaving.erase(0, static_cast<std::size_t>(count));
+    return true;
   }
 
   std::optional<std::string> set(Reader& reader) {
@@ -212,7 +247,8 @@ class Server {
     const auto key = reader.text();
     if (!key) return std::nullopt;
     std::string reply;
-    append(reply, values_[*key]);
+    const auto value = values_.find(*key);  // clients have checked that it is there
+    append(reply, value == values_.end() ? "" : value->second);
     return reply;
   }
   std::optional<std::string> check(Reader& reader) {
@@ -227,7 +263,7 @@ class Server {
     return std::string(1, are_all_there ? '\0' : '\1');
   }
 
-  std::vector<Descriptor> listeners_;
+  std::vector<ConnectedSocket> listeners_;
   std::string host_;
   Descriptor end_{eventfd(0, EFD_CLOEXEC)};
   std::vector<Client> clients_;
@@ -313,7 +349,7 @@ class TcpStore final : public KeyValueStore {
       for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
         Descriptor socket(::socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
         if (socket.open() && ::connect(socket.get(), at->ai_addr, at->ai_addrlen) == 0) {
-          socket_ = std::move(socket);
+          socket_ = ConnectedSocket(std::move(socket));
           break;
         }
         why = what_errno_says();
@@ -345,16 +381,18 @@ class TcpStore final : public KeyValueStore {
   std::uint16_t port_;
   std::unique_ptr<Server> server_;
   std::mutex mutex_;
-  Descriptor socket_;  // closed before the server waits for its clients
+  ConnectedSocket socket_;  // closed before the server waits for its clients
 };
 
 /// Where a store listens that others know by this host: only there if it is an address of this machine. For a name it
-/// listens at all addresses, since the name may stand for other ones on other hosts.
+/// listens at the addresses of the interfaces that the user has chosen, or else at all, since the name may stand for
+/// other ones on other hosts.
 std::vector<std::string> places_to_listen(const std::string& host) {
   if (host == "localhost") return {"127.0.0.1"};
   std::uint16_t any = 0;
-  const bool is_own = socket_address(host, 0).length != 0 && !open_sockets(SOCK_DGRAM, {host}, any).empty();
-  return is_own ? std::vector<std::string>{host} : std::vector<std::string>();
+  if (socket_address(host, 0).length != 0 && !open_sockets(SOCK_DGRAM, {host}, any).empty()) return {host};
+  OwnAddresses own = own_addresses();
+  return own.are_chosen ? std::move(own.hosts) : std::vector<std::string>();
 }
 
 }  // namespace

@@ -109,9 +109,9 @@ SideChannel::SideChannel(bool is_local)
   TcpAddress address{.secret = job_secret() ? std::string(secret_of_job) : secret_};
   const OwnAddresses own = is_local ? OwnAddresses{{"127.0.0.1"}, true} : own_addresses();
   const std::vector<std::string> listens = own.are_chosen ? own.hosts : std::vector<std::string>();
-  tcp_ = open_sockets(SOCK_STREAM, listens, address.tcp);
-  udp_ = open_sockets(SOCK_DGRAM, listens, address.udp);
-  unix_ = open_unix_socket();
+  for (Descriptor& one : open_sockets(SOCK_STREAM, listens, address.tcp)) tcp_.emplace_back(std::move(one));
+  for (Descriptor& one : open_sockets(SOCK_DGRAM, listens, address.udp)) udp_.emplace_back(std::move(one));
+  unix_ = ConnectedSocket(open_unix_socket());
   address.hosts = own.hosts;
   if (!tcp_.empty()) address_ = to_text(address);
 }
@@ -127,7 +127,7 @@ void SideChannel::serve(milliseconds time, const Answer& answer) {
   do {
     entries = {pollfd{wake_.get(), POLLIN, 0}, pollfd{unix_.get(), POLLIN, 0}};
     for (const auto* const sockets : {&tcp_, &udp_})
-      for (const Descriptor& socket : *sockets) entries.push_back({socket.get(), POLLIN, 0});
+      for (const ConnectedSocket& socket : *sockets) entries.push_back({socket.get(), POLLIN, 0});
     askers_.add_to(entries);
     local_askers_.add_to(entries);
     const Clock::time_point until = std::min({end, askers_.next_end(), local_askers_.next_end()});
@@ -139,9 +139,9 @@ void SideChannel::serve(milliseconds time, const Answer& answer) {
     }
     if (entries[1].revents != 0) local_askers_.accept_from(unix_.get());
     std::size_t next = 2;
-    for (const Descriptor& socket : tcp_)
+    for (const ConnectedSocket& socket : tcp_)
       if (entries[next++].revents != 0) askers_.accept_from(socket.get());
-    for (const Descriptor& socket : udp_)
+    for (const ConnectedSocket& socket : udp_)
       if (entries[next++].revents != 0) receive_heartbeats(socket.get());
     answer_those_who_ask(answer);
   } while (Clock::now() < end);
@@ -174,7 +174,7 @@ void SideChannel::send_heartbeat(const std::string& to, const std::string& text)
   const TcpAddress address = tcp_address_from(to);
   const std::string datagram = secret_of(address) + ' ' + text;
   for (const std::string& host : address.hosts)
-    for (const Descriptor& socket : udp_) {
+    for (const ConnectedSocket& socket : udp_) {
       const SocketAddress place = socket_address(host, address.udp, family_of(socket.get()));
       if (place.length == 0) continue;  // of the other family
       (void)sendto(socket.get(), datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, place.plain(),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/text_file.hpp"
+#include "platform/tcp/connected_socket.hpp"
 #include "platform/tcp/greeting.hpp"
 
 namespace lockstep {
@@ -49,9 +50,9 @@ class SideChannel {
   void receive_heartbeats(int socket);
   void answer_those_who_ask(const Answer& answer);
 
-  std::vector<Descriptor> tcp_;
-  std::vector<Descriptor> udp_;
-  Descriptor unix_;
+  std::vector<ConnectedSocket> tcp_;
+  std::vector<ConnectedSocket> udp_;
+  ConnectedSocket unix_;
   Descriptor wake_;
   std::string secret_;
   std::string address_;
