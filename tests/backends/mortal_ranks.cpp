@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // This program runs ranks that share memory and are killed: 2 or more, under mpiexec, or without MPI by the variables
 // that torchrun sets.
-//   mortal_ranks await FOLDER spin|sleep SECONDS [METHOD]   the last rank kills itself while the others wait for it in
-//                                                  an all_reduce with this deadline, by shared memory or by METHOD, or
-//                                                  if that is `sockets`, by a ring over these; if it is `nodes`, as
-//                                                  ranks of a node each; it writes FOLDER/death, they FOLDER/<rank>
+//   mortal_ranks await FOLDER spin|sleep SECONDS METHOD VICTIM SIGNAL   the rank VICTIM raises a signal, or ends with
+//                                                  exit code 0 if that is 0, while the others wait for it in an
+//                                                  all_reduce with this deadline by METHOD, or if that is `sockets`, by
+//                                                  a ring over these; if it is `nodes`, as ranks of a node each; it
+//                                                  writes FOLDER/death, they FOLDER/<rank>
 //   mortal_ranks repeat MARKER                     makes communicators, reduces with them and closes them, forever; the
 //                                                  marker identifies its processes
 // Times are nanoseconds of the clock that all processes of a host read.
@@ -64,15 +65,20 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
 
 /// Ends without MPI_Finalize, in which a dead rank cannot take part, after all have written. A rank that ended earlier
 /// would be named as well.
-[[noreturn]] void end_together(const std::filesystem::path& folder, int survivors) {
-  for (int rank = 0; rank < survivors; ++rank)
-    for (int i = 0; i < 3000 && !std::filesystem::exists(folder / std::to_string(rank)); ++i)
+[[noreturn]] void end_together(const std::filesystem::path& folder, int ranks, int victim) {
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int i = 0; i < 3000 && rank != victim && !std::filesystem::exists(folder / std::to_string(rank)); ++i)
       std::this_thread::sleep_for(10ms);
   _exit(0);
 }
 
+struct Death {
+  int victim = 0;
+  int signal = 0;
+};
+
 [[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline,
-                        const std::string& method) {
+                        const std::string& method, Death death) {
   std::optional<World> world;
   RankSet ranks = std::getenv("RANK") != nullptr ? from_environment() : world.emplace().group().dup();
   if (method == nodes) ranks = on_nodes_of_their_own(std::move(ranks));
@@ -82,11 +88,12 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
   const Buffer all = memory.as(DType::float32);
   const Buffer values = method == sockets || method == nodes ? slice(all, {0}, {100}) : all;
   for (int i = 0; i < 10; ++i) add_up(*c, values);
-  const int victim = ranks.size() - 1;
+  const int victim = death.victim;
   if (ranks.rank() == Rank{victim}) {
     std::this_thread::sleep_for(300ms);  // until the others wait in the requested manner
     write_down(folder / "death", "");
-    raise(SIGKILL);
+    if (death.signal == 0) _exit(0);
+    raise(death.signal);
   }
   std::string outcome = "completed";
   try {
@@ -99,7 +106,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
         std::string(name(error.code())) + ' ' + (names ? "names" : "does-not-name") + " the victim: " + error.what();
   }
   write_down(folder / std::to_string(ranks.rank().value), outcome);
-  end_together(folder, victim);
+  end_together(folder, ranks.size(), victim);
 }
 
 [[noreturn]] void repeat() {
@@ -121,7 +128,7 @@ void write_down(const std::filesystem::path& file, const std::string& words) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int /*argc*/, char** argv) {
   if (std::string(argv[1]) == "repeat") repeat();
-  await(argv[2], argv[3], std::chrono::seconds(std::stoi(argv[4])), argc > 5 ? argv[5] : "shared-memory");
+  await(argv[2], argv[3], std::chrono::seconds(std::stoi(argv[4])), argv[5], {std::stoi(argv[6]), std::stoi(argv[7])});
 }

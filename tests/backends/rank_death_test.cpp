@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -62,47 +63,64 @@ Note read(const std::filesystem::path& path) {
   return note;
 }
 
-class RankDeathIn : public RankDeath, public testing::WithParamInterface<std::pair<const char*, const char*>> {
+struct Case {
+  const char* manner;
+  const char* method;
+  int victim = ranks - 1;
+  int signal = SIGKILL;  // 0: it ends with exit code 0
+};
+
+class RankDeathIn : public RankDeath, public testing::WithParamInterface<Case> {
  protected:
   [[nodiscard]] std::string arguments() const {
-    return "await " + folder().string() + ' ' + GetParam().first + ' ' + std::to_string(deadline_seconds) + ' ' +
-           GetParam().second;
+    const Case& c = GetParam();
+    return "await " + folder().string() + ' ' + c.manner + ' ' + std::to_string(deadline_seconds) + ' ' + c.method +
+           ' ' + std::to_string(c.victim) + ' ' + std::to_string(c.signal);
   }
-  /// Expects that the survivors of a job have been told of the death in time.
-  void expect_told(const std::string& command_line) const;
+  /// Expects that the survivors of a job have been told of the death in time. @return the exit code of the launcher
+  [[nodiscard]] int expect_told(const std::string& command_line) const;
 };
 
 TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
   const std::string flag = testing_support::recovery_flag(LOCKSTEP_MPIEXEC);
   if (flag.empty()) LOCKSTEP_SKIP(mpi) << LOCKSTEP_MPIEXEC << " lets no rank outlive another";
-  expect_told(command(flag, arguments()));
+  static_cast<void>(expect_told(command(flag, arguments())));  // launchers differ in what they return
 }
 
 TEST_P(RankDeathIn, IsToldByNameWithoutMpi) {
-  expect_told(std::string(LOCKSTEP_WITHOUT_MPI) + ' ' + std::to_string(ranks) + ' ' + LOCKSTEP_MORTAL_RANKS + ' ' +
-              arguments());
+  const int code = expect_told(std::string(LOCKSTEP_WITHOUT_MPI) + ' ' + std::to_string(ranks) + ' ' +
+                               LOCKSTEP_MORTAL_RANKS + ' ' + arguments());
+  EXPECT_EQ(code, GetParam().signal == 0 ? 0 : 128 + GetParam().signal) << "as the process itself ends";
 }
 
-void RankDeathIn::expect_told(const std::string& command_line) const {
+int RankDeathIn::expect_told(const std::string& command_line) const {
   const auto job = testing_support::run_program(command_line + " 2>&1");
   const Note death = read(folder() / "death");
-  ASSERT_GT(death.nanoseconds, 0) << job.output;
-  for (int rank = 0; rank < ranks - 1; ++rank) {
+  EXPECT_GT(death.nanoseconds, 0) << job.output;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank == GetParam().victim) continue;
     const Note note = read(folder() / std::to_string(rank));
-    ASSERT_GT(note.nanoseconds, 0) << "rank " << rank << " wrote nothing\n" << job.output;
+    EXPECT_GT(note.nanoseconds, 0) << "rank " << rank << " wrote nothing\n" << job.output;
     EXPECT_TRUE(note.words.starts_with("transport names")) << note.words;
     const double milliseconds = static_cast<double>(note.nanoseconds - death.nanoseconds) / 1e6;
     std::printf("rank %d knew after %.1f ms: %s\n", rank, milliseconds, note.words.c_str());
     EXPECT_LT(milliseconds, deadline_seconds * 1000 / 4) << "not much sooner than at the deadline";
   }
+  return job.exit_code;
 }
 
 INSTANTIATE_TEST_SUITE_P(, RankDeathIn,
-                         testing::Values(std::pair("spin", "shared-memory"), std::pair("sleep", "shared-memory"),
-                                         std::pair("spin", "sockets"), std::pair("sleep", "sockets"),
-                                         std::pair("spin", "nodes"), std::pair("sleep", "nodes")),
+                         testing::Values(Case{"spin", "shared-memory"}, Case{"sleep", "shared-memory"},
+                                         Case{"spin", "sockets"}, Case{"sleep", "sockets"}, Case{"spin", "nodes"},
+                                         Case{"sleep", "nodes"},
+                                         // Rank 0 serves the store without MPI.
+                                         Case{"sleep", "shared-memory", 0}, Case{"spin", "nodes", 0},
+                                         Case{"sleep", "nodes", 0, SIGSEGV}, Case{"sleep", "sockets", 1, 0}),
                          [](const auto& parameter) {
-                           std::string name = std::string(parameter.param.first) + '_' + parameter.param.second;
+                           const Case& c = parameter.param;
+                           std::string name = std::string(c.manner) + '_' + c.method;
+                           if (c.victim != ranks - 1) name += "_rank" + std::to_string(c.victim);
+                           if (c.signal != SIGKILL) name += "_signal" + std::to_string(c.signal);
                            std::erase(name, '-');
                            return name;
                          });
