@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that MPI has not started: torchrun --no-python --nproc-per-node 3 from_environment
-// prints: rank R: mean = 500.5
-// Any launcher will do that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Each rank adds its share of the numbers
-// from 1 to 1000, and an all-reduce brings the sum of all.
+// A training loop on ranks that MPI has not started: torchrun --no-python --nproc-per-node 3 from_environment
+// prints: rank R: y = 3.000x - 1.000
+// Any launcher will do that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. The model is a line, which is fitted to
+// 1000 points by gradient descent.
 #include <cstdio>
 #include <exception>
 #include <lockstep/lockstep.hpp>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,16 +14,22 @@ int main() {
     // guide ranks: begin
     lockstep::RankSet ranks = lockstep::from_environment();
     lockstep::ProcessGroup group(std::move(ranks));
-    std::vector<double> sum_and_count(2);
-    for (int i = 1 + group.rank().value; i <= 1000; i += group.size()) {
-      sum_and_count[0] += i;
-      sum_and_count[1] += 1;
+    std::vector<double> line = {0, 0}, gradient(2);
+    lockstep::DataParallel parallel(group, {{"line", line, gradient}});
+    for (int step = 0; step < 50; ++step) {
+      int samples = 0;
+      gradient = {0, 0};
+      for (int i = group.rank().value; i < 1000; i += group.size(), ++samples) {  // this rank's points
+        const double x = i / 500.0 - 1, error = line[0] * x + line[1] - (3 * x - 1);
+        gradient[0] += error * x;
+        gradient[1] += error;
+      }
+      parallel.ready(0);
+      const double total = parallel.finish(samples).weight;  // the gradient is the sum over all ranks now
+      for (int k : {0, 1}) line[k] -= gradient[k] / total;
     }
-    lockstep::Buffer both = std::span(sum_and_count);
-    group.communicator().all_reduce(both, both, lockstep::ReduceOp::sum).wait();
     // guide ranks: end
-    std::printf("rank %d: mean = %g\n", group.rank().value, sum_and_count[0] / sum_and_count[1]);
-    group.close();
+    std::printf("rank %d: y = %.3fx - %.3f\n", group.rank().value, line[0], -line[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "from_environment: %s\n", error.what());
     return 1;
