@@ -265,11 +265,18 @@ static void check_checkpoints(lockstep_group* group, const char* folder) {
   int64_t step = -7;
   int64_t epoch = 3;
   double rate = 0.125;
+  float line[2] = {5, 6};
+  float gradient[2] = {0, 0};
+  const lockstep_parameter parameter = {sizeof parameter, "line", line, gradient, 2};
+  lockstep_parallel* parallel = NULL;
+  GOOD(lockstep_parallel_create(group, LOCKSTEP_FLOAT32, &parameter, 1, NULL, &parallel));
   for (int round = 0; round < 2; ++round) {
     lockstep_checkpoint* checkpoint = NULL;
     GOOD(lockstep_checkpoint_create(group, folder, 2, &checkpoint));
     GOOD(lockstep_checkpoint_add_tensor(checkpoint, "state", state, 4, LOCKSTEP_FLOAT64, extents, 2, 1));
     GOOD(lockstep_checkpoint_add_tensor(checkpoint, "flags", flags, 3, LOCKSTEP_INT8, NULL, 0, 0));
+    GOOD(lockstep_checkpoint_add_parallel(checkpoint, parallel));
+    FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_checkpoint_add_parallel(checkpoint, NULL));
     GOOD(lockstep_checkpoint_add_int64(checkpoint, "epoch", &epoch));
     GOOD(lockstep_checkpoint_add_double(checkpoint, "rate", &rate));
     FAILS(LOCKSTEP_INVALID_ARGUMENT, lockstep_checkpoint_add_int64(checkpoint, "epoch", &epoch));
@@ -279,15 +286,18 @@ static void check_checkpoints(lockstep_group* group, const char* folder) {
       GOOD(lockstep_checkpoint_save(checkpoint, 12));
       memset(state, 0, sizeof state);
       memset(flags, 0, sizeof flags);
+      memset(line, 0, sizeof line);
       epoch = 0;
       rate = 0;
     } else {
       GOOD(lockstep_checkpoint_restore(checkpoint, NULL, &step));
       CHECK(step == 12 && state[3] == 4.5 && flags[2] == -1 && epoch == 3 && rate == 0.125);
+      CHECK(line[0] == 5 && line[1] == 6);
       FAILS(LOCKSTEP_IO, lockstep_checkpoint_restore(checkpoint, "/nowhere", &step));
     }
     GOOD(lockstep_checkpoint_free(checkpoint));
   }
+  GOOD(lockstep_parallel_free(parallel));
 }
 
 /* Ranks that call different operations learn who does, and can close the group then without another error. */
