@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -35,6 +37,11 @@ Calls calls_of(const Step& step) {
   return {counters.collectives, counters.communicators};
 }
 
+std::ptrdiff_t threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
 /// What a group costs with its first communicator, and a further communicator.
 struct Cost {
   Calls group;
@@ -43,6 +50,7 @@ struct Cost {
 
 Cost cost_of(const World& world, const std::string& algorithm, bool is_rank_a_node) {
   const GroupOptions options{.algorithm = algorithm};
+  const std::ptrdiff_t threads = threads_of_this_process();
   std::optional<ProcessGroup> group;
   Cost cost;
   cost.group = calls_of([&] {
@@ -55,6 +63,11 @@ Cost cost_of(const World& world, const std::string& algorithm, bool is_rank_a_no
   cost.further = calls_of([&] { (void)group->control(); });
   std::unique_ptr<Communicator> another;
   EXPECT_EQ(calls_of([&] { another = group->new_communicator(); }), cost.further);
+  float one = 1;
+  const Buffer value{&one, {1}};
+  another->all_reduce(value, value, ReduceOp::sum).wait();
+  EXPECT_EQ(one, world.size());
+  EXPECT_EQ(threads_of_this_process(), threads) << "groups work where a program must have one thread only";
   another->close();
   group->close();
   return cost;
