@@ -3,6 +3,7 @@
 // Exit codes: ExitCode in lockstep/mpi/world.hpp.
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -12,6 +13,8 @@
 #include "collectives/choice/choice.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/ddp/process_group.hpp"
+#include "lockstep/platform/ranks/key_value_store.hpp"
+#include "mpi/print.hpp"
 
 namespace lockstep::comm_check {
 namespace {
@@ -46,7 +49,7 @@ OptionGroup options_of(Settings& s) {
 
 Program program_of(Settings& settings) {
   return {.name = "comm-check",
-          .synopsis = "mpirun -np RANKS comm-check [options]",
+          .synopsis = "mpirun -np RANKS comm-check [options], or torchrun --no-python … comm-check [options]",
           .about =
               "Submits random collective operations on communicators that come and go, with a few in flight at a time, "
               "waits for them in any order, and compares every element of every result. Any difference is an error "
@@ -67,22 +70,23 @@ ClusterShape shape_of(const Members& members, const ClusterShape& world) {
   return shape;
 }
 
-/// Draws one of the algorithms that ranks of this shape can run, the MPI library's included.
-std::string draw_algorithm(const ClusterShape& shape, std::uint64_t setting) {
+/// Draws one of the algorithms that ranks of this shape can run.
+std::string draw_algorithm(const ClusterShape& shape, bool has_mpi, std::uint64_t setting) {
   const auto algorithms = collectives::candidates(CollectiveKind::all_reduce, collectives::summarize(shape),
                                                   collectives::SelectedBy::tuning);
-  const std::uint64_t drawn = setting % (algorithms.size() + 2);
-  if (drawn == algorithms.size()) return "mpi";
-  if (drawn == algorithms.size() + 1) return "auto";
+  const std::uint64_t drawn = setting % (algorithms.size() + (has_mpi ? 2 : 1));
+  if (drawn == algorithms.size()) return "auto";
+  if (drawn == algorithms.size() + 1) return "mpi";
   return std::string(name(algorithms[drawn]));
 }
 
 class Run {
  public:
-  Run(World& world, const Settings& settings)
-      : world_(world),
+  Run(RankSet ranks, bool has_mpi, const Settings& settings)
+      : has_mpi_(has_mpi),
+        shape_(ranks.shape()),
         settings_(settings),
-        world_group_(world, {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
+        all_(std::move(ranks), {.wait = {.spins_before_yield = 0}, .progress_thread = settings.progress_thread}) {}
 
   void all() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.seconds);
@@ -92,10 +96,10 @@ class Run {
       operations += one(settings_.seed + scenarios++);
     } while (agree_to_continue(settings_.scenarios > 0 ? scenarios < settings_.scenarios
                                                        : std::chrono::steady_clock::now() < end));
-    world_group_.close();
-    if (world_.rank() > 0) return;
+    all_.close();
+    if (all_.rank() > 0) return;
     std::printf("%llu scenarios, %zu operations on %d ranks: every element was right (seeds %llu to %llu)\n",
-                static_cast<unsigned long long>(scenarios), operations, world_.size(),
+                static_cast<unsigned long long>(scenarios), operations, all_.size(),
                 static_cast<unsigned long long>(settings_.seed),
                 static_cast<unsigned long long>(settings_.seed + scenarios - 1));
   }
@@ -104,17 +108,17 @@ class Run {
   /// Rank 0 decides by its clock whether all ranks run another scenario.
   bool agree_to_continue(bool mine) {
     auto continues = static_cast<std::uint8_t>(mine);
-    world_group_.communicator().broadcast({&continues, {1}, DType::uint8}, {0}).wait();
+    all_.communicator().broadcast({&continues, {1}, DType::uint8}, {0}).wait();
     return continues != 0;
   }
 
   /// Runs one scenario. @return its number of operations
   std::size_t one(std::uint64_t seed) {
-    Limits limits{.min_ranks = world_.size(), .max_ranks = world_.size(), .max_bytes = 64 * 1024};
+    Limits limits{.min_ranks = all_.size(), .max_ranks = all_.size(), .max_bytes = 64 * 1024};
     if (settings_.blocking) limits.max_in_flight = 1;
     const Scenario scenario = draw_scenario(seed, limits);
     Member member(
-        scenario, world_.rank().value, world_group_.progress(), Member::Together::all_ranks,
+        scenario, all_.rank().value, all_.progress(), Member::Together::all_ranks,
         [&](std::size_t group) { return make(scenario.groups[group]); }, pause);
     try {
       member.run();
@@ -130,13 +134,13 @@ class Run {
 
   /// Makes the group's communicator. Its member closes it; the rest of the group is destroyed after the scenario.
   std::shared_ptr<Communicator> make(const Group& of) {
-    const auto place = std::ranges::find(of.members, world_.rank().value);
+    const auto place = std::ranges::find(of.members, all_.rank().value);
     const auto color = place == of.members.end() ? std::nullopt : std::optional(0);
     const GroupOptions options{.algorithm = settings_.algorithm == "any"
-                                                ? draw_algorithm(shape_of(of.members, world_.shape()), of.setting)
+                                                ? draw_algorithm(shape_of(of.members, shape_), has_mpi_, of.setting)
                                                 : settings_.algorithm,
                                .deadline = std::chrono::seconds(60)};
-    auto group = world_group_.split(color, static_cast<int>(place - of.members.begin()), options);
+    auto group = all_.split(color, static_cast<int>(place - of.members.begin()), options);
     if (!group) return nullptr;
     groups_.push_back(std::make_shared<ProcessGroup>(*std::move(group)));
     return {groups_.back(), &groups_.back()->communicator()};
@@ -148,20 +152,42 @@ class Run {
     if (drawn % 64 == 1) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 64 % 200));
   }
 
-  World& world_;
+  bool has_mpi_;
+  ClusterShape shape_;
   const Settings& settings_;
-  ProcessGroup world_group_;
+  ProcessGroup all_;
   std::vector<std::shared_ptr<ProcessGroup>> groups_;  // groups of this scenario
 };
+
+/// Runs on ranks that MPI has not started. @return the exit code
+int run_without_mpi(const Program& program, int argc, const char* const* argv, const Settings& settings) {
+  try {
+    OptionValues values = read_command_line(argc, argv, program);
+    values.store();
+    if (const std::string text = requested_text(values, program); !text.empty()) return print_once(program.name, text);
+    Run(from_environment(), false, settings).all();
+    return exit_success;
+  } catch (const UsageError& error) {
+    print_error(program.name, error.what());
+    return exit_usage;
+  } catch (const std::exception& error) {
+    print_error(program.name, error.what());
+    return exit_error;
+  }
+}
+
+int run(int argc, const char* const* argv) {
+  Settings settings;
+  const Program program = program_of(settings);
+  if (std::getenv("RANK") != nullptr && std::getenv("MASTER_ADDR") != nullptr)
+    return run_without_mpi(program, argc, argv, settings);
+  return run_app(program, argc, argv, {}, [&](World& world) {
+    Run(world.group().dup(), true, settings).all();
+    return exit_success;
+  });
+}
 
 }  // namespace
 }  // namespace lockstep::comm_check
 
-int main(int argc, char** argv) {
-  lockstep::comm_check::Settings settings;
-  return lockstep::cli::run_app(lockstep::comm_check::program_of(settings), argc, argv, {},
-                                [&](lockstep::World& world) {
-                                  lockstep::comm_check::Run(world, settings).all();
-                                  return lockstep::exit_success;
-                                });
-}
+int main(int argc, char** argv) { return lockstep::comm_check::run(argc, argv); }
