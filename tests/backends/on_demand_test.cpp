@@ -383,6 +383,36 @@ TEST(TextsOfControlChannels, ReachAllRanksAndLeaveNoConnections) {
   EXPECT_LE(open_sockets_of_this_process(), before);
 }
 
+TEST(TextsOfControlChannels, OfManyRanksAreTakenOverFewConnections) {
+  constexpr int ranks = 80;
+  constexpr int texts = 4;
+  std::barrier all(ranks);
+  on_nodes_of_threads(ranks, 40, [&](RankSet& set) {
+    const auto link = make_tcp_control_link(set);
+    all.arrive_and_wait();
+    if (set.rank() == Rank{0}) {
+      all.arrive_and_wait();
+      const std::int64_t before = open_sockets_of_this_process();
+      std::int64_t most = 0;
+      int got = 0;
+      for (const auto end = Clock::now() + 30s; got < texts * (ranks - 1) && Clock::now() < end;) {
+        if (link->receive()) ++got;
+        most = std::max(most, open_sockets_of_this_process() - before);
+      }
+      EXPECT_EQ(got, texts * (ranks - 1));
+      EXPECT_LE(most, 32);
+      EXPECT_GT(most, 1) << "nothing was waiting";
+    } else {
+      for (int i = 0; i < texts; ++i) link->send({0}, "an alarm", ControlLink::Delivery::acknowledged);
+      for (const auto end = Clock::now() + 30s; !link->is_acknowledged() && Clock::now() < end;)
+        std::this_thread::yield();
+      all.arrive_and_wait();
+    }
+    all.arrive_and_wait();
+    link->close();
+  });
+}
+
 /// What a rank says just before it ends arrives at ranks that listen later.
 TEST(TextsOfControlChannels, AreThereAfterTheirRankHasEnded) {
   std::barrier both(2);

@@ -66,7 +66,9 @@ class TcpControlLink final : public ControlLink {
 
   std::optional<std::string> receive() override {
     advance();
-    for (const ConnectedSocket& listener : listener_.sockets()) arrivals_.accept_from(listener.get());
+    // The others wait in the system's queue, with their text, and their senders wait for nothing.
+    for (const ConnectedSocket& listener : listener_.sockets())
+      arrivals_.accept_from(listener.get(), most_at_a_time - std::min(coming_.size(), most_at_a_time));
     for (Arrival& arrival : arrivals_.those_who_know())
       if (arrival.greeting().purpose == Purpose::control_text) coming_.push_back({ConnectedSocket(arrival.take()), {}});
     std::optional<std::string> text;
@@ -82,7 +84,7 @@ class TcpControlLink final : public ControlLink {
 
  private:
   static constexpr std::chrono::milliseconds time_to_leave{3000};
-  static constexpr std::ptrdiff_t most_at_a_time = 32;
+  static constexpr std::size_t most_at_a_time = 32;
   static constexpr std::uint32_t longest = 1U << 20;
 
   struct Leaving {
@@ -99,7 +101,7 @@ class TcpControlLink final : public ControlLink {
 
   /// Sends what can leave.
   void advance() {
-    std::ptrdiff_t others = 0;
+    std::size_t others = 0;
     std::erase_if(leaving_, [&](Leaving& one) {
       return others < most_at_a_time && (has_left(one) || (++others, Clock::now() > one.end));
     });

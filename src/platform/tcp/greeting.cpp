@@ -51,9 +51,8 @@ bool Arrival::receive() {
   return false;
 }
 
-void Arrivals::accept_from(int listener) {
-  constexpr int at_a_time = 64;
-  for (int accepted = 0; accepted < at_a_time; ++accepted) {
+void Arrivals::accept_from(int listener, std::size_t at_most) {
+  for (std::size_t accepted = 0; accepted < at_most; ++accepted) {
     Descriptor connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     const bool has_too_many_files = !connection.open() && (errno == EMFILE || errno == ENFILE);
     if (!connection.open() && !has_too_many_files) return;

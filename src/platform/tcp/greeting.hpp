@@ -67,7 +67,8 @@ class Arrivals {
   explicit Arrivals(std::string secret, std::size_t most = 256) : secret_(std::move(secret)), most_(most) {}
 
   /// Accepts connections, also if there are too many, so that those of strangers do not fill the queue.
-  void accept_from(int listener);
+  /// @param at_most  in this call
+  void accept_from(int listener, std::size_t at_most = 64);
   /// Returns those who know the secret. Those who do not, or took too long, are closed.
   std::vector<Arrival> those_who_know();
   /// Adds what poll() waits for.
