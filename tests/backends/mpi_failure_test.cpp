@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Like failure_test, but between processes and for every back end over MPI, including the MPI library's own
-// collectives. A failure reaches the others in milliseconds, although the deadline is minutes.
+// collectives, and for ranks that find each other by a store. A failure reaches the others in milliseconds, although
+// the deadline is minutes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "backends/make_agreed.hpp"
 #include "backends/mpi_native/mpi_native.hpp"
 #include "backends/on_nodes.hpp"
+#include "backends/on_store.hpp"
 #include "lockstep/backends/compressed.hpp"
 #include "lockstep/base/error.hpp"
 #include "lockstep/mpi/world.hpp"
@@ -66,6 +68,11 @@ const std::vector<BackEnd> back_ends = {
      }},
     {"NodesOfOne", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 1); }},
     {"NodesOfTwo", [](const World& world, Progress& progress) { return make_on_nodes(world, progress, 2); }},
+    {"WithoutMpiOnNodesOfOne",
+     [](const World& world, Progress& progress) {
+       const OnStore ranks(world, 1);
+       return plan_on(ranks.set(), progress, {.deadline = failure_deadline});
+     }},
     {"Native",
      [](const World& world, Progress& progress) {
        return make_mpi_native(world.group(), progress, {.deadline = failure_deadline});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks of one machine are placed on several simulated nodes. An error that one rank raises reaches all others, in
-// shared memory or by message.
+// shared memory, by a message of MPI or over TCP.
 #include "platform/node_memory/control_channel.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "backends/on_store.hpp"
 #include "lockstep/mpi/world.hpp"
 #include "platform/ranks/bootstrap.hpp"
 #include "platform/ranks/make_node_memory.hpp"
@@ -45,14 +46,37 @@ ClusterShape nodes_of(int ranks, int ranks_per_node) {
   return shape;
 }
 
-class ControlChannelOverMpi : public testing::TestWithParam<int> {};
+/// How many ranks a node has, and whether they find each other by a store, so that their messages go over TCP.
+struct Case {
+  int ranks_per_node;
+  bool on_store;
+};
 
-TEST_P(ControlChannelOverMpi, TellsAllRanksWhoItWasWhereAndWhy) {
+class ControlChannelBetweenProcesses : public testing::TestWithParam<Case> {
+ protected:
+  ControlChannelBetweenProcesses() {
+    if (GetParam().on_store) on_store_.emplace(world, GetParam().ranks_per_node);
+  }
+  [[nodiscard]] ClusterShape shape() const { return nodes_of(world.size(), GetParam().ranks_per_node); }
+  [[nodiscard]] std::shared_ptr<ControlChannel> make_channel() const {
+    return make_control_channel(on_store_ ? on_store_->set() : world.group(), shape());
+  }
+  void close() {
+    on_store_.reset();
+    world.close();
+  }
+
   World world;
-  const auto channel = make_control_channel(world.group(), nodes_of(world.size(), GetParam()));
+
+ private:
+  std::optional<backends::OnStore> on_store_;
+};
+
+TEST_P(ControlChannelBetweenProcesses, TellsAllRanksWhoItWasWhereAndWhy) {
+  const auto channel = make_channel();
   const int odd = world.size() - 1;
   EXPECT_FALSE(channel->heard());
-  EXPECT_EQ(channel->has_link(), world.size() > GetParam());
+  EXPECT_EQ(channel->has_link(), world.size() > GetParam().ranks_per_node);
   barrier(world.group());
   if (world.rank().value == odd) channel->raise(ErrorCode::device, "the GPU fell off the bus", {4, 5});
   const auto error = hear(*channel);
@@ -64,7 +88,7 @@ TEST_P(ControlChannelOverMpi, TellsAllRanksWhoItWasWhereAndWhy) {
   EXPECT_EQ(error->message(), (world.rank().value == odd ? "" : who) + "the GPU fell off the bus");
   barrier(world.group());
   keep(channel);
-  world.close();
+  close();
 }
 
 /// Waits until the condition is true. @return false after half a minute
@@ -77,9 +101,8 @@ bool comes(const std::function<bool()>& what) {
   return true;
 }
 
-TEST_P(ControlChannelOverMpi, NamesWhoClosedBeforeTheOthersWereDone) {
-  World world;
-  const auto channel = make_control_channel(world.group(), nodes_of(world.size(), GetParam()));
+TEST_P(ControlChannelBetweenProcesses, NamesWhoClosedBeforeTheOthersWereDone) {
+  const auto channel = make_channel();
   EXPECT_FALSE(channel->early_close(1000));
   barrier(world.group());
   const bool is_odd = world.rank().value == 1;
@@ -100,13 +123,12 @@ TEST_P(ControlChannelOverMpi, NamesWhoClosedBeforeTheOthersWereDone) {
   if (!is_odd) channel->leave(3);
   EXPECT_TRUE(comes([&] { return channel->close(); }));
   EXPECT_FALSE(channel->has_link());
-  world.close();
+  close();
 }
 
-TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
-  World world;
-  const ClusterShape shape = nodes_of(world.size(), GetParam());
-  const auto channel = make_control_channel(world.group(), shape);
+TEST_P(ControlChannelBetweenProcesses, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
+  const ClusterShape shape = this->shape();
+  const auto channel = make_channel();
   const int me = world.rank().value;
   const int asks = world.size() - 1;
   const int awaited = 0;
@@ -137,25 +159,29 @@ TEST_P(ControlChannelOverMpi, BringsQuestionsToTheNodeAndToWhoIsAwaited) {
   }
   channel->leave(0);
   EXPECT_TRUE(comes([&] { return channel->close(); }));
-  world.close();
+  close();
 }
 
 /// If a communicator is freed while a message for it is under way, the next one with its number might receive the
 /// message.
-TEST_P(ControlChannelOverMpi, LeavesNothingForTheNextOneToMeet) {
-  World world;
+TEST_P(ControlChannelBetweenProcesses, LeavesNothingForTheNextOneToMeet) {
   for (int round = 0; round < 20; ++round) {
-    const auto channel = make_control_channel(world.group(), nodes_of(world.size(), GetParam()));
+    const auto channel = make_channel();
     EXPECT_FALSE(channel->early_close(1000));
     barrier(world.group());
     if (world.rank().value % 3 == round % 3) channel->ask({.number = 1, .what = 2, .hash = 3}, {round % world.size()});
     channel->leave(static_cast<std::uint64_t>(round));
     EXPECT_TRUE(comes([&] { return channel->close(); }));
   }
-  world.close();
+  close();
 }
 
-INSTANTIATE_TEST_SUITE_P(RanksPerNode, ControlChannelOverMpi, testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(, ControlChannelBetweenProcesses,
+                         testing::Values(Case{1, false}, Case{2, false}, Case{4, false}, Case{1, true}, Case{2, true}),
+                         [](const auto& parameter) {
+                           return std::to_string(parameter.param.ranks_per_node) + "RanksANode" +
+                                  (parameter.param.on_store ? "OverTcp" : "");
+                         });
 
 TEST(ControlChannelRaise, OfAConsequenceIsNotNews) {
   World world;
