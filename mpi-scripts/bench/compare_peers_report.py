@@ -21,7 +21,7 @@ def read_rounds(directory, contender):
     """{bytes: {algorithm: [median of each round, µs]}}"""
     times = collections.defaultdict(lambda: collections.defaultdict(list))
     files = [file for file in directory.glob(f"{contender}-*.json") if file.stem[len(contender) + 1:].isdigit()]
-    for file in files:
+    for file in sorted(files, key=lambda file: int(file.stem[len(contender) + 1:])):
         for result in json.loads(file.read_text())["results"]:
             if not result["correct"]:
                 sys.exit(f"error: {file} has wrong results")
@@ -30,18 +30,22 @@ def read_rounds(directory, contender):
 
 
 def fastest(directory, contender):
-    """{bytes: µs}: the contender's fastest algorithm at each size, by the median of its rounds."""
-    return {size: min(statistics.median(rounds) for rounds in algorithms.values())
+    """{bytes: [µs of each round]}: the contender's fastest algorithm at each size, by the median of its rounds."""
+    return {size: min(algorithms.values(), key=statistics.median)
             for size, algorithms in read_rounds(directory, contender).items()}
 
 
 def compare(ours, peers):
+    """At each size the medians, and their ratio with the least and the largest of the rounds' own ratios."""
     rows = []
     for size in sorted(ours):
-        known = {peer: times[size] for peer, times in peers.items() if size in times}
+        known = {peer: statistics.median(times[size]) for peer, times in peers.items() if size in times}
         if known:
-            rows.append({"bytes": size, "lockstep_us": ours[size], "peers_us": known,
-                         "fastest": min(known, key=known.get), "ratio": min(known.values()) / ours[size]})
+            best = min(known, key=known.get)
+            mine = statistics.median(ours[size])
+            ratios = [theirs / own for theirs, own in zip(peers[best][size], ours[size])]
+            rows.append({"bytes": size, "lockstep_us": mine, "peers_us": known, "fastest": best, "ratio": known[best] / mine,
+                         "least_ratio": min(ratios), "largest_ratio": max(ratios)})
     return rows
 
 
@@ -71,7 +75,7 @@ def print_table(subject, ours, peers, rows, bare_tcp):
     for row in rows:
         times = [row["peers_us"].get(peer) for peer in peers] + ([bare_tcp.get(row["bytes"])] if bare_tcp else [])
         print(f"| {size_name(row['bytes'])} | {microseconds(row['lockstep_us'])} | {' | '.join(map(microseconds, times))} "
-              f"| {row['ratio']:.2f} | {row['fastest']} |")
+              f"| {row['ratio']:.2f} ({row['least_ratio']:.2f}–{row['largest_ratio']:.2f}) | {row['fastest']} |")
 
 
 def own_algorithms(results):
@@ -98,7 +102,7 @@ def report_sweep(directory):
 def report(directory):
     contenders = (directory / "contenders").read_text().split()
     ours = [name for name in contenders if name.startswith("lockstep")]
-    bare_tcp = fastest(directory, BARE_TCP)
+    bare_tcp = {size: statistics.median(rounds) for size, rounds in fastest(directory, BARE_TCP).items()}
     peers = {name: fastest(directory, name) for name in contenders if name not in ours and name != BARE_TCP}
     tables = {}
     for name in ours:
@@ -113,7 +117,7 @@ def report(directory):
 def main(arguments):
     if not arguments:
         sys.exit(__doc__)
-    print(f"{processor()}\nall-reduce, float32 sum in place; µs, median of the rounds' medians")
+    print(f"{processor()}\nall-reduce, float32 sum in place; µs, median of the rounds' medians; (least–largest of the rounds' ratios)")
     for directory in arguments:
         directory = pathlib.Path(directory)
         if directory.name.startswith("selection"):

@@ -10,7 +10,7 @@
 #   PRESET          the build to use (release)
 #   PYTHON          an interpreter with torch, torchvision, safetensors and numpy; without it torch-venv.sh makes one
 #   LOCKSTEP_DATA   the folder that holds mnist/ (../shared/data)
-# Run it while nothing else runs. For CIFAR-10, the logs of parity/cifar10.sh have the same form.
+# Run it while nothing else runs. For CIFAR-10, docs/workloads.md compares epochs and their times.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 preset=${PRESET:-release} rounds=${ROUNDS:-3} accuracy=${ACCURACY:-0.99}
