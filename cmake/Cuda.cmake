@@ -45,15 +45,8 @@ if(LOCKSTEP_HAS_CUDA)
     set(lockstep_compiler_missing "none was found that works (package cuda-nvcc), or it lies apart: set CMAKE_CUDA_COMPILER")
   else()
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-      # The oldest that is served: newer GPUs translate its code when they first load it, which takes minutes. So releases
-      # have code for some of them, too; each takes most of a minute to compile.
-      set(lockstep_architectures 80)
-      if(CMAKE_BUILD_TYPE STREQUAL "Release")
-        list(APPEND lockstep_architectures 90-real)
-        if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
-          list(APPEND lockstep_architectures 100-real)
-        endif()
-      endif()
+      include(${CMAKE_CURRENT_LIST_DIR}/CudaArchitectures.cmake)
+      lockstep_cuda_architectures(lockstep_architectures "${CMAKE_BUILD_TYPE}" ${CUDAToolkit_VERSION})
       set(CMAKE_CUDA_ARCHITECTURES ${lockstep_architectures} CACHE STRING "What the kernels for GPUs are compiled for")
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # see lockstep_embed_cuda_runtime

@@ -4,11 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "lockstep/nn/models.hpp"
 #include "lockstep/ops/onednn.hpp"
 #include "lockstep/ops/reference.hpp"
+#include "nn/plan/kernel_bench.hpp"
 #include "support/verdict.hpp"
 
 namespace lockstep::nn {
@@ -68,6 +73,47 @@ TEST(Contest, EndsWithItsTime) {
   FakeClock over;
   EXPECT_EQ(over.contest({2, 1}, 0), std::nullopt);
   EXPECT_TRUE(over.turns.empty());
+}
+
+/// Remembers the operands that it is measured with.
+class Watching final : public ops::Kernel {
+ public:
+  explicit Watching(const ops::Format& format) : Kernel({.inputs = {format}, .output = format}), format_(format) {}
+  [[nodiscard]] const std::vector<float>& seen() const { return seen_; }
+
+ private:
+  void forward(const ops::Arguments& call) override { add(call.inputs.front()); }
+  void backward(const ops::Arguments& call) override { add(call.output_gradient); }
+  void add(const void* values) {
+    const auto add_as = [&]<typename T>(const T* numbers) {
+      for (std::int64_t i = 0; i < format_.shape.count(); ++i) seen_.push_back(static_cast<float>(numbers[i]));
+    };
+    switch (format_.dtype) {
+      case DType::bfloat16: return add_as(static_cast<const bfloat16*>(values));
+      case DType::float16: return add_as(static_cast<const float16*>(values));
+      default: return add_as(static_cast<const float*>(values));
+    }
+  }
+
+  ops::Format format_;
+  std::vector<float> seen_;
+};
+
+/// Random bits taken for numbers of 16 bits are not finite now and then, which changes the speed of kernels.
+TEST(KernelBench, DrawsNumbersOfTheKernelsType) {
+  const auto ops = ops::make_reference_ops();
+  for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
+    auto watching = std::make_unique<Watching>(ops::Format::plain({2, 4, 16, 16}, dtype));
+    Watching& kernel = *watching;
+    std::vector<ops::KernelPtr> kernels;
+    kernels.push_back(std::move(watching));
+    KernelBench bench(ops::Relu{}, kernels, dtype, ops->device());
+    bench.run(kernel, ops::Pass::forward, false);
+    bench.run(kernel, ops::Pass::backward, true);
+    ASSERT_EQ(kernel.seen().size(), 2U * 8 * 16 * 16);
+    for (const float value : kernel.seen()) ASSERT_LE(std::abs(value), 1) << name(dtype) << ' ' << value;
+    EXPECT_GT(std::set(kernel.seen().begin(), kernel.seen().end()).size(), 100U) << name(dtype);
+  }
 }
 
 Graph small_lenet() { return make_model("lenet", DataSpec::of_images(1, 16, 16, 10)); }

@@ -16,6 +16,7 @@
 
 #include "backends/contract/device_memory.hpp"
 #include "backends/stated_order.hpp"
+#include "emulated_gpu/cuda/runtime.hpp"
 #include "emulated_gpu/lockstep/ranks.hpp"
 #include "emulated_gpu/nccl/windows.hpp"
 #include "lockstep/ddp/data_parallel.hpp"
@@ -64,6 +65,18 @@ TEST_F(Groups, SendDeviceMemoryToNcclAndTheRestToTheHost) {
   group.communicator().all_reduce(std::span<const double>(&number, 1), std::span(&number, 1), ReduceOp::sum).wait();
   EXPECT_EQ(number, group.size());
   group.control().barrier().wait();
+  group.close();
+}
+
+/// NCCL's kernels begin beside those of computing only if their stream goes first.
+TEST_F(Groups, HaveAStreamOfTheHighestPriorityForNccl) {
+  ProcessGroup group(world(), on_gpus());
+  EXPECT_EQ(sum_of_ranks(group), sum_up_to(group.size()));
+  int least = 0;
+  int highest = 0;
+  ASSERT_EQ(cudaDeviceGetStreamPriorityRange(&least, &highest), cudaSuccess);
+  const auto& streams = emulated_gpu::Runtime::instance().streams;
+  EXPECT_TRUE(std::any_of(streams.begin(), streams.end(), [&](const auto* one) { return one->priority == highest; }));
   group.close();
 }
 

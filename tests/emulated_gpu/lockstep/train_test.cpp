@@ -151,6 +151,11 @@ TEST_F(TrainOnGpus, WithShardsBitsDependOnNoNumberOfGpus) {
   EXPECT_EQ(checksum(train(2, run + "3 --zero --without-pass capture")), one);
   train(2, run + "2 --zero --save-dir " + path("run"));
   EXPECT_EQ(checksum(train(3, run + "3 --resume " + path("run"))), one);
+  const std::string lenet = "--model lenet --lr-schedule constant --batch 8 --shards 8 --device cuda --steps 2";
+  const std::string alone = checksum(train(1, lenet));
+  EXPECT_TRUE(alone.starts_with("weights")) << alone;
+  EXPECT_EQ(checksum(train(5, lenet)), alone);
+  EXPECT_EQ(checksum(train(8, lenet)), alone);
 }
 
 TEST_F(TrainOnGpus, WithZeroEachRankHasItsPartOfTheOptimizer) {
