@@ -45,6 +45,9 @@ cifar10_jpegs() {
   echo "$folder"
 }
 
+# newer_onednn_helps CPUINFO VERSION   whether a processor has AMX, for which oneDNN 3 has newer kernels, and oneDNN is older
+newer_onednn_helps() { grep -qw amx_bf16 "$1" && [ "${2%%.*}" -lt 3 ]; }
+
 # pinned TOOL   the name of clang-format or clang-tidy in the version that decides here
 readonly clang_version=14
 pinned() {

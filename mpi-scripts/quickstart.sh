@@ -36,7 +36,7 @@ cat <<END
             ./mpi-scripts/test.sh
 END
 onednn=$(build/quickstart/bin/train --version | sed -n 's/^oneDNN //p')
-if grep -qw amx_bf16 /proc/cpuinfo && [ "${onednn%%.*}" -lt 3 ]; then
+if newer_onednn_helps /proc/cpuinfo "$onednn"; then
   cat <<END
   faster    this processor has AMX, for which oneDNN 3 has newer kernels than oneDNN $onednn. --precision bf16 may be faster with it:
             ./mpi-scripts/bench/compare-onednn.sh lenet:bf16 resnet20:bf16 resnet18:bf16
