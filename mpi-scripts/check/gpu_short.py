@@ -560,7 +560,7 @@ STEPS = {
     "resnet50": (resnet50, 90),
     "resnet50-old-again": (resnet50_old, 30),
     "resnet50-again": (resnet50, 30),
-    "ncu": (ncu, 90),
+    "ncu": (ncu, 150),
     "explain": (explain, 40),
     "sha": (sha, 40),
     "workloads": (workloads, 80),
