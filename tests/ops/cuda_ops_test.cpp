@@ -102,12 +102,23 @@ TEST_P(CudaRows, AreNearTheReference) {
   expect_near({"output of an evaluation", fast.output()}, {"output", exact.output()}, tolerance);
 }
 
+std::string name_of(const testing::TestParamInfo<std::tuple<Row, Arithmetic>>& test) {
+  std::string name = std::get<0>(test.param).name + "_" + std::get<1>(test.param).name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
 INSTANTIATE_TEST_SUITE_P(Ops, CudaRows, testing::Combine(testing::ValuesIn(rows()), testing::ValuesIn(all_arithmetics)),
-                         [](const auto& test) {
-                           std::string name = std::get<0>(test.param).name + "_" + std::get<1>(test.param).name;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         name_of);
+
+/// Channels whose numbers are multiples of 8 are copied 16 bytes at a time, also those of 16 bits.
+const std::vector<Row> rows_of_packs{
+    {"concat", Concat{}, {{3, 16, 8, 6}, {3, 8, 8, 6}}},
+    {"concat-of-three", Concat{}, {{2, 8, 3, 5}, {2, 24, 3, 5}, {2, 8, 3, 5}}},
+    {"slice", Slice{.axis = Axis::channels, .begin = 8, .end = 24}, {{3, 32, 5, 7}}},
+    {"slice-height", Slice{.axis = Axis::height, .begin = 1, .end = 3}, {{2, 8, 5, 6}}}};
+INSTANTIATE_TEST_SUITE_P(OfPacks, CudaRows,
+                         testing::Combine(testing::ValuesIn(rows_of_packs), testing::ValuesIn(all_arithmetics)),
+                         name_of);
 
 TEST(CudaOps, LstmReadsNothingBeyondASequencesLength) {
   expect_nothing_read_beyond_lengths(*make_hosted_ops(make_cuda_ops(0, {})));
