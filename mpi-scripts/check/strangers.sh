@@ -131,6 +131,9 @@ no_mpi() {
   mkdir -p "$out/no-mpi-site/lockstep_torch"
   cp bindings/torch/lockstep_torch/*.py "$out"/no-mpi-torch/_lockstep*.so "$out/no-mpi-site/lockstep_torch"
   if ldd "$out"/no-mpi-torch/_lockstep*.so | grep 'libmpi\.so'; then fail "lockstep_torch needs that"; fi
+  # By the store of torchrun itself, which is not lockstep's.
+  expect "rank 2: y = 3.000x - 1.000" "$python" -m torch.distributed.run --no-python --nproc-per-node 3 "$examples/from_environment"
+  expect "y = 3.000x -1.000" "$python" -m torch.distributed.run --no-python --nproc-per-node 3 "$examples/c_train"
   PYTHONPATH=$out/no-mpi-site OMP_NUM_THREADS=1 "$python" -m torch.distributed.run --nproc-per-node 2 tests/bindings/torch_test.py
   expect "y = 3.000x -1.000" tests/install/without_mpi.sh 3 "$examples/c_train"
   cmake -S examples/torch -B "$out/no-mpi-libtorch" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" \
