@@ -9,6 +9,16 @@
 #include <utility>
 
 namespace lockstep::bindings {
+namespace {
+
+// Most operations end while the thread that waits for them polls. Where they do not, because another rank is late, it
+// rests between two polls, so that the processor is left to others: for a small part of the time that it has waited, by
+// which it then learns of the end too late at most.
+constexpr std::chrono::microseconds rests_after{200};
+constexpr int rest_fraction = 8;
+constexpr std::chrono::milliseconds longest_rest{1};
+
+}  // namespace
 
 std::exception_ptr torch_error(const std::exception& error) {
   return std::make_exception_ptr(c10::DistBackendError({"lockstep", "lockstep_torch", 0}, error.what()));
@@ -46,6 +56,7 @@ void Service::submit(const std::shared_ptr<ServedGroup>& group, Submit submit, s
     ++open_;
   }
   if (is_async) wake_.notify_one();
+  rested_.notify_all();
 }
 
 void Service::drain(const std::shared_ptr<ServedGroup>& group) {
@@ -56,17 +67,15 @@ void Service::drain(const std::shared_ptr<ServedGroup>& group) {
 }
 
 void Service::help(TorchWork& work, std::chrono::milliseconds timeout) {
-  const auto begin = std::chrono::steady_clock::now();
-  const auto is_late = [&] { return timeout != kNoTimeout && std::chrono::steady_clock::now() - begin > timeout; };
+  Waiting waiting;
+  const auto begin = waiting.since;
+  const auto is_late = [&] { return timeout != kNoTimeout && Clock::now() - begin > timeout; };
   {
     const std::scoped_lock lock(mutex_);
     ++helpers_;
   }
-  while (!work.isCompleted() && !is_late()) {
-    bool moved = false;
-    if (std::unique_lock lock(advancing_, std::try_to_lock); lock) moved = advance_all();
-    if (!moved) std::this_thread::yield();
-  }
+  while (!work.isCompleted() && !is_late())
+    advance_or_rest(std::unique_lock(advancing_, std::try_to_lock), waiting, [&] { return work.isCompleted(); });
   const std::scoped_lock lock(mutex_);
   if (--helpers_ == 0 && open_ > 0) wake_.notify_one();
 }
@@ -77,17 +86,38 @@ void Service::run() {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return open_ > 0 && helpers_ == 0; });
     }
-    bool moved = false;
-    {
-      const std::scoped_lock lock(advancing_);
-      moved = advance_all();
+    Waiting waiting;
+    const auto is_over = [this] { return open_ == 0 || helpers_ > 0; };
+    for (bool over = false; !over;) {
+      advance_or_rest(std::unique_lock(advancing_), waiting, is_over);
+      const std::scoped_lock lock(mutex_);
+      over = is_over();
     }
-    if (!moved) std::this_thread::yield();
   }
 }
 
-/// Submits what is queued, and ends what is done. @return whether there was anything
-bool Service::advance_all() {
+/// Polls once if the thread has the lock, and yields or rests after polls in vain. Operations that are submitted end a
+/// rest at once.
+/// @param is_over  whether there is nothing to wait for any more; called with `mutex_` locked
+void Service::advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& waiting,
+                              const std::function<bool()>& is_over) {
+  const auto waited = Clock::now() - waiting.since;
+  const bool rests = waited >= rests_after;
+  if (advancing && advance_all(rests)) {
+    waiting.since = Clock::now();
+    return;
+  }
+  if (advancing) advancing.unlock();
+  if (!rests) return std::this_thread::yield();
+  std::unique_lock lock(mutex_);
+  rested_.wait_for(lock, std::min<Clock::duration>(waited / rest_fraction, longest_rest),
+                   [&] { return !queue_.empty() || is_over(); });
+}
+
+/// Submits what is queued, moves data, and ends what is done.
+/// @param checks  whether to look for operations that have ended although nothing has moved
+/// @return whether anything has moved
+bool Service::advance_all(bool checks) {
   std::deque<Task> tasks;
   {
     const std::scoped_lock lock(mutex_);
@@ -95,14 +125,27 @@ bool Service::advance_all() {
   }
   bool moved = !tasks.empty();
   for (Task& task : tasks) start(std::move(task));
+  // Large operations move data for a long time before they end, and Work::test() does not tell that.
+  for (const auto& group : busy_) moved |= poll(*group);
+  if (!moved && !checks) return false;
   for (const auto& group : busy_) moved |= advance(*group);
   std::erase_if(busy_, [](const auto& group) { return group->pending.empty(); });
   return moved;
 }
 
+bool Service::poll(ServedGroup& group) {
+  try {
+    const auto turn = group.group->take_turn();
+    return group.group->progress().poll();
+  } catch (const std::exception&) {  // `advance` gets it again, and ends an operation with it
+    return true;
+  }
+}
+
 void Service::note_end() {
   const std::scoped_lock lock(mutex_);
   --open_;
+  if (helpers_ > 1) rested_.notify_all();  // the operation may be another helper's
 }
 
 void Service::start(Task task) {
@@ -111,8 +154,8 @@ void Service::start(Task task) {
     const auto turn = task.group->group->take_turn();
     operation.parts = operation.submit(task.group->group->communicator());
   } catch (const std::exception& error) {
-    note_end();
     operation.work->end(torch_error(error));
+    note_end();
     return;
   }
   task.group->pending.push_back(std::move(operation));
@@ -136,8 +179,8 @@ bool Service::advance(ServedGroup& group) {
     }
     const auto work = std::move(oldest.work);
     group.pending.pop_front();
-    note_end();
     work->end(failure);
+    note_end();
     moved = true;
   }
   return moved;

@@ -72,15 +72,23 @@ class Service {
     std::function<void()> complete;
     c10::intrusive_ptr<TorchWork> work;
   };
+  using Clock = std::chrono::steady_clock;
   Service();
   [[noreturn]] void run();
-  bool advance_all();
+  /// Since when a thread has polled in vain.
+  struct Waiting {
+    Clock::time_point since = Clock::now();
+  };
+  void advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& waiting, const std::function<bool()>& is_over);
+  bool advance_all(bool checks);
+  bool poll(ServedGroup& group);
   void start(Task task);
   bool advance(ServedGroup& group);
   void note_end();
 
-  std::mutex mutex_;  // guards the queue and the numbers
-  std::condition_variable wake_;
+  std::mutex mutex_;                // guards the queue and the numbers
+  std::condition_variable wake_;    // of the service's thread, while others advance operations
+  std::condition_variable rested_;  // of threads that rest between two polls
   std::deque<Task> queue_;
   std::int64_t open_ = 0;                           // operations that have not ended
   int helpers_ = 0;                                 // threads that wait, and advance operations meanwhile

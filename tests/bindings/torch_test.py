@@ -6,6 +6,7 @@
   torchrun --nproc-per-node 3 tests/bindings/torch_test.py
 """
 import sys
+import time
 
 import lockstep_torch  # noqa: F401  (PyTorch before 2.5 does not load it by itself)
 import torch
@@ -188,6 +189,21 @@ def training():
         assert torch.equal(a, b) if SIZE <= 2 else torch.allclose(a, b, atol=1e-6), (a - b).abs().max()
 
 
+def waiting():
+    """A rank that waits for another one leaves the processor to others."""
+    if SIZE == 1:
+        return
+    for wait in (lambda work: work.wait(), lambda work: work.get_future().wait()):
+        dist.barrier()
+        if RANK == SIZE - 1:
+            time.sleep(2)
+        begin, before = time.monotonic(), time.process_time()  # of all threads
+        wait(dist.all_reduce(torch.ones(4), async_op=True))
+        if RANK != SIZE - 1:
+            waited, computed = time.monotonic() - begin, time.process_time() - before
+            assert waited > 1 and computed < waited / 2, f"{computed} s of processor time in {waited} s"
+
+
 def mistakes():
     try:
         dist.all_reduce(torch.zeros(3), dist.ReduceOp.BAND)
@@ -201,7 +217,7 @@ def mistakes():
 dist.init_process_group("lockstep")
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 GLOO = dist.new_group(backend="gloo")
-for part in (reductions, scattered_tensors, movements, messages, groups, training, mistakes):
+for part in (reductions, scattered_tensors, movements, messages, groups, training, waiting, mistakes):
     part()
     if RANK == 0:
         print(part.__name__, "passed", flush=True)
