@@ -103,11 +103,17 @@ void Service::advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& w
                               const std::function<bool()>& is_over) {
   const auto waited = Clock::now() - waiting.since;
   const bool rests = waited >= rests_after;
-  if (advancing && advance_all(rests)) {
+  std::vector<Ended> ended;
+  const bool moved = advancing && advance_all(rests, ended);
+  if (advancing) advancing.unlock();
+  for (const Ended& each : ended) {
+    each.work->end(each.failure);  // unlocked, because callbacks of futures may wait for operations
+    note_end();
+  }
+  if (moved) {
     waiting.since = Clock::now();
     return;
   }
-  if (advancing) advancing.unlock();
   if (!rests) return std::this_thread::yield();
   std::unique_lock lock(mutex_);
   rested_.wait_for(lock, std::min<Clock::duration>(waited / rest_fraction, longest_rest),
@@ -116,21 +122,22 @@ void Service::advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& w
 
 /// Submits what is queued, moves data, and ends what is done.
 /// @param checks  whether to look for operations that have ended although nothing has moved
+/// @param ended   gets the operations that have ended
 /// @return whether anything has moved
-bool Service::advance_all(bool checks) {
+bool Service::advance_all(bool checks, std::vector<Ended>& ended) {
   std::deque<Task> tasks;
   {
     const std::scoped_lock lock(mutex_);
     tasks.swap(queue_);
   }
   bool moved = !tasks.empty();
-  for (Task& task : tasks) start(std::move(task));
+  for (Task& task : tasks) start(std::move(task), ended);
   // Large operations move data for a long time before they end, and Work::test() does not tell that.
   for (const auto& group : busy_) moved |= poll(*group);
   if (!moved && !checks) return false;
-  for (const auto& group : busy_) moved |= advance(*group);
+  for (const auto& group : busy_) advance(*group, ended);
   std::erase_if(busy_, [](const auto& group) { return group->pending.empty(); });
-  return moved;
+  return moved || !ended.empty();
 }
 
 bool Service::poll(ServedGroup& group) {
@@ -148,42 +155,46 @@ void Service::note_end() {
   if (helpers_ > 1) rested_.notify_all();  // the operation may be another helper's
 }
 
-void Service::start(Task task) {
+void Service::start(Task task, std::vector<Ended>& ended) {
   ServedGroup::Pending operation{std::move(task.submit), {}, std::move(task.complete), std::move(task.work)};
   try {
     const auto turn = task.group->group->take_turn();
     operation.parts = operation.submit(task.group->group->communicator());
   } catch (const std::exception& error) {
-    operation.work->end(torch_error(error));
-    note_end();
+    ended.push_back({std::move(operation.work), torch_error(error)});
     return;
   }
   task.group->pending.push_back(std::move(operation));
   if (std::find(busy_.begin(), busy_.end(), task.group) == busy_.end()) busy_.push_back(std::move(task.group));
 }
 
-/// Ends the oldest operations of a group that are done. @return whether there were any
-bool Service::advance(ServedGroup& group) {
-  bool moved = false;
-  while (!group.pending.empty()) {
-    ServedGroup::Pending& oldest = group.pending.front();
+/// Ends the operations of a group that are done. Collectives end in their order. Messages may end before others that
+/// were called earlier, because a program may wait for them in any order.
+void Service::advance(ServedGroup& group, std::vector<Ended>& ended) {
+  bool waits_for_collective = false;
+  for (auto operation = group.pending.begin(); operation != group.pending.end();) {
+    const c10d::OpType type = operation->work->retrieveOpType();
+    const bool is_collective =
+        type != c10d::OpType::SEND && type != c10d::OpType::RECV && type != c10d::OpType::COALESCED;
     std::exception_ptr failure;
     try {
       const auto turn = group.group->take_turn();
-      if (!std::all_of(oldest.parts.begin(), oldest.parts.end(), [](Work& part) { return part.test(); })) return moved;
-      for (Work& part : oldest.parts) part.wait();
-      if (oldest.complete) oldest.complete();
+      std::vector<Work>& parts = operation->parts;
+      if ((is_collective && waits_for_collective) ||
+          !std::all_of(parts.begin(), parts.end(), [](Work& part) { return part.test(); })) {
+        waits_for_collective |= is_collective;
+        ++operation;
+        continue;
+      }
+      for (Work& part : parts) part.wait();
+      if (operation->complete) operation->complete();
     } catch (const std::exception& error) {
       failure = torch_error(error);
       group.has_failed = true;
     }
-    const auto work = std::move(oldest.work);
-    group.pending.pop_front();
-    work->end(failure);
-    note_end();
-    moved = true;
+    ended.push_back({std::move(operation->work), failure});
+    operation = group.pending.erase(operation);
   }
-  return moved;
 }
 
 }  // namespace lockstep::bindings

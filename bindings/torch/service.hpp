@@ -80,10 +80,14 @@ class Service {
     Clock::time_point since = Clock::now();
   };
   void advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& waiting, const std::function<bool()>& is_over);
-  bool advance_all(bool checks);
+  struct Ended {
+    c10::intrusive_ptr<TorchWork> work;
+    std::exception_ptr failure;
+  };
+  bool advance_all(bool checks, std::vector<Ended>& ended);
   bool poll(ServedGroup& group);
-  void start(Task task);
-  bool advance(ServedGroup& group);
+  void start(Task task, std::vector<Ended>& ended);
+  void advance(ServedGroup& group, std::vector<Ended>& ended);
   void note_end();
 
   std::mutex mutex_;                // guards the queue and the numbers

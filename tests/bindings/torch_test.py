@@ -154,7 +154,30 @@ def messages():
     dist.broadcast_object_list(one, src=0)
     assert one == [{"root": 5}], one
     dist.barrier()
-    dist.monitored_barrier() if SIZE > 1 else None
+    dist.monitored_barrier()
+
+
+def order():
+    """Messages end in any order, and callbacks of futures may wait for operations."""
+    if SIZE == 3:
+        got = torch.empty(2)
+        if RANK == 0:
+            late, early = dist.irecv(got[:1], 1), dist.irecv(got[1:], 2)
+            early.wait()
+            dist.send(torch.zeros(1), 1)  # makes rank 1 send
+            late.wait()
+            assert got.tolist() == [1, 2], got
+        elif RANK == 1:
+            dist.recv(got[:1], 0)
+        if RANK > 0:
+            dist.send(torch.tensor([float(RANK)]), 0)
+
+    def all_reduce_again(future):
+        values = future.value()[0].clone()
+        dist.all_reduce(values)
+        return values
+    values = dist.all_reduce(torch.ones(4), async_op=True).get_future().then(all_reduce_again).wait()
+    assert torch.equal(values, torch.full((4,), float(SIZE * SIZE))), values
 
 
 def groups():
@@ -217,7 +240,7 @@ def mistakes():
 dist.init_process_group("lockstep")
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 GLOO = dist.new_group(backend="gloo")
-for part in (reductions, scattered_tensors, movements, messages, groups, training, waiting, mistakes):
+for part in (reductions, scattered_tensors, movements, messages, order, groups, training, waiting, mistakes):
     part()
     if RANK == 0:
         print(part.__name__, "passed", flush=True)
