@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -98,6 +99,7 @@ DType dtype_of(at::ScalarType type) {
     case at::kByte: return DType::uint8;
     case at::kChar: return DType::int8;
     case at::kShort: return DType::int16;
+    case at::kUInt16: return DType::uint16;
     case at::kBool: return DType::boolean;
     case at::kComplexFloat: return DType::complex64;
     case at::kComplexDouble: return DType::complex128;
@@ -174,6 +176,12 @@ void Backend::shutdown() {
   } catch (const Error&) {
     if (!served_->has_failed) throw;  // otherwise the program knows it already
   }
+}
+
+void Backend::shutdown_with_parts() {
+  for (const auto& part : parts_)
+    if (const auto backend = part.lock()) backend->shutdown_with_parts();
+  shutdown();
 }
 
 c10::intrusive_ptr<c10d::Work> Backend::start(Call call, bool is_async) {
@@ -499,7 +507,69 @@ c10::intrusive_ptr<c10d::Work> Backend::barrier(const c10d::BarrierOptions& opti
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool /*wait_all_ranks*/) {
-  barrier(options)->wait();
+  const auto timeout = options.timeout == c10d::kUnsetTimeout ? options_->timeout : options.timeout;
+  // The other ranks wait longer than rank 0, whose error says more than theirs.
+  const auto patience = getRank() == 0 ? timeout : 2 * timeout;
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const int first = getRank() == 0 ? 1 : 0;
+  const int last = getRank() == 0 ? getSize() - 1 : 0;
+  constexpr int tag = -1;  // none of the program's
+  const auto message = [] { return list_of(at::zeros({1}, at::kByte)); };
+  std::vector<c10::intrusive_ptr<c10d::Work>> arrivals;
+  for (int rank = first; rank <= last; ++rank) {
+    std::vector<at::Tensor> received = message();
+    std::vector<at::Tensor> sent = message();
+    if (getRank() != 0) send(sent, rank, tag);
+    arrivals.push_back(recv(received, rank, tag));
+  }
+  std::string missing;
+  for (int rank = first; rank <= last; ++rank) {
+    auto& arrival = static_cast<TorchWork&>(*arrivals[static_cast<std::size_t>(rank - first)]);
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    Service::instance().help(arrival, std::max(left, std::chrono::milliseconds(1)));
+    if (arrival.isCompleted()) {
+      arrival.wait(kNoTimeout);  // throws if it has failed
+    } else {
+      missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    }
+  }
+  if (!missing.empty()) {
+    const std::string why =
+        "monitored_barrier: " + missing + " did not come within " + std::to_string(patience.count()) + " ms";
+    served_->has_failed = true;
+    abort_with(why);
+    std::rethrow_exception(
+        torch_error(Error(ErrorCode::timeout, why, {.rank = getRank(), .host = served_->group->host()})));
+  }
+  if (getRank() != 0) return;
+  for (int rank = first; rank <= last; ++rank) {
+    std::vector<at::Tensor> sent = message();
+    send(sent, rank, tag)->wait();
+  }
 }
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<Options>& options) {
+  const auto timeout = options == nullptr ? options_->timeout : options->timeout;
+  const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
+  // No other group of the same call has a rank of this one, so that its first rank can be its color.
+  const auto color = mine == ranks.end() ? std::nullopt : std::optional(ranks.front());
+  Service::instance().drain(served_);  // other ranks may wait for what is still in the queue
+  const auto turn = served_->group->take_turn();
+  auto part = served_->group->split(color, static_cast<int>(mine - ranks.begin()), GroupOptions{.deadline = timeout});
+  if (!part) return nullptr;
+  auto backend = c10::make_intrusive<Backend>(std::make_unique<ProcessGroup>(std::move(*part)), timeout);
+  parts_.emplace_back(backend);
+  return backend;
+}
+
+void Backend::setTimeout(std::chrono::milliseconds timeout) {
+  if (timeout == options_->timeout) return;
+  TORCH_WARN("lockstep: the deadline of a group stays what it was when the group was made, ", options_->timeout.count(),
+             " ms: make a group with another one by new_group(timeout=...) or split_group(timeout=...)");
+}
+#endif
 
 }  // namespace lockstep::bindings

@@ -65,6 +65,9 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int to, int tag) override;
   c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& tensors, int from, int tag) override;
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
+  /// Rank 0 waits for a message of each other rank until the time-out of `options`. If one is missing, all ranks get an
+  /// error that names it, and the group has failed. All missing ranks are named in any case, because rank 0 waits for
+  /// all of them at once.
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
   std::uint64_t getSequenceNumberForGroup() override { return sequence_; }
@@ -77,11 +80,21 @@ class Backend final : public c10d::Backend {
   /// Allocates zeroed memory that the ranks of a node share where they can, in which operations take the least time.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE  // older versions have other arguments, or none of these functions
+  bool supportsSplitting() const override { return true; }
+  /// Makes a group of some ranks of this one. Collective over this group. @return null on ranks outside of `ranks`
+  c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+                                          const c10::intrusive_ptr<Options>& options) override;
+  void setTimeout(std::chrono::milliseconds timeout) override;
+#endif
+
   void abort() override { abort_with("the process group was aborted"); }
   /// Makes the operations of all ranks fail with this reason.
   void abort_with(const std::string& why);
   /// Waits for what is under way, and closes the group. Collective.
   void shutdown() override;
+  /// Does the same for this group and, before it, for the groups that were split from it and are still open.
+  void shutdown_with_parts();
 
  private:
   /// What an operation submits, and what it does with the results.
@@ -105,6 +118,7 @@ class Backend final : public c10d::Backend {
   std::uint64_t sequence_ = 0;
   std::optional<std::vector<Call>> coalesced_;  // what was called since startCoalescing
   bool closed_ = false;
+  std::vector<c10::weak_intrusive_ptr<Backend>> parts_;  // groups that were split from this one
 };
 
 }  // namespace lockstep::bindings

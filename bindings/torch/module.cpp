@@ -35,6 +35,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         static_cast<Backend&>(*backend).abort_with(why);
       },
       py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "close",
+      [](const c10::intrusive_ptr<c10d::Backend>& backend) { static_cast<Backend&>(*backend).shutdown_with_parts(); },
+      py::call_guard<py::gil_scoped_release>());
   module.def("has_mpi", &lockstep::bindings::has_mpi);
   module.def("job_rank", [] {
     const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();

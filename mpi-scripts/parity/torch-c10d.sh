@@ -3,7 +3,7 @@
 # Builds the Python package lockstep_torch for an installed PyTorch and tests it: every operation of torch.distributed beside Gloo's
 # on 1, 2 and 3 ranks under mpirun and torchrun, and on two hosts under mpirun, srun and torchrun; DistributedDataParallel,
 # ZeroRedundancyOptimizer, FSDP2, lightning and accelerate under mpirun and torchrun, and lightning under srun, whose weights must be
-# Gloo's; and ranks that are killed or late. Takes some minutes.
+# Gloo's; and ranks that are killed or late, or end. Takes some minutes.
 #   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
 #   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
 #   PRESET  the build of lockstep that is installed for it (release)
@@ -98,6 +98,18 @@ late() {
 }
 late "$launcher" -n 3
 late tests/install/without_mpi.sh 3
+
+section "A rank that is late for a deadline or a monitored barrier, aborts, or ends by an exception"
+# fault CASE LAUNCH...   launches that leave the other ranks alive; both of them must name rank 1
+fault() {
+  "${@:2}" "$python" mpi-scripts/parity/torch-faults.py "$1" >build/torch-faults.log 2>/dev/null || true
+  cat build/torch-faults.log
+  [ "$(grep -c "^$1: rank [02] knew after .* ms, as it should: " build/torch-faults.log)" = 2 ] || fail "$1: not both other ranks learned of it"
+}
+for case in late monitored abort exception; do
+  fault "$case" "$launcher" -n 3 --enable-recovery
+  fault "$case" tests/install/without_mpi.sh 3
+done
 
 if [ "${1:-}" = --bench ]; then
   section "Speed beside Gloo"

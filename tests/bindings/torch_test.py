@@ -187,6 +187,18 @@ def groups():
         values = torch.ones(4)
         dist.all_reduce(values, group=group)
         assert torch.equal(values, torch.full((4,), float(len(half)))), values
+    if dist.group.WORLD._get_backend(torch.device("cpu")).supports_splitting:
+        under_way = dist.all_reduce(torch.ones(1000), async_op=True)
+        turned = half[::-1]
+        group = dist.split_group(split_ranks=[turned, list(range(1, SIZE, 2))] if SIZE > 1 else [turned])
+        mine = turned if RANK in half else list(range(1, SIZE, 2))
+        assert dist.get_process_group_ranks(group) == mine and group.rank() == mine.index(RANK), (mine, group.rank())
+        values = torch.full((4,), float(RANK))
+        dist.all_reduce(values, group=group)
+        assert torch.equal(values, torch.full((4,), float(sum(mine)))), values
+        under_way.wait()
+        alone = dist.split_group(split_ranks=[[0]])
+        assert (alone == dist.GroupMember.NON_GROUP_MEMBER) == (RANK > 0), alone
     works = [dist.all_reduce(torch.full((1000,), float(k)), async_op=True) for k in range(20)]
     futures = [work.get_future() for work in works]
     for k, future in enumerate(futures):

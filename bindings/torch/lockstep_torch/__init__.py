@@ -114,7 +114,7 @@ def _end():
         if _failure:
             module.abort(backend, f"rank {backend.rank()} ended: {_failure[0]}")
         else:
-            backend.shutdown()
+            module.close(backend)
     if not _failure:
         module.finalize()
 
