@@ -36,6 +36,8 @@ for ranks in 1 2 3; do
   "$launcher" -n $ranks "$python" tests/bindings/torch_test.py
   "${torchrun[@]}" $ranks tests/bindings/torch_test.py
 done
+section "Operations on 2 ranks of the group cpu:lockstep"
+"${torchrun[@]}" 2 tests/bindings/torch_test.py cpu:lockstep
 
 # digests LAUNCH... -- CLIENT BACKEND   one digest, if all ranks have the same
 digests() {

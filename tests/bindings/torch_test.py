@@ -3,10 +3,14 @@
 """Compares every operation of lockstep_torch with Gloo's, on the same tensors, with any number of ranks.
 
   mpirun -n 3 python3 tests/bindings/torch_test.py
-  torchrun --nproc-per-node 3 tests/bindings/torch_test.py
+  torchrun --nproc-per-node 3 tests/bindings/torch_test.py [cpu:lockstep]
+
+The argument is what init_process_group gets.
 """
+import functools
 import sys
 import time
+import warnings
 
 import lockstep_torch  # noqa: F401  (PyTorch before 2.5 does not load it by itself)
 import torch
@@ -14,6 +18,9 @@ import torch.distributed as dist
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
+
+COMPUTED = {"SUM": torch.add, "PRODUCT": torch.mul, "MIN": torch.minimum, "MAX": torch.maximum,
+            "BAND": torch.bitwise_and, "BOR": torch.bitwise_or, "BXOR": torch.bitwise_xor}
 
 
 def tensor(shape, dtype, salt=0, rank=None):
@@ -41,6 +48,10 @@ def reductions():
         op = getattr(dist.ReduceOp, name)
         for dtype in dtypes:
             if dtype == torch.int16:  # Gloo has none
+                numbers = [tensor((5, 7), dtype, rank=rank) for rank in range(SIZE)]
+                values = numbers[RANK].clone()
+                dist.all_reduce(values, op)
+                assert torch.equal(values, functools.reduce(COMPUTED[name], numbers)), (name, values)
                 continue
 
             def all_reduce(group, dtype=dtype, op=op):
@@ -60,9 +71,14 @@ def reductions():
     flags = torch.tensor([RANK == 0, True, False])
     dist.all_reduce(flags, dist.ReduceOp.MAX)
     assert flags.tolist() == [True, True, False], flags
-    complex_numbers = torch.full((2,), complex(1, RANK))
-    dist.all_reduce(complex_numbers)
-    assert torch.equal(complex_numbers, torch.full((2,), complex(SIZE, SIZE * (SIZE - 1) / 2))), complex_numbers
+    for dtype in (torch.complex64, torch.complex128):
+        for op, divisor in ((dist.ReduceOp.SUM, 1), (dist.ReduceOp.AVG, SIZE)):
+            values = torch.full((2,), complex(1, RANK), dtype=dtype)
+            dist.all_reduce(values, op)
+            assert torch.equal(values, torch.full((2,), complex(SIZE, SIZE * (SIZE - 1) / 2) / divisor, dtype=dtype)), values
+    unsigned = torch.tensor([RANK, 65535 - RANK]).to(torch.uint16)  # the second numbers are negative ones of int16
+    dist.all_reduce(unsigned, dist.ReduceOp.MIN)
+    assert unsigned.tolist() == [0, 65536 - SIZE], unsigned
 
 
 def scattered_tensors():
@@ -138,6 +154,44 @@ def movements():
     parts = [torch.empty(rank + 1) for rank in range(SIZE)]
     dist.all_to_all(parts, [torch.full((RANK + 1,), float(RANK)) for _ in range(SIZE)])
     assert all(torch.equal(part, torch.full((rank + 1,), float(rank))) for rank, part in enumerate(parts)), parts
+
+
+def coalesced():
+    """Several operations in one call: by PyTorch's functions for lists, and as a back end's calls between start and end."""
+    import torch.distributed._functional_collectives as functional
+    warnings.simplefilter("ignore", FutureWarning)  # newer versions have other names for some of these
+
+    def inputs(rank):
+        return [tensor((2 * SIZE,), torch.float32, salt, rank) for salt in range(3)]
+    sums = [sum(numbers) for numbers in zip(*(inputs(rank) for rank in range(SIZE)))]
+    rows = [torch.cat(numbers) for numbers in zip(*(inputs(rank) for rank in range(SIZE)))]
+    parts = [numbers[2 * RANK:2 * RANK + 2] for numbers in sums]
+
+    def check(what, got, wanted):
+        assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True)), f"{what}: {got} instead of {wanted}"
+    values = inputs(RANK)
+    dist.all_reduce_coalesced(values)
+    check("all_reduce_coalesced", values, sums)
+    check("functional all-reduces", functional.all_reduce_coalesced(inputs(RANK), "sum", dist.group.WORLD), sums)
+    check("functional all-gathers", functional.all_gather_into_tensor_coalesced(inputs(RANK), dist.group.WORLD), rows)
+    check("functional reduce-scatters",
+          functional.reduce_scatter_tensor_coalesced(inputs(RANK), "sum", [0] * 3, dist.group.WORLD), parts)
+    for device in (None, torch.device("cpu")):
+        values, gathered, scattered = inputs(RANK), [torch.empty(2 * SIZE * SIZE) for _ in range(3)], [torch.empty(2) for _ in range(3)]
+        with dist._coalescing_manager(device=device):
+            for each in values:
+                dist.all_reduce(each)
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            for to, each in zip(gathered, inputs(RANK)):
+                dist.all_gather_into_tensor(to, each)
+        manager.wait()
+        with dist._coalescing_manager(device=device, async_ops=True) as manager:
+            for to, each in zip(scattered, inputs(RANK)):
+                dist.reduce_scatter_tensor(to, each)
+        manager.wait()
+        check(f"coalesced all_reduce, {device}", values, sums)
+        check(f"coalesced all_gather_into_tensor, {device}", gathered, rows)
+        check(f"coalesced reduce_scatter_tensor, {device}", scattered, parts)
 
 
 def messages():
@@ -249,10 +303,10 @@ def mistakes():
     dist.barrier()  # nothing was sent
 
 
-dist.init_process_group("lockstep")
+dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "lockstep")
 RANK, SIZE = dist.get_rank(), dist.get_world_size()
 GLOO = dist.new_group(backend="gloo")
-for part in (reductions, scattered_tensors, movements, messages, order, groups, training, waiting, mistakes):
+for part in (reductions, scattered_tensors, movements, coalesced, messages, order, groups, training, waiting, mistakes):
     part()
     if RANK == 0:
         print(part.__name__, "passed", flush=True)
