@@ -200,6 +200,7 @@ at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   const Bytes bytes{size * static_cast<std::int64_t>(options.dtype().itemsize())};
   const auto turn = served_->group->take_turn();
   auto memory = std::make_shared<Allocation>(served_->group->allocate(bytes));
+  ++allocations_;
   void* const data = memory->data();
   return at::from_blob(
       data, {size}, [memory = std::move(memory), served = served_](void* /*data*/) mutable { memory.reset(); }, typed);

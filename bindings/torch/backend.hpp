@@ -79,6 +79,8 @@ class Backend final : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex /*device*/) override { return true; }
   /// Allocates zeroed memory that the ranks of a node share where they can, in which operations take the least time.
   at::Tensor allocateTensor(long size, at::TensorOptions options) override;
+  /// How many tensors it has allocated.
+  [[nodiscard]] std::int64_t allocations() const { return allocations_; }
 
 #ifdef C10D_BACKEND_HAS_RECONFIGURE  // older versions have other arguments, or none of these functions
   bool supportsSplitting() const override { return true; }
@@ -117,6 +119,7 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<Options> options_;
   std::uint64_t sequence_ = 0;
   std::optional<std::vector<Call>> coalesced_;  // what was called since startCoalescing
+  std::atomic<std::int64_t> allocations_ = 0;
   bool closed_ = false;
   std::vector<c10::weak_intrusive_ptr<Backend>> parts_;  // groups that were split from this one
 };

@@ -39,6 +39,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       "close",
       [](const c10::intrusive_ptr<c10d::Backend>& backend) { static_cast<Backend&>(*backend).shutdown_with_parts(); },
       py::call_guard<py::gil_scoped_release>());
+  module.def("allocations", [](const c10::intrusive_ptr<c10d::Backend>& backend) {
+    return static_cast<const Backend&>(*backend).allocations();
+  });
   module.def("has_mpi", &lockstep::bindings::has_mpi);
   module.def("job_rank", [] {
     const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();

@@ -4,8 +4,9 @@
 
   mpirun -n 2 python3 mpi-scripts/parity/torch-clients.py CLIENT BACKEND
 
-CLIENT is ddp, fsdp2, zero, lightning-resnet18, lightning-language, accelerate-resnet18 or accelerate-language; BACKEND is lockstep or
-gloo. torch-c10d.sh compares the digests. Nothing here names lockstep but BACKEND.
+CLIENT is ddp, fsdp2, zero, dtensor, lightning-resnet18, lightning-language, accelerate-resnet18 or accelerate-language, or ddp-allocated
+or fsdp2-allocated, whose buffers come from the back end where it can allocate; BACKEND is lockstep or gloo. torch-c10d.sh compares
+the digests. Nothing here names lockstep but BACKEND.
 """
 import os
 import sys
@@ -75,9 +76,25 @@ def small():
     return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 32 * 32, 10))
 
 
-def ddp(_):
+def allocations():
+    """How many tensors the back end has allocated; None if that is Gloo, which allocates none."""
+    if dist.get_backend() == "gloo":
+        return None
+    from lockstep_torch import _lockstep
+    return _lockstep.allocations(dist.group.WORLD._get_backend(torch.device("cpu")))
+
+
+def check_allocations(name):
+    count = allocations()
+    assert count is None or (count > 0) == (name == "allocated"), f"the back end has allocated {count} tensors"
+
+
+def ddp(name):
+    if name == "allocated":
+        os.environ["DDP_DISABLE_COMM_MEM"] = "0"
     model = nn.parallel.DistributedDataParallel(small())
     steps(model, torch.optim.SGD(model.parameters(), 0.01, momentum=0.9))
+    check_allocations(name)
     return model.parameters()
 
 
@@ -88,14 +105,35 @@ def zero(_):
     return model.parameters()
 
 
-def fsdp2(_):
+def fsdp2(name):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     mesh, model = init_device_mesh("cpu", (dist.get_world_size(),)), small()
     for part in (model[0], model[3], model):
         fully_shard(part, mesh=mesh)
+        if name == "allocated":
+            part.set_allocate_memory_from_process_group_for_comm(True)
     steps(model, torch.optim.Adam(model.parameters(), 0.01))
+    check_allocations(name)
     return [parameter.full_tensor() for parameter in model.parameters()]
+
+
+def dtensor(_):
+    """A matrix in shards of rows, of columns and whole on each rank, and products of shards, whose sums are reduced."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(0)
+    whole = torch.randn(7, 5)  # not a multiple of the ranks
+    rows = distribute_tensor(whole, mesh, [Shard(0)])
+    columns, copies = rows.redistribute(mesh, [Shard(1)]), rows.redistribute(mesh, [Replicate()])
+    assert torch.equal(copies.to_local(), whole) and torch.equal(columns.full_tensor(), whole)
+    assert torch.equal(columns.redistribute(mesh, [Shard(0)]).to_local(), rows.to_local())
+    own = DTensor.from_local(whole * (dist.get_rank() + 1), mesh, [Partial()])
+    product = rows.t() @ rows  # a sum over the shards
+    assert product.placements[0].is_partial(), product.placements
+    return [rows.full_tensor(), product.redistribute(mesh, [Shard(0)]).full_tensor(), product.redistribute(mesh, [Replicate()]).to_local(),
+            own.redistribute(mesh, [Shard(0)]).full_tensor(), distribute_tensor(whole.t(), mesh, [Replicate()]).to_local()]
 
 
 def with_lightning(name, backend):
@@ -143,7 +181,7 @@ def main():
         parameters = with_lightning(name, backend)
     else:
         dist.init_process_group(backend)  # accelerate knows no other back ends for CPUs than its own unless a group is there
-        parameters = {"ddp": ddp, "zero": zero, "fsdp2": fsdp2, "accelerate": with_accelerate}[library](name)
+        parameters = {"ddp": ddp, "zero": zero, "fsdp2": fsdp2, "dtensor": dtensor, "accelerate": with_accelerate}[library](name)
     digest = sum(parameter.detach().double().abs().sum() for parameter in parameters)
     assert dist.get_backend() == backend, dist.get_backend()
     print(f"digest {digest.item():.12f} of rank {dist.get_rank()}", flush=True)
