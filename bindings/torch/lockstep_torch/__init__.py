@@ -21,6 +21,12 @@ import zlib
 import torch
 import torch.distributed as dist
 
+from lockstep_torch._built_for import TORCH
+
+if torch.__version__.split(".")[:2] != TORCH.split("."):
+    raise ImportError(f"lockstep_torch was built for PyTorch {TORCH}, and this is PyTorch {torch.__version__}: build it again, by "
+                      "pip install --no-build-isolation ./bindings/torch in a clone of lockstep, or install the other PyTorch")
+
 # What launchers tell their processes: rank, size, rank on the host, and number of ranks on the host.
 LAUNCHERS = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
