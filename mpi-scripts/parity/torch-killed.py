@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rank 1 is killed while all ranks all-reduce through torch.distributed. Every other rank prints how long it took to learn of
 it, and fails unless the error names rank 1 within a second. Start it with mpirun --enable-recovery, which leaves the others alive.
+
+  mpirun -n 3 --enable-recovery python3 mpi-scripts/parity/torch-killed.py [lockstep|gloo]
 """
+import datetime
 import os
 import signal
 import sys
@@ -11,7 +14,8 @@ import time
 import torch
 import torch.distributed as dist
 
-dist.init_process_group("lockstep")
+# Where nothing else tells Gloo of the end, its time-out does.
+dist.init_process_group(sys.argv[1] if len(sys.argv) > 1 else "lockstep", timeout=datetime.timedelta(seconds=20))
 rank = dist.get_rank()
 values, before = torch.ones(4), time.monotonic()
 try:
