@@ -7,7 +7,7 @@
 # is the median of those of the rounds, so that a machine that gets slower meanwhile slows both. Beside that the model's
 # convolutions alone, on one thread, each pass of each by the fastest of direct and Winograd kernels. Prints a Markdown table
 # that says what other programs and the hypervisor took meanwhile; everything is kept in build/compare-ddp.
-#   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2, unet, crnn-mv3; the first four where none is named
+#   compare-ddp.sh [MODEL...]   lenet, resnet20, resnet18, mobilenet-v2, unet, pp-liteseg, crnn-mv3; the first four where none is named
 #   ROUNDS (5)       how often each runs
 #   KEEP (2)         how many of PyTorch's ways run in turn with lockstep, the best of the first pass
 #   PRECISION (float32)   or bf16: PyTorch's autocast beside lockstep's --precision bf16
@@ -20,7 +20,7 @@
 #   TRIAL_STEPS      of a run of the first pass: 6 measurements
 #   PRESET           the build to use (release)
 #   PYTHON           an interpreter with torch and numpy, for crnn-mv3 Pillow as well; without it torch-venv.sh makes one
-#   LOCKSTEP_DATA    the folder with nuclei.tar for unet, and cifar10-jpeg.tar.gz for crnn-mv3 (../shared/data)
+#   LOCKSTEP_DATA    the folder with nuclei.tar for unet and pp-liteseg, and cifar10-jpeg.tar.gz for crnn-mv3 (../shared/data)
 # The exit code tells whether everything ran. Run it while nothing else runs.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
@@ -38,8 +38,8 @@ alone=build/$preset/tests/nn_convolutions_alone
 [ $# -gt 0 ] || set -- lenet resnet20 resnet18 mobilenet-v2
 for model in "$@"; do
   case $model in
-    lenet | resnet20 | resnet18 | mobilenet-v2 | unet | crnn-mv3) ;;
-    *) fail "unknown model '$model'; there are lenet, resnet20, resnet18, mobilenet-v2, unet and crnn-mv3" ;;
+    lenet | resnet20 | resnet18 | mobilenet-v2 | unet | pp-liteseg | crnn-mv3) ;;
+    *) fail "unknown model '$model'; there are lenet, resnet20, resnet18, mobilenet-v2, unet, pp-liteseg and crnn-mv3" ;;
   esac
 done
 case $precision in
@@ -66,7 +66,7 @@ settings_of() {
     resnet20) batch=128 window=10 windows=9 ;;
     resnet18) batch=64 window=2 windows=9 ;;
     mobilenet-v2) batch=64 window=2 windows=9 ;;
-    unet) data=(--data "$out/nuclei" --img 256x256 --augment none --cache ram) image=() batch=8 window=4 windows=9 ;;
+    unet | pp-liteseg) data=(--data "$out/nuclei" --img 256x256 --augment none --cache ram) image=() batch=8 window=4 windows=9 ;;
     crnn-mv3) data=(--data "$out/lines" --img 32x128 --cache ram) image=() batch=128 window=2 windows=9 ;;
   esac
   batch=${BATCH:-$batch} window=${WINDOW:-$window}
@@ -78,7 +78,7 @@ settings_of() {
 make_data() {
   local folder=${LOCKSTEP_DATA:-../shared/data}
   case $1 in
-    unet)
+    unet | pp-liteseg)
       [ -f "$folder/nuclei.tar" ] || fail "$folder/nuclei.tar does not exist; set LOCKSTEP_DATA to the folder with nuclei.tar"
       tar -xf "$folder/nuclei.tar" -C "$out"
       ;;

@@ -24,17 +24,19 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "parity"))
 import lockstep_models  # noqa: E402  pylint: disable=wrong-import-position
 
-IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224), "unet": (3, 256, 256), "crnn-mv3": (3, 32, 128)}  # the others: CIFAR-10's
-CLASSES = {"resnet50": 1000, "unet": 2, "crnn-mv3": 36}  # the others: 10
+IMAGES = {"lenet": (1, 28, 28), "resnet50": (3, 224, 224), "unet": (3, 256, 256), "pp-liteseg": (3, 256, 256),
+          "crnn-mv3": (3, 32, 128)}  # the others: CIFAR-10's
+CLASSES = {"resnet50": 1000, "unet": 2, "pp-liteseg": 2, "crnn-mv3": 36}  # the others: 10
 LETTERS = 8  # of a line of text, at most
-BATCHES = {"resnet50": 2, "unet": 4}  # memory; the others: 16
+BATCHES = {"resnet50": 2, "unet": 4, "pp-liteseg": 4}  # memory; the others: 16
 # What lockstep uses for the model, but a constant rate at which random labels do no harm.
 DECAYED = {"momentum": 0.9, "nesterov": True, "weight_decay": 1e-4}
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=["lenet", "resnet20", "resnet18", "resnet50", "mobilenet-v2", "unet", "crnn-mv3"], required=True)
+    parser.add_argument("--model", choices=["lenet", "resnet20", "resnet18", "resnet50", "mobilenet-v2", "unet", "pp-liteseg", "crnn-mv3"],
+                        required=True)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--batch", type=int, default=128, help="total over all ranks")
     parser.add_argument("--steps", type=int, required=True)
@@ -65,7 +67,7 @@ def bind_to_core(index):
 
 def loss_of(name):
     """A function of a model and a batch."""
-    if name not in ("unet", "crnn-mv3"):
+    if name not in ("unet", "pp-liteseg", "crnn-mv3"):
         return lambda model, batch: F.cross_entropy(model(batch["images"]), batch["labels"])
     import torch_models  # pylint: disable=import-outside-toplevel  # it needs numpy, which machines with GPUs may lack
     return torch_models.LOSSES[name]
@@ -92,7 +94,7 @@ def make_model(arguments, image, classes, layout):
 
 
 def make_targets(model, samples, image, classes):
-    if model == "unet":
+    if model in ("unet", "pp-liteseg"):
         return {"labels": torch.randint(classes, (samples, 1, *image[1:]))}
     if model == "crnn-mv3":
         return {"targets": torch.randint(1, classes + 1, (samples, 1, 1, LETTERS)),

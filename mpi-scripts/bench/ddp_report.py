@@ -16,7 +16,7 @@ import pathlib
 import statistics
 import sys
 
-MODELS = ["lenet", "resnet20", "resnet18", "mobilenet-v2", "unet", "crnn-mv3"]
+MODELS = ["lenet", "resnet20", "resnet18", "mobilenet-v2", "unet", "pp-liteseg", "crnn-mv3"]
 # First windows, in which caches fill and memory is allocated, do not count, on either side.
 SKIPPED_WINDOWS = 2
 THREADS = 2
