@@ -3,9 +3,9 @@
 # Trains crnn-mv3 by configs/rendered-crnn-mv3.conf as one GPU with a batch of 8 lines would, and as 24 GPUs with 8 lines each, with 1, 2
 # and 3 times the learning rate, in the same number of lines: what becomes of the accuracy when a job grows. Batch norms see 8 lines in
 # each case. Two ranks compute what 24 GPUs would (--shards 24). What one GPU would, a single rank computes, as a shard is not divided;
-# its three runs take place at once. Prints a table in Markdown.
+# its three runs take place at once. Prints the table of docs/scale.md.
 #   growth.sh DATA        a folder of lines (mpi-scripts/render_lines.py FOLDER --lmdb)
-#   EPOCHS        of each run (2); the three runs of one GPU train 190 lines a second together on two cores of a Xeon
+#   EPOCHS        of each run (2), which take two hours on two cores of a Xeon
 #   PRESET        the build to use (release)
 # The epochs of each complete run are in docs/measurements/growth; a run that is there is not repeated, and one that was cut goes on.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
