@@ -164,11 +164,18 @@ Backend::~Backend() {
 }
 
 void Backend::abort_with(const std::string& why) {
-  if (!closed_) served_->group->abort(why);
+  if (!closed_ && served_) served_->group->abort(why);
+}
+
+const std::shared_ptr<ServedGroup>& Backend::served() const {
+  if (!served_)
+    std::rethrow_exception(torch_error(Error(
+        ErrorCode::invalid_argument, "the process group has no members yet: call reconfigure() with their handles")));
+  return served_;
 }
 
 void Backend::shutdown() {
-  if (std::exchange(closed_, true)) return;
+  if (std::exchange(closed_, true) || !served_) return;
   Service::instance().drain(served_);
   const auto turn = served_->group->take_turn();
   try {
@@ -191,14 +198,14 @@ c10::intrusive_ptr<c10d::Work> Backend::start(Call call, bool is_async) {
   }
   ++sequence_;
   auto work = c10::make_intrusive<TorchWork>(getRank(), call.type, std::move(call.results));
-  Service::instance().submit(served_, std::move(call.submit), std::move(call.complete), work, is_async);
+  Service::instance().submit(served(), std::move(call.submit), std::move(call.complete), work, is_async);
   return work;
 }
 
 at::Tensor Backend::allocateTensor(long size, at::TensorOptions options) {
   const at::TensorOptions typed = options.dtype(c10::typeMetaToScalarType(options.dtype()));
   const Bytes bytes{size * static_cast<std::int64_t>(options.dtype().itemsize())};
-  const auto turn = served_->group->take_turn();
+  const auto turn = served()->group->take_turn();
   auto memory = std::make_shared<Allocation>(served_->group->allocate(bytes));
   ++allocations_;
   void* const data = memory->data();
@@ -557,7 +564,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::
   const auto mine = std::find(ranks.begin(), ranks.end(), getRank());
   // No other group of the same call has a rank of this one, so that its first rank can be its color.
   const auto color = mine == ranks.end() ? std::nullopt : std::optional(ranks.front());
-  Service::instance().drain(served_);  // other ranks may wait for what is still in the queue
+  Service::instance().drain(served());  // other ranks may wait for what is still in the queue
   const auto turn = served_->group->take_turn();
   auto part = served_->group->split(color, static_cast<int>(mine - ranks.begin()), GroupOptions{.deadline = timeout});
   if (!part) return nullptr;

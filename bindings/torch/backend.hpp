@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <unordered_set>
 #include <vector>
 
 #include "service.hpp"
@@ -88,6 +90,21 @@ class Backend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                                           const c10::intrusive_ptr<Options>& options) override;
   void setTimeout(std::chrono::milliseconds timeout) override;
+
+  /// Makes a back end without a group, which `reconfigure` gives it. It serves a store, where the members of a group
+  /// meet of which it is rank 0.
+  /// @param host  the name or address by which other processes reach this one
+  /// @param rank  is told to the program until there is a group, as `size` is
+  Backend(const std::string& host, int rank, int size, std::chrono::milliseconds timeout, bool is_watched);
+  bool supportsReconfigure() const override { return store_ != nullptr; }
+  /// Names this back end for others: when it was made, and where its store is.
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  /// Makes a group of these members and, when all have come, aborts the one before, of which some may be dead. Returns
+  /// when this is done. The oldest members of a set have the lowest ranks, so that rank 0 has the state of the program.
+  /// No other thread may call the back end meanwhile.
+  /// @throws DistBackendError that names members that have not come in time. The operations of the group before fail
+  ///         from then on, too, until another call succeeds
+  c10::intrusive_ptr<c10d::Work> reconfigure(const c10d::ReconfigureOptions& options) override;
 #endif
 
   void abort() override { abort_with("the process group was aborted"); }
@@ -114,14 +131,22 @@ class Backend final : public c10d::Backend {
                                                    bool is_async);
   c10::intrusive_ptr<c10d::Work> all_reduce_of(c10d::OpType type, std::vector<at::Tensor> tensors,
                                                const c10d::ReduceOp& op, bool is_async);
+  /// The group. @throws DistBackendError if there is none yet
+  [[nodiscard]] const std::shared_ptr<ServedGroup>& served() const;
+  void abandon(const std::string& why);
 
-  std::shared_ptr<ServedGroup> served_;
+  std::shared_ptr<ServedGroup> served_;  // null before the first `reconfigure`
   c10::intrusive_ptr<Options> options_;
   std::uint64_t sequence_ = 0;
   std::optional<std::vector<Call>> coalesced_;  // what was called since startCoalescing
   std::atomic<std::int64_t> allocations_ = 0;
   bool closed_ = false;
   std::vector<c10::weak_intrusive_ptr<Backend>> parts_;  // groups that were split from this one
+  // For reconfigure.
+  c10::intrusive_ptr<c10d::Store> store_;  // null unless this back end can be reconfigured
+  std::string handle_;
+  std::unordered_set<std::int64_t> used_;  // the numbers of its groups
+  bool is_watched_ = false;
 };
 
 }  // namespace lockstep::bindings

@@ -24,11 +24,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
          bool is_watched) -> c10::intrusive_ptr<c10d::Backend> {
         const std::chrono::duration<double> deadline(timeout);
         return c10::make_intrusive<Backend>(
-            lockstep::bindings::make_group_from_store(store, rank, size, deadline, is_watched),
+            lockstep::bindings::make_group_from_store(store, rank, size, deadline, deadline, is_watched),
             std::chrono::duration_cast<std::chrono::milliseconds>(deadline));
       },
       py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("is_watched"),
       py::call_guard<py::gil_scoped_release>());
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  module.def(
+      "make_backend_to_reconfigure",
+      [](const std::string& host, int rank, int size, double timeout,
+         bool is_watched) -> c10::intrusive_ptr<c10d::Backend> {
+        const std::chrono::duration<double> deadline(timeout);
+        return c10::make_intrusive<Backend>(
+            host, rank, size, std::chrono::duration_cast<std::chrono::milliseconds>(deadline), is_watched);
+      },
+      py::arg("host"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("is_watched"),
+      py::call_guard<py::gil_scoped_release>());
+#endif
   module.def(
       "abort",
       [](const c10::intrusive_ptr<c10d::Backend>& backend, const std::string& why) {

@@ -47,8 +47,10 @@ std::unique_ptr<ProcessGroup> group_of(RankSet ranks, std::chrono::duration<doub
 }
 
 std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                                    std::chrono::duration<double> at_most,
                                                     std::chrono::duration<double> deadline, bool is_watched) {
-  RankSet ranks = from_store(std::make_shared<TorchStore>(std::move(store)), {.rank = {rank}, .size = size}, deadline);
+  RankSet ranks = from_store(std::make_shared<TorchStore>(std::move(store)), {.rank = {rank}, .size = size}, at_most);
+  ranks.set_deadline(deadline);
   return group_of(std::move(ranks), deadline, is_watched);
 }
 

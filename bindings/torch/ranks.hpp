@@ -39,9 +39,11 @@ std::unique_ptr<ProcessGroup> make_group(const std::vector<int>& ranks, int tag,
 
 /// Makes a group of processes that PyTorch's store connects. Collective over its ranks.
 /// @param store      of this group alone
+/// @param at_most    how long to wait for all ranks to come
 /// @param is_watched as above
 /// @throws Error{timeout | transport | mismatch}
 std::unique_ptr<ProcessGroup> make_group_from_store(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                                                    std::chrono::duration<double> at_most,
                                                     std::chrono::duration<double> deadline, bool is_watched);
 
 /// Makes a group of a set, which is watched where this is wanted.

@@ -12,6 +12,7 @@ starts them on several hosts.
 """
 import atexit
 import functools
+import ipaddress
 import os
 import re
 import socket
@@ -86,12 +87,31 @@ def _come_from_mpi():
     return choice == "mpi"
 
 
+def _own_host(store):
+    """The address of this host on the way to the store's, which all ranks reach. On that host it is often one that means another host
+    elsewhere, such as 127.0.1.1; the name by which others reach the store is right then.
+    """
+    while isinstance(store, dist.PrefixStore):
+        store = store.underlying_store
+    host = getattr(store, "host", socket.gethostname())
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:  # this sends nothing
+            probe.connect(address)
+            own = probe.getsockname()[0]
+    except OSError:
+        return host
+    return host if ipaddress.ip_address(own).is_loopback else own
+
+
 def _create(options, _):
     module = _module()
     store, rank, size = options.store, options.group_rank, options.group_size
     timeout = options.timeout.total_seconds()
     is_watched = not dist.is_initialized()  # the default group, which all processes have
-    if _come_from_mpi():
+    if getattr(options, "enable_reconfigure", False):  # it gets its members later, by their handles
+        backend = module.make_backend_to_reconfigure(_own_host(store), rank, size, timeout, is_watched)
+    elif _come_from_mpi():
         # Which ranks of MPI the group has is only known to them.
         store.set(f"lockstep/{rank}", str(module.job_rank()[0]))
         ranks = [int(store.get(f"lockstep/{other}")) for other in range(size)]
