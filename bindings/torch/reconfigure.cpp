@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups whose members change.
 #include <algorithm>
+#include <future>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
@@ -30,7 +32,8 @@ std::string handle_of(const std::string& host, std::uint16_t port) {
   return text.str();
 }
 
-/// Connects to the store of a member.
+/// Connects to the store of a member. A member that lives answers at once, and PyTorch's store takes longer than it is
+/// told to give up, without end if the member's process is stopped: so a thread waits for that.
 c10::intrusive_ptr<c10d::Store> store_of(const c10d::ReconfigureHandle& handle, std::chrono::milliseconds at_most) {
   std::istringstream text(handle);
   std::string its_kind;
@@ -43,8 +46,13 @@ c10::intrusive_ptr<c10d::Store> store_of(const c10d::ReconfigureHandle& handle, 
   text.ignore();
   std::getline(text, host);
   TORCH_CHECK(its_kind == kind && !host.empty(), "this is no handle of lockstep's");
-  return c10::make_intrusive<c10d::TCPStore>(
-      host, c10d::TCPStoreOptions{.port = port, .waitWorkers = false, .timeout = at_most});
+  const c10d::TCPStoreOptions options{.port = port, .waitWorkers = false, .timeout = at_most / 2};
+  std::packaged_task<c10::intrusive_ptr<c10d::Store>()> connect(
+      [=] { return c10::make_intrusive<c10d::TCPStore>(host, options); });
+  std::future<c10::intrusive_ptr<c10d::Store>> store = connect.get_future();
+  std::thread(std::move(connect)).detach();
+  TORCH_CHECK(store.wait_for(at_most) == std::future_status::ready, "its process is stopped, or cannot be reached");
+  return store.get();
 }
 
 /// The members by their rank. The times in handles have equal numbers of digits, so the oldest member is first.
@@ -94,9 +102,8 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
     return std::max(std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()), std::chrono::milliseconds(1));
   };
   try {
-    // A member that lives answers at once, and PyTorch's store takes longer than it is told to give up.
-    const auto store = c10::make_intrusive<c10d::PrefixStore>(
-        "reconfigure/" + std::to_string(options.uuid), rank == 0 ? store_ : store_of(members.front(), left() / 2));
+    const auto store = c10::make_intrusive<c10d::PrefixStore>("reconfigure/" + std::to_string(options.uuid),
+                                                              rank == 0 ? store_ : store_of(members.front(), left()));
     auto group = make_group_from_store(store, rank, size, left(), options_->timeout, is_watched_);
     abandon(why);
     served_ = std::make_shared<ServedGroup>();
