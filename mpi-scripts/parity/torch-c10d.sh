@@ -3,7 +3,7 @@
 # Builds the Python package lockstep_torch for an installed PyTorch and tests it: every operation of torch.distributed beside Gloo's
 # on 1, 2 and 3 ranks under mpirun and torchrun, and on two hosts under mpirun, srun and torchrun; DistributedDataParallel,
 # ZeroRedundancyOptimizer, FSDP2, DTensor, lightning and accelerate under mpirun, torchrun and srun, whose weights must be
-# Gloo's; ranks that are killed, late, or end; and the wheel's metadata. Takes some minutes.
+# Gloo's; ranks that are killed, late, or end; a group whose members change; and the wheel's metadata. Takes some minutes.
 #   torch-c10d.sh [--bench]   with --bench also mpi-scripts/bench/c10d.py
 #   PYTHON  an interpreter with torch, numpy, torchvision, lightning, accelerate and scikit_build_core (parity/torch-venv.sh)
 #   PRESET  the build of lockstep that is installed for it (release)
@@ -127,6 +127,11 @@ for case in late monitored abort exception; do
   fault "$case" "$launcher" -n 3 --enable-recovery
   fault "$case" tests/install/without_mpi.sh 3
 done
+
+section "A group whose members change"
+tests/install/without_mpi.sh 3 "$python" mpi-scripts/parity/torch-reconfigure.py >build/torch-reconfigure.log 2>build/torch-reconfigure.err || true
+cat build/torch-reconfigure.log
+[ "$(grep -c 'has ended in good order' build/torch-reconfigure.log)" = 2 ] || fail "build/torch-reconfigure.err has the reason"
 
 if [ "${1:-}" = --bench ]; then
   section "Speed beside Gloo"
