@@ -99,7 +99,7 @@ class Backend final : public c10d::Backend {
   bool supportsReconfigure() const override { return store_ != nullptr; }
   /// Names this back end for others: when it was made, and where its store is.
   c10d::ReconfigureHandle get_reconfigure_handle() const override;
-  /// Makes a group of these members and, when all have come, aborts the one before, of which some may be dead. Returns
+  /// Makes a group of these members and, when all have come, ends the one before, of which some may be dead. Returns
   /// when this is done. The oldest members of a set have the lowest ranks, so that rank 0 has the state of the program.
   /// No other thread may call the back end meanwhile.
   /// @throws DistBackendError that names members that have not come in time. The operations of the group before fail
@@ -133,6 +133,7 @@ class Backend final : public c10d::Backend {
                                                const c10d::ReduceOp& op, bool is_async);
   /// The group. @throws DistBackendError if there is none yet
   [[nodiscard]] const std::shared_ptr<ServedGroup>& served() const;
+  bool close_group();
   void abandon(const std::string& why);
 
   std::shared_ptr<ServedGroup> served_;  // null before the first `reconfigure`
@@ -145,6 +146,7 @@ class Backend final : public c10d::Backend {
   // For reconfigure.
   c10::intrusive_ptr<c10d::Store> store_;  // null unless this back end can be reconfigured
   std::string handle_;
+  std::vector<std::string> members_;       // the handles of the group, by rank
   std::unordered_set<std::int64_t> used_;  // the numbers of its groups
   bool is_watched_ = false;
 };

@@ -51,7 +51,8 @@ c10::intrusive_ptr<c10d::Store> store_of(const c10d::ReconfigureHandle& handle, 
       [=] { return c10::make_intrusive<c10d::TCPStore>(host, options); });
   std::future<c10::intrusive_ptr<c10d::Store>> store = connect.get_future();
   std::thread(std::move(connect)).detach();
-  TORCH_CHECK(store.wait_for(at_most) == std::future_status::ready, "its process is stopped, or cannot be reached");
+  TORCH_CHECK(store.wait_for(at_most) == std::future_status::ready,
+              "its process has ended, is stopped, or cannot be reached");
   return store.get();
 }
 
@@ -105,7 +106,10 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
     const auto store = c10::make_intrusive<c10d::PrefixStore>("reconfigure/" + std::to_string(options.uuid),
                                                               rank == 0 ? store_ : store_of(members.front(), left()));
     auto group = make_group_from_store(store, rank, size, left(), options_->timeout, is_watched_);
-    abandon(why);
+    const bool all_stay = std::all_of(members_.begin(), members_.end(), [&](const std::string& one) {
+      return std::find(members.begin(), members.end(), one) != members.end();
+    });
+    if (!all_stay || !close_group()) abandon(why);
     served_ = std::make_shared<ServedGroup>();
     served_->group = std::move(group);
   } catch (const c10::Error& error) {
@@ -117,6 +121,7 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
     abandon(std::string("reconfigure: ") + error.what());
     std::rethrow_exception(torch_error(error));
   }
+  members_ = members;
   rank_ = rank;
   size_ = size;
   sequence_ = 0;
@@ -124,6 +129,19 @@ c10::intrusive_ptr<c10d::Work> Backend::reconfigure(const c10d::ReconfigureOptio
   auto work = c10::make_intrusive<TorchWork>(rank, c10d::OpType::UNKNOWN, std::vector<at::Tensor>());
   work->end(nullptr);
   return work;
+}
+
+/// Closes the group, all of whose ranks do, so that nothing of it stays in use.
+/// @return false if an operation is under way, or a group was split from it
+bool Backend::close_group() {
+  if (!served_ || served_->has_failed || !parts_.empty()) return false;
+  try {
+    const auto turn = served_->group->take_turn();
+    served_->group->close();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 /// Lets the operations of the group, and of those that were split from it, fail.
