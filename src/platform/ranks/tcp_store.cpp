@@ -94,8 +94,8 @@ class Reader {
   bool is_too_long_ = false;
 };
 
-/// Serves values to clients by a thread of its own. Whoever connects has 2 s for his first request, and many who have
-/// not made it do not keep others away. A client that does not read its answers delays only itself.
+/// Serves values to clients by a thread of its own. A client has 2 s for its first request, and many that have not made
+/// one do not keep others away. A client that does not read its answers delays only itself.
 class Server {
  public:
   /// @param hosts  where to listen; none: at all addresses of this host
@@ -126,7 +126,8 @@ class Server {
     ConnectedSocket socket;
     Clock::time_point end;  // of the time for its first request
     std::string arrived;
-    std::string leaving;    // answers that the connection has not taken yet
+    std::string leaving;    // an answer that the connection has not taken whole
+    std::size_t sent = 0;   // of it
     bool is_valid = false;  // whether the first request has come
   };
 
@@ -137,7 +138,7 @@ class Server {
       std::vector<pollfd> entries{{end ? -1 : end_.get(), POLLIN, 0}};
       Clock::time_point until = end.value_or(Clock::time_point::max());
       for (const Client& client : clients_) {
-        // What follows answers that are still leaving is read later.
+        // What follows a request whose answer is still leaving is read later.
         entries.push_back({client.socket.get(), static_cast<short>(client.leaving.empty() ? POLLIN : POLLOUT), 0});
         if (!client.is_valid) until = std::min(until, client.end);
       }
@@ -183,7 +184,7 @@ class Server {
 
   /// @return whether the connection goes on
   bool serve(Client& client) {
-    if (!client.leaving.empty() && !send_answers(client)) return false;
+    if (!client.leaving.empty() && !send_answer(client)) return false;
     if (!client.leaving.empty()) return true;
     std::array<char, 65536> piece{};
     const ssize_t count = recv(client.socket.get(), piece.data(), piece.size(), MSG_DONTWAIT);
@@ -225,14 +226,19 @@ class Server {
       return is_good;
     }
     client.leaving = *std::move(reply);
-    return send_answers(client);
+    return send_answer(client);
   }
 
-  /// Sends as much of the answers as the connection takes. @return whether it goes on
-  static bool send_answers(Client& client) {
-    const ssize_t count = send(client.socket.get(), client.leaving.data(), client.leaving.size(), MSG_NOSIGNAL);
+  /// Sends as much of the answer as the connection takes. @return whether it goes on
+  static bool send_answer(Client& client) {
+    const std::string_view rest = std::string_view(client.leaving).substr(client.sent);
+    const ssize_t count = send(client.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
     if (count < 0) return errno == EAGAIN || errno == EINTR;
-    client.leaving.erase(0, static_cast<std::size_t>(count));
+    client.sent += static_cast<std::size_t>(count);
+    if (client.sent == client.leaving.size()) {
+      client.leaving.clear();
+      client.sent = 0;
+    }
     return true;
   }
 
