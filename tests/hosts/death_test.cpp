@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -20,8 +21,9 @@ class DeathOnHosts : public Hosts, public testing::WithParamInterface<const char
 /// @param launch  arguments of the script that start two ranks on each of two hosts
 double slowest_rank(const std::string& launch, const char* method) {
   const data::TemporaryDirectory folder;
-  const auto result = run_program(script("run " + launch + ' ' + LOCKSTEP_MORTAL_RANKS + " await " +
-                                         folder.path().string() + " spin 20 " + method + " 2>&1"));
+  const auto result =
+      run_program(script("run " + launch + ' ' + LOCKSTEP_MORTAL_RANKS + " await " + folder.path().string() +
+                         " spin 20 " + method + " 3 " + std::to_string(SIGKILL) + " 2>&1"));
   const auto time_in = [&](const std::string& name) {
     std::int64_t nanoseconds = 0;
     std::string outcome;
