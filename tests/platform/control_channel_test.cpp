@@ -91,6 +91,50 @@ TEST_P(ControlChannelBetweenProcesses, TellsAllRanksWhoItWasWhereAndWhy) {
   close();
 }
 
+/// The thread that owns the channel computes, or is stuck in MPI, so that it never looks at its messages again.
+TEST_P(ControlChannelBetweenProcesses, TellsOfAnAlarmOfAnotherThreadThanTheOwners) {
+  const auto channel = make_channel();
+  const int odd = world.size() - 1;
+  barrier(world.group());
+  if (world.rank().value == odd) {
+    std::thread([&] {
+      channel->raise(ErrorCode::transport, "the user has had enough", {});
+      channel->tell_from_another_thread();
+    }).join();
+    EXPECT_TRUE(channel->heard());
+  } else {
+    const auto error = hear(*channel);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->message(),
+              "rank " + std::to_string(odd) + " on " + world.host() + " has given up: the user has had enough");
+  }
+  barrier(world.group());
+  keep(channel);
+  close();
+}
+
+/// Two threads use the link in turn: what the owner sends and receives is not mixed up with the alarm.
+TEST_P(ControlChannelBetweenProcesses, TellsOfAnAlarmWhileTheOwnerSendsAndReceives) {
+  const auto channel = make_channel();
+  barrier(world.group());
+  if (world.rank().value == 0) {
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      channel->raise(ErrorCode::transport, "the user has had enough", {});
+      channel->tell_from_another_thread();
+    });
+    while (!channel->heard())
+      if (channel->has_link()) channel->inquire(world.size() - 1);
+    other.join();
+  }
+  const auto error = hear(*channel);
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->message().find("the user has had enough"), std::string::npos) << error->what();
+  barrier(world.group());
+  keep(channel);
+  close();
+}
+
 /// Waits until the condition is true. @return false after half a minute
 bool comes(const std::function<bool()>& what) {
   const auto begin = std::chrono::steady_clock::now();

@@ -186,9 +186,11 @@ class Communicator final {
   Allocation allocate(Bytes bytes);
 
   /// Makes all operations of all ranks on this communicator fail, current and later ones, with this reason and this
-  /// rank's name. Any thread may call it, but not concurrently with close() or the destructor. On the thread that
-  /// submits this rank's operations, it notifies ranks of other nodes at once; on another thread, they are notified
-  /// when this rank, or another rank of its node, polls.
+  /// rank's name. Any thread may call it, but not concurrently with close() or the destructor. It notifies ranks of
+  /// other nodes at once, though the thread that submits this rank's operations computes or is stuck. Where messages go
+  /// by MPI, another thread does so only if MPI was initialized with MPI_THREAD_MULTIPLE, as `World` does; otherwise
+  /// they are notified when this rank, or another rank of its node, polls.
+  /// @cost  at most 40 ms; it waits for no other rank
   void abort(std::string_view why) noexcept;
 
   /// Ends the communicator. Collective; every Work must have been waited for. Calling it again does nothing.

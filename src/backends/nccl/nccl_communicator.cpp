@@ -105,7 +105,7 @@ void NcclCommunicator::defer() {
 void NcclCommunicator::abort(std::string_view why) noexcept {
   if (!options_.control) return;
   options_.control->raise(ErrorCode::transport, why, {});
-  if (!progress_->is_known_to_be_of_this_thread()) return;
+  if (!progress_->is_known_to_be_of_this_thread()) return options_.control->tell_from_another_thread();
   const Progress::Exclusive exclusive(*progress_);
   options_.control->tell_now();
 }

@@ -66,6 +66,10 @@ class MpiControlLink final : public ControlLink {
     return text;
   }
 
+  [[nodiscard]] bool may_be_used_by_any_thread() const override {
+    return !mpi_has_ended() && provided_mpi_level() == MPI_THREAD_MULTIPLE;
+  }
+
   void close() override {
     release_sent();
     if (group_) {

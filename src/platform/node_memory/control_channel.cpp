@@ -2,6 +2,8 @@
 #include "platform/node_memory/control_channel.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "platform/node_memory/control_board.hpp"
 
@@ -70,6 +72,24 @@ void ControlChannel::tell_now() noexcept {
   if (link_ == nullptr) return;
   try {
     poll_messages();
+    const std::lock_guard turn(turn_);
+    link_->push();
+  } catch (const std::exception&) {  // nobody can be notified then
+  }
+}
+
+void ControlChannel::tell_from_another_thread() noexcept {
+  constexpr std::chrono::milliseconds at_most{20};  // the owner's longest turn, unless its thread is stuck in one
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock turn(turn_, std::try_to_lock);
+  while (!turn.owns_lock() && std::chrono::steady_clock::now() - begin < at_most) {
+    std::this_thread::yield();
+    static_cast<void>(turn.try_lock());
+  }
+  const auto alarm = word_->given_up();
+  if (!turn.owns_lock() || link_ == nullptr || !alarm || !link_->may_be_used_by_any_thread()) return;
+  try {
+    send_alarm(*alarm);
     link_->push();
   } catch (const std::exception&) {  // nobody can be notified then
   }
@@ -144,15 +164,19 @@ void ControlChannel::read(const std::string& text) {
              message_from(text));
 }
 
+void ControlChannel::send_alarm(const LostPeer& alarm) {
+  // If the alarm came from another node, all ranks have received it from there.
+  if (std::exchange(has_told_, true) || contains(elsewhere_, alarm_from(alarm.reason).rank)) return;
+  link_->send(elsewhere_, to_text(AlarmText{alarm.reason}), ControlLink::Delivery::plain);
+}
+
 void ControlChannel::poll_messages() {
+  const std::lock_guard turn(turn_);
   if (has_told_) return;
   read_boards();
   if (link_ == nullptr) return;
   if (const auto alarm = word_->given_up()) {
-    has_told_ = true;
-    // If the alarm came from another node, all ranks have received it from there.
-    if (contains(elsewhere_, alarm_from(alarm->reason).rank)) return;
-    link_->send(elsewhere_, to_text(AlarmText{alarm->reason}), ControlLink::Delivery::plain);
+    send_alarm(*alarm);
   } else {
     receive_all();
   }
@@ -169,6 +193,7 @@ void ControlChannel::note_closing(std::uint64_t operations, int rank) const {
 void ControlChannel::leave(std::uint64_t operations) {
   note_closing(operations, member_.rank.value);
   has_left_ = true;
+  const std::lock_guard turn(turn_);
   if (link_ == nullptr || board(0).leaving.fetch_add(1, std::memory_order_relaxed) > 0) return;
   link_->send(elsewhere_, to_text(Closing{operations, member_.rank.value, member_.node.size(), last_calls()}),
               ControlLink::Delivery::plain);
@@ -191,6 +216,7 @@ bool ControlChannel::is_everything_received() {
 }
 
 bool ControlChannel::have_all_left() {
+  const std::lock_guard turn(turn_);
   if (link_ == nullptr) return true;
   if (link_->wants_all_received()) return is_everything_received();
   receive_all();
@@ -199,6 +225,7 @@ bool ControlChannel::have_all_left() {
 
 bool ControlChannel::close() {
   if (!have_all_left()) return false;
+  const std::lock_guard turn(turn_);
   if (link_ != nullptr) std::exchange(link_, nullptr)->close();
   word_->close();
   return true;

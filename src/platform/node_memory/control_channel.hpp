@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,6 +77,8 @@ class ControlLink {
   virtual void push() {}
   /// Returns a text that has arrived; empty if there is none. @throws Error{transport}
   virtual std::optional<std::string> receive() = 0;
+  /// Whether a thread may use it while the thread that owns the communicator does something else.
+  [[nodiscard]] virtual bool may_be_used_by_any_thread() const { return true; }
   /// Whether every text must be received, because one that is left over could disturb a later receiver.
   [[nodiscard]] virtual bool wants_all_received() const { return true; }
   /// Closes the link. @pre no rank sends any more, and everything has been received. @throws Error{transport}
@@ -148,6 +151,9 @@ class ControlChannel {
   /// Sends the alarm now, for a rank that may never call poll_messages() again. It takes at most 20 ms and does not
   /// wait for other ranks. Does nothing if all ranks share the word, or MPI has ended.
   void tell_now() noexcept;
+  /// The same on a thread that does not own the communicator, as for raise(), and in at most 40 ms. Does nothing
+  /// either if the link is for the owner's thread only.
+  void tell_from_another_thread() noexcept;
 
   /// The alarm, if this rank knows of one, as the error with which its operations end. It names the rank, host and
   /// reason, and is a consequence (`Error::as_consequence`) unless this rank raised it. Its peers are the rank that
@@ -221,12 +227,14 @@ class ControlChannel {
   void read_boards();
   void receive_all();
   void read(const std::string& text);
+  void send_alarm(const LostPeer& alarm);
   [[nodiscard]] bool is_everything_received();
   [[nodiscard]] std::vector<Call> last_calls() const;
   [[nodiscard]] std::optional<std::size_t> local_rank_of(int rank) const;
 
   Member member_;
   std::shared_ptr<NodeMemory> word_;
+  std::mutex turn_;  // guards link_ and has_told_, which tell_from_another_thread() uses too
   std::unique_ptr<ControlLink> link_;
   std::vector<int> elsewhere_;  // ranks that share no memory with this one
   bool has_told_ = false;       // the alarm has been sent to them, or came from them

@@ -12,6 +12,7 @@ void ControlChannel::ask(const Call& mine, const std::vector<int>& awaited) {
   for (const int rank : awaited)
     if (!local_rank_of(rank)) far.push_back(rank);
   if (far.empty()) return;
+  const std::lock_guard turn(turn_);
   link_->send(far, to_text(Asking{{member_.rank.value, mine}, last_calls()}), ControlLink::Delivery::acknowledged);
 }
 
@@ -57,6 +58,7 @@ void ControlChannel::inquire(int rank) {
     return;
   }
   answers_elsewhere_[rank].reset();
+  const std::lock_guard turn(turn_);
   link_->send({rank}, to_text(Inquiry{member_.rank.value}), ControlLink::Delivery::acknowledged);
 }
 
@@ -78,6 +80,7 @@ void ControlChannel::answer(const Standing& standing) {
   const std::uint32_t inquiries = own_board_->inquiries.load(std::memory_order_acquire);
   if (std::exchange(inquiries_answered_, inquiries) != inquiries) own_board_->answer(standing, inquiries);
   if (inquirers_elsewhere_.empty()) return;
+  const std::lock_guard turn(turn_);
   link_->send(std::exchange(inquirers_elsewhere_, {}), to_text(Answer{member_.rank.value, standing}),
               ControlLink::Delivery::acknowledged);
 }
