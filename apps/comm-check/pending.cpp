@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <complex>
 #include <cstring>
+#include <sstream>
+#include <type_traits>
 
 #include "apps/comm-check/member.hpp"
 #include "comm/collective_parts.hpp"
@@ -26,8 +29,43 @@ void with_type(DType dtype, const F& f) {
     case DType::int8: return f(std::int8_t{});
     case DType::int16: return f(std::int16_t{});
     case DType::uint16: return f(std::uint16_t{});
+    case DType::boolean: return f(bool{});
+    case DType::complex64: return f(std::complex<float>{});
+    case DType::complex128: return f(std::complex<double>{});
     default: throw std::logic_error("no scenario has " + std::string(name(dtype)));
   }
+}
+
+template <typename T>
+T element_of(int value) {
+  if constexpr (requires { typename T::value_type; }) {
+    using Part = typename T::value_type;
+    return {static_cast<Part>(value), static_cast<Part>(2 * value)};
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename T>
+T divided(T sum, int ranks) {
+  if constexpr (requires { typename T::value_type; }) {
+    return sum / static_cast<typename T::value_type>(ranks);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return sum;
+  } else {
+    return static_cast<T>(sum / static_cast<T>(ranks));
+  }
+}
+
+template <typename T>
+std::string text_of(T value) {
+  std::ostringstream text;
+  if constexpr (sizeof value == 1) {
+    text << int{value};  // no character
+  } else {
+    text << value;
+  }
+  return text.str();
 }
 
 /// Returns the lengths of the parts. In an all_to_all_v they are what a rank sends to each rank, or receives from each.
@@ -129,10 +167,10 @@ void Pending::fill() const {
     const Buffer in = source();
     auto* values = static_cast<T*>(in.data);
     if (leaves_.total() == 0)
-      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = static_cast<T>(contributed(request_, me_, i));
+      for (std::int64_t i = 0; i < in.count.value; ++i) values[i] = element_of<T>(contributed(request_, me_, i));
     for (const LeafNode& node : nodes()) {
       for (std::int64_t i = 0; i < request_.count; ++i)
-        values[i] = static_cast<T>(sum_of(request_, node.first, node.leaves, i));
+        values[i] = element_of<T>(sum_of(request_, node.first, node.leaves, i));
       values += stride_of(request_);
     }
   });
@@ -183,8 +221,8 @@ void Pending::check_elements(const Buffer& result, const std::string& what, cons
       const T wanted = right(i, zero);
       if (values[i] == wanted) continue;
       throw WrongResult(what + ": element " + std::to_string(i) + " of rank " + std::to_string(me_) +
-                        " of communicator " + std::to_string(request_.group) + " is " + std::to_string(values[i]) +
-                        ", not " + std::to_string(wanted));
+                        " of communicator " + std::to_string(request_.group) + " is " + text_of(values[i]) + ", not " +
+                        text_of(wanted));
     }
   });
 }
@@ -194,9 +232,9 @@ void Pending::check_values() const {
                            std::string(name(request_.dtype));
   const bool is_average = is_reduction(request_.kind) && request_.op == ReduceOp::average;
   check_elements(result(), what, [&]<typename T>(std::int64_t i, T) {
-    const auto whole = static_cast<T>(leaves_.total() > 0 ? sum_of(request_, 0, leaves_.total(), i)
-                                                          : expected(request_, size_, me_, i));
-    return is_average ? static_cast<T>(whole / static_cast<T>(size_)) : whole;
+    const auto whole = element_of<T>(leaves_.total() > 0 ? sum_of(request_, 0, leaves_.total(), i)
+                                                         : expected(request_, size_, me_, i));
+    return is_average ? divided(whole, size_) : whole;
   });
 }
 
@@ -207,7 +245,7 @@ void Pending::check_other_sums() const {
     const std::string what =
         "all_reduce of " + std::to_string(leaves_.total()) + " leaves has written sum " + std::to_string(node);
     check_elements(slice(in_.whole(), begin, {request_.count}), what, [&]<typename T>(std::int64_t i, T) {
-      return static_cast<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i));
+      return element_of<T>(sum_of(request_, nodes[node].first, nodes[node].leaves, i));
     });
   }
 }

@@ -24,18 +24,22 @@ constexpr CollectiveKind kinds[] = {CollectiveKind::all_reduce,     CollectiveKi
                                     CollectiveKind::all_to_all_v,   CollectiveKind::send,
                                     CollectiveKind::send,           CollectiveKind::send,
                                     CollectiveKind::scan,           CollectiveKind::exclusive_scan};
-constexpr DType dtypes[] = {DType::float32, DType::float64, DType::int32, DType::int64,
-                            DType::uint8,   DType::int8,    DType::int16, DType::uint16};
+constexpr DType dtypes[] = {DType::float32, DType::float64,   DType::int32,     DType::int64,
+                            DType::uint8,   DType::int8,      DType::int16,     DType::uint16,
+                            DType::boolean, DType::complex64, DType::complex128};
 constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::average};
+constexpr ReduceOp ops_of_complex_numbers[] = {ReduceOp::sum, ReduceOp::average};
 constexpr ReduceOp ops_of_integers[] = {ReduceOp::logical_and, ReduceOp::logical_or, ReduceOp::logical_xor,
                                         ReduceOp::bit_and,     ReduceOp::bit_or,     ReduceOp::bit_xor};
 
 /// Draws an operator that this operation has, and whose neutral element is an int if rank 0 gets that.
 ReduceOp draw_op(Random& random, CollectiveKind kind, DType dtype) {
-  const bool has_more = is_integer(dtype) && random() % 2 == 0;
+  const bool has_more = (is_integer(dtype) || dtype == DType::boolean) && random() % 2 == 0;
   if (has_more) return ops_of_integers[below(random, std::size(ops_of_integers))];
   if (kind == CollectiveKind::exclusive_scan) return ReduceOp::sum;
-  return ops[below(random, std::size(ops) - (is_scan(kind) ? 1 : 0))];
+  const std::size_t without_average = is_scan(kind) || dtype == DType::boolean ? 1 : 0;
+  if (is_complex(dtype)) return ops_of_complex_numbers[below(random, 2 - without_average)];
+  return ops[below(random, std::size(ops) - without_average)];
 }
 
 int combined(ReduceOp op, int a, int b) {
@@ -252,7 +256,8 @@ bool is_same_operation(Request a, const Request& b) {
 }
 
 int contributed(const Request& request, int member, std::int64_t i) {
-  return static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
+  const auto value = static_cast<int>((member * 5 + i * 3 + request.salt) % 7);
+  return request.dtype == DType::boolean ? value % 2 : value;
 }
 
 int sum_of(const Request& request, int first, int leaves, std::int64_t i) {

@@ -79,7 +79,8 @@ bool has_parts_out(CollectiveKind kind);
 /// Returns the number of elements of the part of `from`, or of what `from` sends to `to`.
 std::int64_t part_length(const Request& request, int from, int to);
 
-/// Returns element i of the input of `member`, or of a leaf. It is small, so that sums are exact in every dtype.
+/// Returns element i of the input of `member`, or of a leaf: 0 or 1 of a boolean, and the real part of a complex
+/// number, whose imaginary part is twice as large. It is small, so that sums are exact in every dtype.
 int contributed(const Request& request, int member, std::int64_t i);
 /// Returns element i of the sum of several leaves.
 int sum_of(const Request& request, int first, int leaves, std::int64_t i);
