@@ -5,7 +5,8 @@
 #     faults     faults of one rank (faults.py); writes build/faults.csv, as docs/measurements/faults.csv
 #     tests      faults of hosts, networks, files and calls, by the tests that make them
 #     crowd      16 ranks on two hosts, which are namespaces of this machine: random collectives, and training
-#     leftovers  kills ranks of KILLS jobs (1000), half of them under mpirun and half under Slurm: nothing may be left
+#     leftovers  kills ranks of KILLS jobs (1000), half of them under mpirun and half under Slurm, and a fifth as many without
+#                training, half of these without MPI: nothing may be left
 #     kills      a random rank of a supervised run every EVERY seconds, for MINUTES; all ranks of others at any instant
 #     in-place   the same for runs that go on in place; BUILD, such as build/openmpi5, needs an MPI library with ULFM
 #     in-place-gpus   the same on emulated GPUs, with batch norm and --shards; BUILD has the target emulated_train
@@ -51,6 +52,7 @@ section_leftovers() {
   mpi-scripts/check/faults.py --train "$train" --faulty "$faulty" --kills $half --at-once 2
   mpi-scripts/local-cluster.sh run --slurm mpi-scripts/check/faults.py --train "$train" --faulty "$faulty" --kills $half \
     --mpiexec "srun -N2 --mpi=pmix --kill-on-bad-exit=1"
+  LOCKSTEP_KILLS=$((kills / 10)) tests --timeout $((kills + 600)) -R '^backends\.rank_death_test$'
 }
 
 section_kills() {

@@ -44,7 +44,11 @@ RankSet on_nodes_of_their_own(RankSet ranks) {
   return ranks.dup();
 }
 
-std::unique_ptr<Communicator> make(const RankSet& ranks, Progress& progress, std::chrono::seconds deadline = 60s,
+RankSet get_ranks(std::optional<World>& world, std::chrono::seconds deadline) {
+  return std::getenv("RANK") != nullptr ? from_environment(deadline) : world.emplace().group().dup();
+}
+
+std::unique_ptr<Communicator> make(const RankSet& ranks, Progress& progress, std::chrono::seconds deadline,
                                    const std::string& method = "shared-memory") {
   const bool by_sockets = method == sockets;
   return backends::make_agreed(
@@ -80,7 +84,7 @@ struct Death {
 [[noreturn]] void await(const std::filesystem::path& folder, const std::string& manner, std::chrono::seconds deadline,
                         const std::string& method, Death death) {
   std::optional<World> world;
-  RankSet ranks = std::getenv("RANK") != nullptr ? from_environment() : world.emplace().group().dup();
+  RankSet ranks = get_ranks(world, deadline);
   if (method == nodes) ranks = on_nodes_of_their_own(std::move(ranks));
   Progress progress(make_wait_policy(manner, 0));
   const auto c = make(ranks, progress, deadline, method);
@@ -110,10 +114,12 @@ struct Death {
 }
 
 [[noreturn]] void repeat() {
-  const World world;
+  constexpr std::chrono::seconds deadline{5};  // without a launcher that ends the ranks of a job
+  std::optional<World> world;
+  const RankSet ranks = get_ranks(world, deadline);
   Progress progress({.spins_before_yield = 0});
   for (;;) {
-    const auto c = make(world.group(), progress);
+    const auto c = make(ranks, progress, deadline);
     const Allocation shared = c->allocate({1 << 20});
     std::vector<float> ordinary(1 << 18);
     for (int i = 0; i < 20; ++i) {

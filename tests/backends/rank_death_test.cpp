@@ -45,6 +45,10 @@ class RankDeath : public testing::Test {
     return std::string(LOCKSTEP_MPIEXEC) + mpiexec_flags + " -n " + std::to_string(ranks) + ' ' +
            LOCKSTEP_MORTAL_RANKS + ' ' + arguments;
   }
+  static std::string command_without_mpi(const std::string& arguments) {
+    return std::string(LOCKSTEP_WITHOUT_MPI) + ' ' + std::to_string(ranks) + ' ' + LOCKSTEP_MORTAL_RANKS + ' ' +
+           arguments;
+  }
 
  private:
   std::filesystem::path folder_ =
@@ -88,8 +92,7 @@ TEST_P(RankDeathIn, IsToldByNameToWhoeverWaits) {
 }
 
 TEST_P(RankDeathIn, IsToldByNameWithoutMpi) {
-  const int code = expect_told(std::string(LOCKSTEP_WITHOUT_MPI) + ' ' + std::to_string(ranks) + ' ' +
-                               LOCKSTEP_MORTAL_RANKS + ' ' + arguments());
+  const int code = expect_told(command_without_mpi(arguments()));
   EXPECT_EQ(code, GetParam().signal == 0 ? 0 : 128 + GetParam().signal) << "as the process itself ends";
 }
 
@@ -185,9 +188,13 @@ std::set<std::string> still_held(const std::set<std::string>& memories) {
   return held;
 }
 
+class AnyRankDeath : public RankDeath, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(, AnyRankDeath, testing::Bool(),
+                         [](const auto& parameter) { return parameter.param ? "WithMpi" : "WithoutMpi"; });
+
 /// The kill may hit any rank at any time: while MPI starts, while the ranks connect, while they reduce, while they
 /// close.
-TEST_F(RankDeath, LeavesNothingBehind) {
+TEST_P(AnyRankDeath, LeavesNothingBehind) {
   const unsigned kills = number_from("LOCKSTEP_KILLS", 10);
   const unsigned seed = number_from("LOCKSTEP_KILL_SEED", std::random_device()());
   std::printf("%u kills, LOCKSTEP_KILL_SEED=%u\n", kills, seed);
@@ -197,7 +204,8 @@ TEST_F(RankDeath, LeavesNothingBehind) {
   const std::set<std::string> before = named_memory();
   std::set<std::string> nameless;
   for (unsigned k = 0; k < kills; ++k) {
-    BackgroundJob job(command("", "repeat " + marker), folder() / "output");
+    const std::string repeat = "repeat " + marker;
+    BackgroundJob job(GetParam() ? command("", repeat) : command_without_mpi(repeat), folder() / "output");
     const auto alive = [&] { return processes(LOCKSTEP_MORTAL_RANKS, marker); };
     ASSERT_TRUE(becomes_true(60s, [&] { return alive().size() == ranks || job.has_ended(); }));
     ASSERT_FALSE(job.has_ended()) << "kill " << k << " found none to kill";

@@ -42,7 +42,8 @@ std::unique_ptr<KeyValueStore> make_file_store(const std::string& folder);
 /// Makes a store that one process of the job serves to all. It speaks the protocol of PyTorch's TCPStore, so that a
 /// program can use the one that torchrun serves.
 /// @param host    name or address of the process that serves. If it is an address of its machine, or localhost, the
-///                process listens only there, and otherwise at all its addresses
+///                process listens only there, and otherwise at the interfaces that LOCKSTEP_SOCKET_IFNAME or
+///                NCCL_SOCKET_IFNAME chooses, or at all its addresses
 /// @param port    free at the process that serves
 /// @param serves  whether this process serves, by a thread of its own, until the store is destroyed
 /// @param at_most how long to wait for the server
