@@ -19,7 +19,7 @@ declare -A budget=([deps]=60 [format]=9 [build-quick]=440 [quick]=350 [build]=60
   [nocuda]=95 [speed]=200 [slow]=590 [unit]=840)
 # What a stage finds, for the list of those that a run has left out.
 declare -A finds=([tidy]="mistakes that clang-tidy finds" [docs]="dead links, functions without a description, plots that differ"
-  [nocuda]="what works only with assertions or CUDA" [slow]="faults in whole runs, under Slurm, and on more numbers of ranks"
+  [nocuda]="what works only with assertions, CUDA or MPI" [slow]="faults in whole runs, under Slurm, and on more numbers of ranks"
   [tidy-full]="mistakes that clang's static analyzer finds" [speed]="what has become slower than at a former commit")
 over=1.5
 
@@ -101,10 +101,10 @@ docs() {
 # What users get: no assertions, no CUDA. Not optimized and by clang, because neither depends on that. comm-check runs random
 # operations and checks each result.
 nocuda() {
-  section "Build without CUDA and assertions, and a run of each program (preset ndebug)"
+  section "Build without CUDA and assertions, and a run of each program; the library without MPI (preset ndebug)"
   # Where a folder was configured for another compiler, CMake drops the preset's other variables.
   grep -qs '^CMAKE_CXX_COMPILER:.*clang' build/ndebug/CMakeCache.txt || rm -rf build/ndebug
-  cmake --preset ndebug
+  cmake --preset ndebug -DLOCKSTEP_MPI=ON -DLOCKSTEP_INSTALL=OFF
   cmake --build --preset ndebug -j "$jobs" --target train topo comm-bench comm-check {base,kernels}_tests
   ctest --preset ndebug -j "$((2 * jobs))" -R '^(base|kernels)\.'
   local ranks=(mpirun --oversubscribe --bind-to none -np 3) programs=build/ndebug/bin
@@ -112,6 +112,16 @@ nocuda() {
   OMP_NUM_THREADS=1 "${ranks[@]}" "$programs/train" --steps 20 --batch 48 --save-dir none
   "${ranks[@]}" "$programs/topo"
   "${ranks[@]}" "$programs/comm-bench" --max 64K --seconds 0.01 --check
+  # What needs no MPI was built with the same flags, and is not built again.
+  local prefix=$PWD/build/ndebug/without-mpi examples=$PWD/build/ndebug/examples-without-mpi
+  rm -rf "$prefix" "$examples"
+  cmake --preset ndebug -DLOCKSTEP_MPI=OFF -DLOCKSTEP_INSTALL=ON
+  cmake --build --preset ndebug -j "$jobs"
+  cmake --install build/ndebug --prefix "$prefix" >/dev/null
+  cmake -S examples -B "$examples" -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
+  cmake --build "$examples" --target from_environment
+  if ldd "$examples/from_environment" | grep 'libmpi\.so'; then fail "from_environment needs that"; fi
+  tests/install/without_mpi.sh 3 "$examples/from_environment" | grep -F "rank 2: y = 3.000x - 1.000"
 }
 
 # What the preset nocuda builds is compared with a fixed commit. Where that commit is missing, LOCKSTEP_REQUIRE calls it baseline.
