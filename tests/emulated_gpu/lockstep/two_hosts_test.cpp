@@ -36,6 +36,11 @@ TEST_F(TwoHosts, AddUpInTreeOrder) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
 }
 
+TEST_F(TwoHosts, SendTheSumOfEachOnceInTreeOrder) {
+  const ProgramResult result = on_two_hosts(2, LOCKSTEP_TRAFFIC);
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 TEST_F(TwoHosts, RunDrawnPrograms) {
   const ProgramResult result = on_two_hosts(2, LOCKSTEP_SUCCESSION);
   EXPECT_EQ(result.exit_code, 0) << result.output;
