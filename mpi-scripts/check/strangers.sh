@@ -112,7 +112,7 @@ package() {
 no_mpi() {
   section "Without MPI"
   local build=$out/no-mpi examples=$out/no-mpi-examples none=-DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON program python
-  cmake --preset dev -B "$build" -DLOCKSTEP_MPI=OFF -DLOCKSTEP_C=ON -DLOCKSTEP_INSTALL=ON "$none" >/dev/null
+  cmake --preset quickstart -B "$build" -DLOCKSTEP_MPI=OFF -DLOCKSTEP_C=ON -DLOCKSTEP_INSTALL=ON "$none" >/dev/null
   cmake --build "$build" -j "$jobs"
   rm -rf "${out:?}/no-mpi-prefix" "$examples"
   cmake --install "$build" --prefix "$out/no-mpi-prefix" >/dev/null

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <csignal>
 #include <map>
 #include <sstream>
 
@@ -8,6 +10,7 @@
 #include "apps/train/train_program.hpp"
 #include "base/wrapped.hpp"
 #include "platform/machine/topology.hpp"
+#include "support/background_job.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -41,6 +44,31 @@ TEST(Run, WarnsWhereRanksHaveMoreThreadsThanProcessors) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(occurrences(result.output, "ranks 0-1 have " + std::to_string(2 * processors) + " threads"), 1)
       << result.output;
+}
+
+/// Returns the variables of a process of `train` that was started with these, once it has them.
+std::string environment_of_train(const std::string& variables, const std::string& awaited) {
+  const SmallDigits digits;
+  const testing_support::BackgroundJob job("env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT " + variables + ' ' +
+                                               LOCKSTEP_TRAIN + ' ' + digits.arguments() +
+                                               " --batch 16 --epochs 1000000 --log-every 1000000 --save-dir none",
+                                           digits.path("output.txt"));
+  const std::string marker = digits.arguments().substr(digits.arguments().rfind(' ') + 1);
+  std::string found;
+  EXPECT_TRUE(testing_support::becomes_true(std::chrono::seconds(30), [&] {
+    for (const pid_t process : testing_support::processes(LOCKSTEP_TRAIN, marker))
+      found = contents_of("/proc/" + std::to_string(process) + "/environ");
+    std::replace(found.begin(), found.end(), '\0', '\n');
+    return found.find(awaited) != std::string::npos;
+  })) << found;
+  job.send(SIGKILL);
+  return found;
+}
+
+TEST(Run, BoundsTheTimeForWhichThreadsSpin) {
+  environment_of_train("", "\nGOMP_SPINCOUNT=");
+  const std::string chosen = environment_of_train("OMP_WAIT_POLICY=active", "OMP_WAIT_POLICY=active\n");
+  EXPECT_EQ(chosen.find("GOMP_SPINCOUNT"), std::string::npos) << chosen;
 }
 
 TEST(Run, WithoutATerminalThereAreOnlyPlainLines) {
