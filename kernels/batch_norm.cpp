@@ -55,26 +55,28 @@ struct SumChannels {
   double* sum;
   double* squares;
 
-  template <std::int64_t Lanes>
+  template <std::int64_t Lanes, std::int64_t register_bytes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Vector<double, Lanes> a(sum + block.channel);
-    Vector<double, Lanes> b(squares + block.channel);
-    // The loop works in chunks because the compiler does not vectorize a loop that prefetches.
-    constexpr std::int64_t chunk = 16;
-    for (std::int64_t first = 0; first < block.positions; first += chunk) {
-      const std::int64_t end = std::min(first + chunk, block.positions);
-      for (std::int64_t p = first; p < end; ++p) prefetch_ahead(x + block.begin + p * block.stride);
-      for (std::int64_t p = first; p < end; ++p) {
-        float space[Lanes];
-        const float* in = read(x + block.begin + p * block.stride, space);
-        for (std::int64_t lane = 0; lane < Lanes; ++lane) a[lane] += static_cast<double>(in[lane]);
-        for (std::int64_t lane = 0; lane < Lanes; ++lane) {
-          b[lane] += static_cast<double>(in[lane]) * static_cast<double>(in[lane]);
-        }
+    using Pack = Packs<T, Lanes, register_bytes>;
+    using Doubles = typename Pack::Doubles;
+    Doubles a[Pack::count];
+    Doubles b[Pack::count];
+    Pack::load_each(a, sum + block.channel);
+    Pack::load_each(b, squares + block.channel);
+    for (std::int64_t p = 0; p < block.positions; ++p) {
+      const T* from = x + block.begin + p * block.stride;
+      typename Pack::Floats in[Pack::count];
+      prefetch_ahead(from);
+      Pack::load(in, from);
+      for (std::int64_t k = 0; k < Pack::count; ++k) {
+        Doubles wide;
+        Pack::widen(in[k], wide);
+        a[k] += wide;
+        b[k] += wide * wide;
       }
     }
-    a.store(sum + block.channel);
-    b.store(squares + block.channel);
+    Pack::store_each(a, sum + block.channel);
+    Pack::store_each(b, squares + block.channel);
   }
 };
 
@@ -85,26 +87,30 @@ struct Normalize {
   const T* residual;
   T* y;
 
-  template <std::int64_t Lanes>
+  template <std::int64_t Lanes, std::int64_t register_bytes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    Vector<double, Lanes> scale(coefficients.scale + block.channel);
-    Vector<double, Lanes> shift(coefficients.shift + block.channel);
+    using Pack = Packs<T, Lanes, register_bytes>;
+    using Floats = typename Pack::Floats;
+    using Doubles = typename Pack::Doubles;
+    Doubles scale[Pack::count];
+    Doubles shift[Pack::count];
+    Pack::load_each(scale, coefficients.scale + block.channel);
+    Pack::load_each(shift, coefficients.shift + block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
-      float space[Lanes];
-      float more_space[Lanes];
-      float result_space[Lanes];
-      const float* in = read(x + i, space);
-      const float* more = Residual ? read(residual + i, more_space) : nullptr;
-      float* out = place_of(y + i, result_space);
-      for (std::int64_t lane = 0; lane < Lanes; ++lane) {
-        auto value = static_cast<float>(static_cast<double>(in[lane]) * scale[lane] + shift[lane]);
-        if (Residual) value += more[lane];
-        if (With != Clip::none) value = value < 0 ? 0.0F : value;  // a NaN stays a NaN
-        if (With == Clip::relu6) value = value > 6 ? 6.0F : value;
-        out[lane] = value;
+      Floats values[Pack::count];
+      Floats more[Pack::count]{};
+      Pack::load(values, x + i);
+      if (Residual) Pack::load(more, residual + i);
+      for (std::int64_t k = 0; k < Pack::count; ++k) {
+        Doubles wide;
+        Pack::widen(values[k], wide);
+        values[k] = __builtin_convertvector(wide * scale[k] + shift[k], Floats);
+        if (Residual) values[k] += more[k];
+        if (With != Clip::none) values[k] = values[k] < 0 ? Floats{} : values[k];  // a NaN stays a NaN
+        if (With == Clip::relu6) values[k] = values[k] > 6 ? Floats{} + 6 : values[k];
       }
-      write(result_space, y + i);
+      Pack::store(values, y + i);
     }
   }
 };
@@ -112,8 +118,9 @@ struct Normalize {
 template <Clip With, typename T>
 LOCKSTEP_INLINE void normalize_with(const ChannelLayout& layout, const TensorPart& part,
                                     const ForwardCoefficients& coefficients, const T* x, const T* residual, T* y) {
-  if (residual != nullptr) return for_each_block(layout, part, Normalize<T, With, true>{coefficients, x, residual, y});
-  for_each_block(layout, part, Normalize<T, With, false>{coefficients, x, nullptr, y});
+  if (residual != nullptr)
+    return for_each_block<T>(layout, part, Normalize<T, With, true>{coefficients, x, residual, y});
+  for_each_block<T>(layout, part, Normalize<T, With, false>{coefficients, x, nullptr, y});
 }
 
 template <typename T>
@@ -131,7 +138,7 @@ LOCKSTEP_INLINE void sum_each_channel(const ChannelLayout& layout, const TensorP
                                       double* squares) {
   make_zero(layout, part, sum);
   make_zero(layout, part, squares);
-  for_each_block(layout, part, SumChannels<T>{x, sum, squares});
+  for_each_block<T>(layout, part, SumChannels<T>{x, sum, squares});
 }
 
 }  // namespace
@@ -144,24 +151,20 @@ Threshold threshold_of_six(double scale, double shift) {
   return find_threshold(scale, shift, 6, [](float result) { return result >= 6; });
 }
 
-LOCKSTEP_VECTORISED
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const float* x, double* sum, double* squares) {
   sum_each_channel(layout, part, x, sum, squares);
 }
 
-LOCKSTEP_VECTORISED
 void sum_channels(const ChannelLayout& layout, const TensorPart& part, const bfloat16* x, double* sum,
                   double* squares) {
   sum_each_channel(layout, part, x, sum, squares);
 }
 
-LOCKSTEP_VECTORISED
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const float* x, const float* residual, float* y) {
   normalize_each(layout, part, coefficients, x, residual, y);
 }
 
-LOCKSTEP_VECTORISED
 void normalize(const ChannelLayout& layout, const TensorPart& part, const ForwardCoefficients& coefficients,
                const bfloat16* x, const bfloat16* residual, bfloat16* y) {
   normalize_each(layout, part, coefficients, x, residual, y);

@@ -28,10 +28,10 @@ struct InputMask {
   template <typename T>
   LOCKSTEP_INLINE InputMask(const Mask<T>& mask, std::int64_t channel) {
     if (is_input(By)) {
-      Pack::load(direction, mask.direction + channel);
-      Pack::load(from, mask.from + channel);
+      Pack::load_each(direction, mask.direction + channel);
+      Pack::load_each(from, mask.from + channel);
     }
-    if (By == MaskedBy::input_of_6) Pack::load(to, mask.to + channel);
+    if (By == MaskedBy::input_of_6) Pack::load_each(to, mask.to + channel);
   }
   LOCKSTEP_INLINE void apply(const typename Pack::Floats* in, typename Pack::Floats* gradient, std::int64_t k) const {
     using Floats = typename Pack::Floats;
@@ -48,17 +48,17 @@ struct SumGradients {
   double* sum;
   double* products;
 
-  template <std::int64_t Lanes>
+  template <std::int64_t Lanes, std::int64_t register_bytes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    using Pack = Packs<Lanes>;
+    using Pack = Packs<T, Lanes, register_bytes>;
     using Floats = typename Pack::Floats;
     using Doubles = typename Pack::Doubles;
     Floats mean[Pack::count];
     Doubles a[Pack::count];
     Doubles b[Pack::count];
-    Pack::load(mean, means + block.channel);
-    Pack::load(a, sum + block.channel);
-    Pack::load(b, products + block.channel);
+    Pack::load_each(a, sum + block.channel);
+    Pack::load_each(b, products + block.channel);
+    Pack::load_each(mean, means + block.channel);
     const InputMask<By, Pack> input_mask(gradients.mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
@@ -74,19 +74,22 @@ struct SumGradients {
       for (std::int64_t k = 0; k < Pack::count; ++k) {
         if (Second) {
           gradient[k] += other[k];
-          Pack::template round_as<T>(gradient[k]);
+          Pack::round_as_stored(gradient[k]);
         }
         input_mask.apply(in, gradient, k);
         if (is_output(By)) gradient[k] = output[k] > 0 ? gradient[k] : Floats{};
         if (By == MaskedBy::output_of_6) gradient[k] = output[k] >= 6 ? Floats{} : gradient[k];
-        const Doubles wide = __builtin_convertvector(gradient[k], Doubles);
+        Doubles wide;
+        Doubles centered;
+        Pack::widen(gradient[k], wide);
+        Pack::widen(in[k] - mean[k], centered);
         a[k] += wide;
-        b[k] += wide * __builtin_convertvector(in[k] - mean[k], Doubles);
+        b[k] += wide * centered;
       }
       if (Second || is_output(By)) Pack::store_exact(gradient, gradients.g + i);
     }
-    Pack::store(a, sum + block.channel);
-    Pack::store(b, products + block.channel);
+    Pack::store_each(a, sum + block.channel);
+    Pack::store_each(b, products + block.channel);
   }
 
  private:
@@ -106,18 +109,18 @@ struct BackwardInput {
   const T* dy;
   T* dx;
 
-  template <std::int64_t Lanes>
+  template <std::int64_t Lanes, std::int64_t register_bytes>
   LOCKSTEP_INLINE void run(const Block& block) const {
-    using Pack = Packs<Lanes>;
+    using Pack = Packs<T, Lanes, register_bytes>;
     using Floats = typename Pack::Floats;
     Floats mean[Pack::count];
     Floats scale[Pack::count];
     Floats slope[Pack::count];
     Floats intercept[Pack::count];
-    Pack::load(mean, coefficients.mean + block.channel);
-    Pack::load(scale, coefficients.scale + block.channel);
-    Pack::load(slope, coefficients.slope + block.channel);
-    Pack::load(intercept, coefficients.intercept + block.channel);
+    Pack::load_each(mean, coefficients.mean + block.channel);
+    Pack::load_each(scale, coefficients.scale + block.channel);
+    Pack::load_each(slope, coefficients.slope + block.channel);
+    Pack::load_each(intercept, coefficients.intercept + block.channel);
     const InputMask<By, Pack> input_mask(mask, block.channel);
     for (std::int64_t p = 0; p < block.positions; ++p) {
       const std::int64_t i = block.begin + p * block.stride;
@@ -137,8 +140,9 @@ struct BackwardInput {
 template <MaskedBy By, typename T>
 LOCKSTEP_INLINE void sum_masked(const ChannelLayout& layout, const TensorPart& part,
                                 const SumGradients<By, true, T>& sums) {
-  if (sums.gradients.second != nullptr) return for_each_block(layout, part, sums);
-  for_each_block(layout, part, SumGradients<By, false, T>{sums.means, sums.x, sums.gradients, sums.sum, sums.products});
+  if (sums.gradients.second != nullptr) return for_each_block<T>(layout, part, sums);
+  for_each_block<T>(layout, part,
+                    SumGradients<By, false, T>{sums.means, sums.x, sums.gradients, sums.sum, sums.products});
 }
 
 template <typename T>
@@ -162,35 +166,31 @@ LOCKSTEP_INLINE void backward_each_input(const ChannelLayout& layout, const Tens
                                          const T* dy, T* dx) {
   const MaskedBy by = masked_by(mask);
   if (by == MaskedBy::input) {
-    for_each_block(layout, part, BackwardInput<MaskedBy::input, T>{coefficients, mask, x, dy, dx});
+    for_each_block<T>(layout, part, BackwardInput<MaskedBy::input, T>{coefficients, mask, x, dy, dx});
   } else if (by == MaskedBy::input_of_6) {
-    for_each_block(layout, part, BackwardInput<MaskedBy::input_of_6, T>{coefficients, mask, x, dy, dx});
+    for_each_block<T>(layout, part, BackwardInput<MaskedBy::input_of_6, T>{coefficients, mask, x, dy, dx});
   } else {
-    for_each_block(layout, part, BackwardInput<MaskedBy::nothing, T>{coefficients, mask, x, dy, dx});
+    for_each_block<T>(layout, part, BackwardInput<MaskedBy::nothing, T>{coefficients, mask, x, dy, dx});
   }
 }
 
 }  // namespace
 
-LOCKSTEP_VECTORISED
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const float* x,
                    const OutputGradient<float>& gradient, double* sum, double* products) {
   sum_each_gradient(layout, part, mean, x, gradient, sum, products);
 }
 
-LOCKSTEP_VECTORISED
 void sum_gradients(const ChannelLayout& layout, const TensorPart& part, const float* mean, const bfloat16* x,
                    const OutputGradient<bfloat16>& gradient, double* sum, double* products) {
   sum_each_gradient(layout, part, mean, x, gradient, sum, products);
 }
 
-LOCKSTEP_VECTORISED
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask<float>& mask, const float* x, const float* dy, float* dx) {
   backward_each_input(layout, part, coefficients, mask, x, dy, dx);
 }
 
-LOCKSTEP_VECTORISED
 void backward_input(const ChannelLayout& layout, const TensorPart& part, const BackwardCoefficients& coefficients,
                     const Mask<bfloat16>& mask, const bfloat16* x, const bfloat16* dy, bfloat16* dx) {
   backward_each_input(layout, part, coefficients, mask, x, dy, dx);
