@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: Apache-2.0
 !> lockstep for Fortran 2018: groups of ranks, collective operations on arrays of any rank and type that lockstep has,
 !> data-parallel training, and checkpoints. Every function returns a code, LOCKSTEP_SUCCESS if all went well;
-!> lockstep_last_error() then says what happened. lockstep.h, in the same folder, describes what each function does.
+!> lockstep_last_error() then says what happened. lockstep.h, in the folder
+!> include, describes what each function does.
 !>
 !> Arrays are contiguous: a strided section is refused, because the compiler would pass a copy. Without `out`, an array
 !> is overwritten with the result. With `work`, the operation is under way when the function returns: the array then has
@@ -402,7 +403,9 @@ contains
     code = lockstep_parallel_ready_c(parallel, int(parameter - 1, c_int))
   end function
 
-  !> Adds an array or a number. @param in_model  whether it is part of the file that other programs load
+  !> Adds an array, or a number: a scalar int64 or real64 is a number in programs in C and C++ too, other scalars are
+  !> arrays without extents there. The extents of an array (2, 3) are (3, 2) in files and in other languages.
+  !> @param in_model  whether it is part of the file that other programs load
   integer(c_int) function lockstep_checkpoint_add(checkpoint, name, tensor, in_model) result(code)
     type(lockstep_checkpoint), intent(in) :: checkpoint
     character(len=*, kind=c_char), intent(in) :: name

@@ -311,13 +311,18 @@ int lockstep_f_checkpoint_create(lockstep_group* group, CFI_cdesc_t* folder, int
   return lockstep_checkpoint_create(group, text_of(folder, &room), keep, checkpoint);
 }
 
-/* The extents of files are row-major, and Fortran's first index runs fastest. */
+/* The extents of files are row-major, and Fortran's first index runs fastest. Scalars of the types of C's and C++'s
+ * numbers are numbers. */
 int lockstep_f_checkpoint_add(lockstep_checkpoint* checkpoint, CFI_cdesc_t* name, CFI_cdesc_t* tensor, int in_model) {
   int64_t extents[CFI_MAX_RANK];
   text room;
   const buffer given = buffer_of(tensor);
   const char* const wrong = complaint(&given, &given);
   if (wrong != NULL) return refuse(wrong);
+  if (tensor->rank == 0 && in_model == 0 && given.dtype == LOCKSTEP_INT64)
+    return lockstep_checkpoint_add_int64(checkpoint, text_of(name, &room), given.data);
+  if (tensor->rank == 0 && in_model == 0 && given.dtype == LOCKSTEP_FLOAT64)
+    return lockstep_checkpoint_add_double(checkpoint, text_of(name, &room), given.data);
   for (int i = 0; i < tensor->rank; ++i) extents[i] = tensor->dim[tensor->rank - 1 - i].extent;
   return lockstep_checkpoint_add_tensor(checkpoint, text_of(name, &room), given.data, given.count, given.dtype, extents,
                                         tensor->rank, in_model);

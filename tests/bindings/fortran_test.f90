@@ -1,6 +1,7 @@
 ! SPDX-License-Identifier: Apache-2.0
 ! What module lockstep promises, on any number of ranks.
 program fortran_test
+  use, intrinsic :: iso_c_binding, only: c_char, c_int, c_null_char
   use, intrinsic :: iso_fortran_env, only: error_unit, int8, int32, int64, real32, real64
   use mpi_f08
   use lockstep
@@ -166,22 +167,48 @@ contains
   end subroutine
 
   subroutine check_checkpoints()
-    real(real64), asynchronous :: state(2, 3)
+    interface  ! C's function for numbers
+      integer(c_int) function add_int64(checkpoint, name, number) bind(c, name="lockstep_checkpoint_add_int64")
+        import
+        type(lockstep_checkpoint), value :: checkpoint
+        character(kind=c_char), intent(in) :: name(*)
+        integer(int64), intent(inout), target :: number
+      end function
+    end interface
+    real(real64), asynchronous :: state(2, 3), rate
     integer, asynchronous :: epoch
+    integer(int64), asynchronous, target :: samples, samples_in_c
     integer(int64) :: step
     type(lockstep_checkpoint) :: checkpoint
     state = reshape([1, 2, 3, 4, 5, 6], [2, 3])
     epoch = 4
+    samples = 3000000000_int64
+    rate = 0.25_real64
     call good(lockstep_checkpoint_create(group, trim(folder), 3, checkpoint), __LINE__)
     call good(lockstep_checkpoint_add(checkpoint, "state", state, in_model=.true.), __LINE__)
     call good(lockstep_checkpoint_add(checkpoint, "epoch", epoch), __LINE__)
+    call good(lockstep_checkpoint_add(checkpoint, "samples", samples), __LINE__)
+    call good(lockstep_checkpoint_add(checkpoint, "rate", rate), __LINE__)
     call good(lockstep_checkpoint_restore(checkpoint, step), __LINE__)
     call check(step == -1, __LINE__)
     call good(lockstep_checkpoint_save(checkpoint, 5_int64), __LINE__)
     state = 0
     epoch = 0
+    samples = 0
+    rate = 0
     call good(lockstep_checkpoint_restore(checkpoint, step, which="last"), __LINE__)
     call check(step == 5 .and. epoch == 4 .and. nint(state(2, 3)) == 6, __LINE__)
+    call check(samples == 3000000000_int64 .and. nint(4 * rate) == 1, __LINE__)
+    call good(lockstep_checkpoint_free(checkpoint), __LINE__)
+    ! A program in C reads the number.
+    call good(lockstep_checkpoint_create(group, trim(folder), 3, checkpoint), __LINE__)
+    call good(lockstep_checkpoint_add(checkpoint, "state", state, in_model=.true.), __LINE__)
+    call good(lockstep_checkpoint_add(checkpoint, "epoch", epoch), __LINE__)
+    call good(lockstep_checkpoint_add(checkpoint, "rate", rate), __LINE__)
+    samples_in_c = 0
+    call good(add_int64(checkpoint, "samples" // c_null_char, samples_in_c), __LINE__)
+    call good(lockstep_checkpoint_restore(checkpoint, step, which="last"), __LINE__)
+    call check(samples_in_c == 3000000000_int64, __LINE__)
     call good(lockstep_checkpoint_free(checkpoint), __LINE__)
   end subroutine
 

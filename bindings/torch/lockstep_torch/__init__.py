@@ -137,10 +137,14 @@ def _end():
         return
     module = _module()
     for backend in reversed(_backends):
-        if _failure:
-            module.abort(backend, f"rank {backend.rank()} ended: {_failure[0]}")
-        else:
-            module.close(backend)
+        if not _failure:
+            try:
+                module.close(backend)
+                continue
+            except RuntimeError as error:  # a group that failed while this rank was elsewhere
+                _failure.append(str(error))
+                print(f"lockstep: a group could not be closed: {error}", file=sys.stderr)
+        module.abort(backend, f"rank {backend.rank()} ended: {_failure[0]}")
     if not _failure:
         module.finalize()
 
