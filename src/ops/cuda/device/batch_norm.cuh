@@ -51,10 +51,17 @@ struct LineSource {
 /// a sixteenth of the time that reading 16-bit results takes.
 using PassingBits = std::uint8_t;
 
+/// Calls `f` with the activation as an integral constant, so that kernels do not ask for it at each element.
+template <typename F>
+void with_activation(Activation activation, const F& f) {
+  if (activation == Activation::relu) return f(std::integral_constant<Activation, Activation::relu>{});
+  if (activation == Activation::relu6) return f(std::integral_constant<Activation, Activation::relu6>{});
+  f(std::integral_constant<Activation, Activation::none>{});
+}
+
 /// Stores pack `i` of the activation's results, and unless `passing` is null its bits.
-template <typename E, int size>
-__device__ void store_activated(Activation activation, Pack<size> values, std::int64_t i, void* y,
-                                PassingBits* passing) {
+template <typename E, Activation activation, int size>
+__device__ void store_activated(Pack<size> values, std::int64_t i, void* y, PassingBits* passing) {
   for (int k = 0; k < size; ++k) values.at[k] = activated(activation, values.at[k]);
   const StoredPack<E, size> stored = narrowed<E, size>(values);
   static_cast<StoredPack<E, size>*>(y)[i] = stored;
@@ -64,14 +71,13 @@ __device__ void store_activated(Activation activation, Pack<size> values, std::i
   passing[i] = static_cast<PassingBits>(bits);
 }
 
-template <typename E, int size, bool has_residual>
+template <typename E, int size, bool has_residual, Activation activation>
 struct Normalize {
   const void* x;
   const void* residual;
   void* y;
   PassingBits* passing;  ///< may be null; only with a residual
   LineSource source;
-  Activation activation;
 
   static constexpr int batch = 4;
   static constexpr int blocks_of_multiprocessor = 3;
@@ -93,16 +99,21 @@ struct Normalize {
       const Pack<size> added = widened(loaded.residual);
       for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
     }
-    store_activated<E, size>(activation, values, i, y, has_residual ? passing : nullptr);
+    store_activated<E, activation>(values, i, y, has_residual ? passing : nullptr);
   }
 };
 
 /// Where backward learns whether a gradient passes the activation.
 enum class SignOf {
-  none,   ///< there is no activation
-  input,  ///< from the activation's input, which is computed again from x
-  kept,   ///< with a residual, from the bits that forward has kept
+  none,         ///< there is no activation
+  relu_input,   ///< from the ReLU's input, which is computed again from x
+  relu6_input,  ///< the same for ReLU6
+  kept,         ///< with a residual, from the bits that forward has kept
 };
+constexpr SignOf sign_of_input(Activation activation) {
+  if (activation == Activation::none) return SignOf::none;
+  return activation == Activation::relu ? SignOf::relu_input : SignOf::relu6_input;
+}
 
 /// The gradient before the activation.
 template <typename E, int size, SignOf sign, bool has_second>
@@ -110,7 +121,6 @@ struct Gradient {
   const void* dy;
   const void* second;  ///< a second summand
   const PassingBits* passing;
-  Activation activation;
 
   static constexpr int most_batch = 4;
   struct Loaded {
@@ -131,12 +141,13 @@ struct Gradient {
       const Pack<size> added = widened(loaded.second);
       for (int k = 0; k < size; ++k) gradient.at[k] = E::widen(E::narrow(gradient.at[k] + added.at[k]));
     }
-    if constexpr (sign == SignOf::input) {
-      for (int k = 0; k < size; ++k)
-        if (!passes(activation, lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
-    } else if constexpr (sign == SignOf::kept) {
+    if constexpr (sign == SignOf::kept) {
       for (int k = 0; k < size; ++k)
         if ((loaded.passing >> k & 1) == 0) gradient.at[k] = 0;
+    } else if constexpr (sign != SignOf::none) {
+      constexpr Activation activation = sign == SignOf::relu_input ? Activation::relu : Activation::relu6;
+      for (int k = 0; k < size; ++k)
+        if (!passes(activation, lines.of[k].at(values.at[k]))) gradient.at[k] = 0;
     }
     return gradient;
   }

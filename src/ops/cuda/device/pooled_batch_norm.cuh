@@ -85,7 +85,7 @@ struct PooledWindows {
 };
 
 /// Takes the largest normalized values of windows. Its packs are those of the result.
-template <typename E, int size>
+template <typename E, int size, Activation activation>
 struct PoolNormalized {
   const void* from;
   void* to;
@@ -94,7 +94,6 @@ struct PoolNormalized {
   PackGrid y;
   PooledWindows windows;
   LineSource source;
-  Activation activation;
 
   static constexpr int batch = 1;
   static constexpr int blocks_of_multiprocessor = 2;

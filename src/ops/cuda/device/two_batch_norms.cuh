@@ -6,13 +6,12 @@
 /// The functions that the kernels of a sum of two batch norms compute. They round where two operators would.
 namespace lockstep::ops::cuda {
 
-template <typename E, int size>
+template <typename E, int size, Activation activation>
 struct NormalizeTwo {
   const void* inputs[2];
   void* y;
   PassingBits* passing;  ///< may be null
   LineSource sources[2];
-  Activation activation;
 
   static constexpr int batch = 4;
   static constexpr int blocks_of_multiprocessor = 2;
@@ -37,14 +36,14 @@ struct NormalizeTwo {
     Pack<size> values = widened(loaded.first);
     for (int k = 0; k < size; ++k) values.at[k] = of.first.of[k].at(values.at[k]);
     for (int k = 0; k < size; ++k) values.at[k] += added.at[k];
-    store_activated<E, size>(activation, values, i, y, passing);
+    store_activated<E, activation>(values, i, y, passing);
   }
 };
 
 /// The sums of the gradients, and of their products with the deviations of either input.
 template <typename E, int size, SignOf sign, bool has_second>
 struct GradientSumsOfTwo {
-  static_assert(sign != SignOf::input, "the bits say what passes the activation");
+  static_assert(sign == SignOf::none || sign == SignOf::kept, "the bits say what passes the activation");
   const void* inputs[2];
   Gradient<E, size, sign, has_second> gradient;
   void* keep;  ///< gets the gradient before the activation; may be null, or dy

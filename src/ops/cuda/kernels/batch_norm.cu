@@ -22,13 +22,14 @@ struct OneBatchNorm : BatchNormPasses<E, size> {
 
   void normalize(const Arguments& call, const LineSource& source, PassingBits* kept) const {
     const auto submit = [&]<bool has_residual>(std::bool_constant<has_residual>) {
-      const Normalize<E, size, has_residual> body{.x = call.inputs[0],
-                                                  .residual = has_residual ? call.inputs[1] : nullptr,
-                                                  .y = call.output,
-                                                  .passing = kept,
-                                                  .source = source,
-                                                  .activation = op.activation};
-      for_each_pack(tiles, body, call.queue);
+      with_activation(op.activation, [&](auto activation) {
+        const Normalize<E, size, has_residual, activation> body{.x = call.inputs[0],
+                                                                .residual = has_residual ? call.inputs[1] : nullptr,
+                                                                .y = call.output,
+                                                                .passing = kept,
+                                                                .source = source};
+        for_each_pack(tiles, body, call.queue);
+      });
     };
     op.residual ? submit(std::true_type{}) : submit(std::false_type{});
   }
@@ -37,13 +38,13 @@ struct OneBatchNorm : BatchNormPasses<E, size> {
   void sum_gradients(const Arguments& call, void* keep) const {
     const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
       using Of = Gradient<E, size, sign, has_second>;
-      const Of gradient{call.output_gradient, call.second_output_gradient, passing(call), op.activation};
+      const Of gradient{call.output_gradient, call.second_output_gradient, passing(call)};
       sum_packs<size>(tiles, GradientSums<E, size, Of>{call.inputs[0], gradient, keep, lines(call)}, call.workspace,
                       call.queue);
     };
     const auto with_sign = [&](auto has_second) {
-      if (op.activation == Activation::none) return submit(Sign<SignOf::none>{}, has_second);
-      op.residual ? submit(Sign<SignOf::kept>{}, has_second) : submit(Sign<SignOf::input>{}, has_second);
+      if (Passes::keeps_passing()) return submit(Sign<SignOf::kept>{}, has_second);
+      with_activation(op.activation, [&](auto of) { submit(Sign<sign_of_input(of)>{}, has_second); });
     };
     call.second_output_gradient != nullptr ? with_sign(std::true_type{}) : with_sign(std::false_type{});
   }
@@ -76,12 +77,11 @@ struct OneBatchNorm : BatchNormPasses<E, size> {
   void input_gradient(const Arguments& call, const void* dy, Activation activation, void* d_residual) const {
     void* const dx = call.input_gradients[0];
     if (dx == nullptr && d_residual == nullptr) return;
-    const auto submit = [&]<SignOf sign>(Sign<sign>) {
-      const InputGradient<E, size, Gradient<E, size, sign, false>> body{
-          call.inputs[0], {.dy = dy, .activation = activation}, dx, d_residual, lines(call), means(call)};
+    with_activation(activation, [&](auto of) {
+      const InputGradient<E, size, Gradient<E, size, sign_of_input(of), false>> body{
+          call.inputs[0], {.dy = dy}, dx, d_residual, lines(call), means(call)};
       for_each_pack(tiles, body, call.queue);
-    };
-    activation == Activation::none ? submit(Sign<SignOf::none>{}) : submit(Sign<SignOf::input>{});
+    });
   }
 };
 
@@ -152,8 +152,8 @@ Implementation frozen_batch_norm(const FrozenBatchNorm& op, const Format& x) {
                       .channels = channels};
   };
   const auto infer = [=](const Arguments& call) {
-    for_each_pack(tiles, Normalize<E, size, false>{.x = call.inputs[0], .y = call.output, .source = source_of(call)},
-                  call.queue);
+    using Frozen = Normalize<E, size, false, Activation::none>;
+    for_each_pack(tiles, Frozen{.x = call.inputs[0], .y = call.output, .source = source_of(call)}, call.queue);
   };
   return {.traits = {.inputs = {x},
                      .output = x,

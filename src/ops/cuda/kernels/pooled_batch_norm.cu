@@ -48,8 +48,10 @@ struct PooledBatchNorm {
   void infer(const Arguments& call) const { pool(call, nullptr, norm.running_lines(call)); }
 
   void pool(const Arguments& call, Place* kept, const LineSource& lines) const {
-    const PoolNormalized<E, size> body{call.inputs[0], call.output, kept, x, y, windows, lines, norm.op.activation};
-    for_each_pack(tiles, body, call.queue);
+    with_activation(norm.op.activation, [&](auto activation) {
+      const PoolNormalized<E, size, activation> body{call.inputs[0], call.output, kept, x, y, windows, lines};
+      for_each_pack(tiles, body, call.queue);
+    });
   }
 
   [[nodiscard]] Of gradient(const Arguments& call) const {

@@ -33,12 +33,13 @@ struct TwoBatchNorms {
 
   void normalize(const Arguments& call, PassingBits* kept, const LineSource& of_first,
                  const LineSource& of_second) const {
-    const NormalizeTwo<E, size> body{.inputs = {call.inputs[0], call.inputs[1]},
-                                     .y = call.output,
-                                     .passing = kept,
-                                     .sources = {of_first, of_second},
-                                     .activation = first.op.activation};
-    for_each_pack(first.tiles, body, call.queue);
+    with_activation(first.op.activation, [&](auto activation) {
+      const NormalizeTwo<E, size, activation> body{.inputs = {call.inputs[0], call.inputs[1]},
+                                                   .y = call.output,
+                                                   .passing = kept,
+                                                   .sources = {of_first, of_second}};
+      for_each_pack(first.tiles, body, call.queue);
+    });
   }
 
   /// Sums the gradients before the activation, and writes them to `keep` unless it is null.
@@ -46,7 +47,7 @@ struct TwoBatchNorms {
     const auto submit = [&]<SignOf sign, bool has_second>(Sign<sign>, std::bool_constant<has_second>) {
       const GradientSumsOfTwo<E, size, sign, has_second> sums{
           .inputs = {call.inputs[0], call.inputs[1]},
-          .gradient = {call.output_gradient, call.second_output_gradient, first.passing(call), first.op.activation},
+          .gradient = {call.output_gradient, call.second_output_gradient, first.passing(call)},
           .keep = keep,
           .sources = {first.lines(call), second.lines(call)}};
       sum_packs<size>(first.tiles, sums, call.workspace, call.queue);
@@ -79,7 +80,7 @@ struct TwoBatchNorms {
   void input_gradients(const Arguments& call, Sign<sign> /*of*/) const {
     const InputGradientsOfTwo<E, size, sign> body{
         .inputs = {call.inputs[0], call.inputs[1]},
-        .gradient = {.dy = call.output_gradient, .passing = first.passing(call), .activation = first.op.activation},
+        .gradient = {.dy = call.output_gradient, .passing = first.passing(call)},
         .of_inputs = {call.input_gradients[0], call.input_gradients[1]},
         .sources = {first.lines(call), second.lines(call)},
         .means = {first.means(call), second.means(call)}};
