@@ -31,18 +31,18 @@ struct LineSource {
   double epsilon;
   std::int64_t channels;
 
-  [[nodiscard]] __device__ Line line(std::int64_t c) const {
-    if (c >= channels) return {0, 0, 0};
-    return {mean[c], gamma[c] * deviation(c), beta[c]};
-  }
-  [[nodiscard]] __device__ float deviation(std::int64_t c) const {
-    if (inverse_deviation != nullptr) return inverse_deviation[c];
-    return static_cast<float>(1 / std::sqrt(static_cast<double>(variance[c]) + epsilon));
-  }
   template <int size>
   __device__ PackLines<size> lines(std::int64_t pack) const {
-    PackLines<size> lines;
-    for (int k = 0; k < size; ++k) lines.of[k] = line(pack * size + k);
+    const bool is_inverse = inverse_deviation != nullptr;
+    Pack<size> numbers[4];
+    load_channels({gamma, beta, mean, is_inverse ? inverse_deviation : variance}, pack, channels, numbers);
+    PackLines<size> lines{};
+    for (int k = 0; k < size; ++k) {
+      if (pack * size + k >= channels) break;
+      float deviation = numbers[3].at[k];
+      if (!is_inverse) deviation = static_cast<float>(1 / std::sqrt(static_cast<double>(deviation) + epsilon));
+      lines.of[k] = {numbers[2].at[k], numbers[0].at[k] * deviation, numbers[1].at[k]};
+    }
     return lines;
   }
 };
@@ -279,11 +279,11 @@ struct InputGradient {
   };
   __device__ Constants constants(std::int64_t pack) const {
     Constants of{source.template lines<size>(pack), {}, {}};
+    Pack<size> numbers[3];
+    load_channels({means.dy, means.dy_x, source.inverse_deviation}, pack, source.channels, numbers);
     for (int k = 0; k < size; ++k) {
-      const std::int64_t c = pack * size + k;
-      if (c >= source.channels) continue;
-      of.mean[k] = means.dy[c];
-      of.slope[k] = means.dy_x[c] * source.inverse_deviation[c];
+      of.mean[k] = numbers[0].at[k];
+      of.slope[k] = numbers[1].at[k] * numbers[2].at[k];
     }
     return of;
   }

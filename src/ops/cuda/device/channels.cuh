@@ -61,6 +61,28 @@ __device__ void store_pack(void* data, std::int64_t i, const Pack<size>& pack) {
   static_cast<StoredPack<E, size>*>(data)[i] = narrowed<E, size>(pack);
 }
 
+/// Loads the numbers of a pack's channels from arrays that have one for each channel. In the padding they are zeros.
+template <int size, int count>
+__device__ void load_channels(const float* const (&arrays)[count], std::int64_t pack, std::int64_t channels,
+                              Pack<size> (&numbers)[count]) {
+  const std::int64_t first = pack * size;
+  if constexpr (size % 4 == 0) {
+    std::uintptr_t addresses = 0;
+    for (const float* array : arrays) addresses |= reinterpret_cast<std::uintptr_t>(array);
+    if (channels % 4 == 0 && addresses % sizeof(float4) == 0) {
+      for (int which = 0; which < count; ++which)
+        for (int k = 0; k < size; k += 4) {
+          Pack<4> four{};
+          if (first + k < channels) four = load_pack<Float32, 4>(arrays[which], (first + k) / 4);
+          for (int i = 0; i < 4; ++i) numbers[which].at[k + i] = four.at[i];
+        }
+      return;
+    }
+  }
+  for (int which = 0; which < count; ++which)
+    for (int k = 0; k < size; ++k) numbers[which].at[k] = first + k < channels ? arrays[which][first + k] : 0.0F;
+}
+
 /// Calls `f` with the type of the elements and the size of packs as an integral constant.
 template <typename F>
 auto with_packs(const Format& format, const F& f) {

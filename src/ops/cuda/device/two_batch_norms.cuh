@@ -53,16 +53,15 @@ struct GradientSumsOfTwo {
   static constexpr int batch = 2;
   static constexpr int blocks_of_multiprocessor = 2;
   struct Constants {
-    float means[2][size];
+    Pack<size> means[2];
   };
   struct Loaded {
     StoredPack<E, size> inputs[2];
     typename Gradient<E, size, sign, has_second>::Loaded gradient;
   };
   __device__ Constants constants(std::int64_t pack, std::int64_t /*first_row*/) const {
-    Constants of{};
-    for (int norm = 0; norm < 2; ++norm)
-      for (int k = 0; k < size; ++k) of.means[norm][k] = sources[norm].line(pack * size + k).mean;
+    Constants of;
+    load_channels({sources[0].mean, sources[1].mean}, pack, sources[0].channels, of.means);
     return of;
   }
   __device__ Loaded load(std::int64_t i) const {
@@ -74,7 +73,7 @@ struct GradientSumsOfTwo {
     for (int k = 0; k < size; ++k) sums[0][k] += g.at[k];
     for (int norm = 0; norm < 2; ++norm) {
       const Pack<size> values = widened(loaded.inputs[norm]);
-      for (int k = 0; k < size; ++k) sums[1 + norm][k] += g.at[k] * (values.at[k] - of.means[norm][k]);
+      for (int k = 0; k < size; ++k) sums[1 + norm][k] += g.at[k] * (values.at[k] - of.means[norm].at[k]);
     }
   }
   __device__ void finish(int /*k*/, const Constants& /*of*/, std::int64_t /*count*/, double (&/*sums*/)[3]) const {}
@@ -105,16 +104,19 @@ struct InputGradientsOfTwo {
     OfNorm of[2];
   };
   __device__ Constants constants(std::int64_t pack) const {
-    Constants result{};
+    const auto& [first, second] = sources;
+    Pack<size> numbers[9];
+    load_channels({first.mean, first.gamma, means[0].dy_x, first.inverse_deviation, second.mean, second.gamma,
+                   means[1].dy_x, second.inverse_deviation, means[0].dy},
+                  pack, first.channels, numbers);
+    Constants result;
     for (int k = 0; k < size; ++k) {
-      const std::int64_t c = pack * size + k;
-      if (c >= sources[0].channels) continue;
-      result.mean[k] = means[0].dy[c];
+      result.mean[k] = numbers[8].at[k];
       for (int norm = 0; norm < 2; ++norm) {
-        const Line line = sources[norm].line(c);
-        result.of[norm].mean[k] = line.mean;
-        result.of[norm].scale[k] = line.scale;
-        result.of[norm].slope[k] = means[norm].dy_x[c] * sources[norm].inverse_deviation[c];
+        const Pack<size>* of = numbers + 4 * norm;
+        result.of[norm].mean[k] = of[0].at[k];
+        result.of[norm].scale[k] = of[1].at[k] * of[3].at[k];
+        result.of[norm].slope[k] = of[2].at[k] * of[3].at[k];
       }
     }
     return result;

@@ -120,10 +120,9 @@ struct Scale {
   using Loaded = StoredPack<E, size>;
   __device__ Loaded load(std::int64_t i) const { return load_stored<E, size>(from, i); }
   __device__ Pack<size> constants(std::int64_t pack) const {
-    Pack<size> of{};
-    for (int k = 0; k < size; ++k)
-      if (pack * size + k < channels) of.at[k] = factors[pack * size + k];
-    return of;
+    Pack<size> of[1];
+    load_channels({factors}, pack, channels, of);
+    return of[0];
   }
   __device__ void operator()(std::int64_t i, const Loaded& loaded, const Pack<size>& factor) const {
     Pack<size> values = widened(loaded);
@@ -135,7 +134,7 @@ struct Scale {
 /// Saves the factor of each channel, because backward may not have the state.
 void save_factors(const LineSource& source, float* factors, Queue queue) {
   for_each(
-      source.channels, [=] __device__(std::int64_t c) { factors[c] = source.line(c).scale; }, queue);
+      source.channels, [=] __device__(std::int64_t c) { factors[c] = source.lines<1>(c).of[0].scale; }, queue);
 }
 
 template <typename E, int size>
