@@ -41,9 +41,21 @@ struct Deviations {
   }
 };
 
-/// The moments from sums that a convolution has made, in place of the sums of a part. Where a channel's mean is further
-/// than four deviations from the shift, the sums of squares have lost too many digits, and the values are read after
-/// all: in the first steps of a run, whose running mean is still 0.
+/// The sums of squares that a convolution has made become negative for channels whose mean is further than four
+/// deviations from the shift: these sums have lost too many digits. NaN is not far, and stays.
+struct MarkFarChannels {
+  const float* deviations;
+  float* squares;
+  std::int64_t rows;
+  __device__ void operator()(std::int64_t channel) const {
+    const auto sum = static_cast<double>(deviations[channel]);
+    const double spread = static_cast<double>(squares[channel]) * static_cast<double>(rows) - sum * sum;
+    if (sum * sum > 16 * spread) squares[channel] = -1;
+  }
+};
+
+/// The moments from sums that a convolution has made, in place of the sums of a part. The values of channels that
+/// `MarkFarChannels` has marked are read after all: in the first steps of a run, whose running mean is still 0.
 template <typename E, int size>
 struct CheckedDeviations {
   Deviations<E, size> values;
@@ -64,16 +76,11 @@ struct CheckedDeviations {
   static constexpr int blocks_of_multiprocessor = Deviations<E, size>::blocks_of_multiprocessor;
   using Loaded = StoredPack<E, size>;
 
-  /// NaN is not far, and stays. Every thread asks, so the means are not divided by the number of positions.
-  __device__ bool is_far(std::int64_t c) const {
-    const auto count = static_cast<double>(rows);
-    const auto sum = static_cast<double>(deviations[c]);
-    return sum * sum > 16 * (static_cast<double>(squares[c]) * count - sum * sum);
-  }
   __device__ Constants constants(std::int64_t pack, std::int64_t first_row) const {
     Constants of{.pack = pack};
-    for (int k = 0; k < size; ++k)
-      if (pack * size + k < channels) of.is_far = is_far(pack * size + k) || of.is_far;
+    Pack<size> marked[1];
+    load_channels({squares}, pack, channels, marked);
+    for (int k = 0; k < size; ++k) of.is_far = marked[0].at[k] < 0 || of.is_far;
     if (of.is_far) of.first = values.constants(pack, first_row);
     return of;
   }
@@ -85,7 +92,7 @@ struct CheckedDeviations {
   __device__ void finish(int k, const Constants& of, std::int64_t part, double (&sums)[2]) const {
     const std::int64_t c = of.pack * size + k;
     if (c >= channels) return;
-    if (is_far(c)) return values.finish(k, of.first, part, sums);
+    if (squares[c] < 0) return values.finish(k, of.first, part, sums);
     const auto count = static_cast<double>(rows);
     const double apart = static_cast<double>(deviations[c]) / count;
     const double variance = static_cast<double>(squares[c]) / count - apart * apart;

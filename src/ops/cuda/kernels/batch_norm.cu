@@ -194,6 +194,7 @@ void write_statistics(const Format& y, const void* data, const ChannelSums& sums
     const PackTiles tiles(view_of(y), size);
     const Deviations<E, size> values{data, tiles.packs};
     if (sums.deviations == nullptr) return sum_packs<size>(tiles, values, to, queue);
+    for_each(y.shape.channels, MarkFarChannels{sums.deviations, sums.squares, tiles.rows}, queue);
     const CheckedDeviations<E, size> checked{values,       shift,      sums.deviations,
                                              sums.squares, tiles.rows, y.shape.channels};
     sum_packs<size>(tiles, checked, to, queue);

@@ -125,7 +125,7 @@ struct ChannelSums {
 /// The number of doubles in the statistics that batch norm takes in place of its first pass over its input.
 std::int64_t statistics_count(const Format& y);
 /// Overwrites them by those of `data`. Given sums, it reads `data` only for channels whose mean is so far from the
-/// shift that the sums cancel.
+/// shift that the sums cancel, and marks these channels in `sums.squares`.
 /// @param shift  of the sums, for each channel; without sums null
 void write_statistics(const Format& y, const void* data, const ChannelSums& sums, const float* shift, double* to,
                       Queue queue);
