@@ -110,12 +110,15 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Row, Arithmetic>>& t
 INSTANTIATE_TEST_SUITE_P(Ops, CudaRows, testing::Combine(testing::ValuesIn(rows()), testing::ValuesIn(all_arithmetics)),
                          name_of);
 
-/// Channels whose numbers are multiples of 8 are copied 16 bytes at a time, also those of 16 bits.
+/// Channels whose numbers are multiples of 8 are loaded and stored 16 bytes at a time, also those of 16 bits.
 const std::vector<Row> rows_of_packs{
     {"concat", Concat{}, {{3, 16, 8, 6}, {3, 8, 8, 6}}},
     {"concat-of-three", Concat{}, {{2, 8, 3, 5}, {2, 24, 3, 5}, {2, 8, 3, 5}}},
     {"slice", Slice{.axis = Axis::channels, .begin = 8, .end = 24}, {{3, 32, 5, 7}}},
-    {"slice-height", Slice{.axis = Axis::height, .begin = 1, .end = 3}, {{2, 8, 5, 6}}}};
+    {"slice-height", Slice{.axis = Axis::height, .begin = 1, .end = 3}, {{2, 8, 5, 6}}},
+    {"multiply", Multiply{}, {{3, 16, 5, 4}, {3, 16, 5, 4}}},
+    {"multiply-gate", Multiply{}, {{3, 24, 7, 5}, {3, 24, 1, 1}}},
+    {"multiply-by-positions", Multiply{}, {{2, 1, 4, 3}, {2, 16, 4, 3}}}};
 INSTANTIATE_TEST_SUITE_P(OfPacks, CudaRows,
                          testing::Combine(testing::ValuesIn(rows_of_packs), testing::ValuesIn(all_arithmetics)),
                          name_of);

@@ -117,41 +117,47 @@ __device__ std::uint64_t mask_key(const RngKey& key, std::uint64_t of_operator, 
   return split_mix::mix(mixed + (static_cast<std::uint64_t>(key.first_sample + sample) + 1) * split_mix::golden_ratio);
 }
 
-template <typename E>
+template <typename E, int size>
 void drop(const TensorView& view, const Dropout& op, const void* in, void* out, const Arguments& call) {
   const RngKey* rng_key = call.rng_key;
   const double probability = op.probability;
   const std::uint64_t key = op.key;
   const auto scale = static_cast<float>(1 / (1 - probability));
   for_each(
-      view.elements(),
+      view.elements() / size,
       [=] __device__(std::int64_t i) {
-        const Position at = view.nhwc_position(i);
-        const auto place = static_cast<std::uint64_t>(view.plain_index(at) + 1);
+        Position at = view.nhwc_position(i * size);
         const std::uint64_t of_sample = mask_key(*rng_key, key, at.sample);
-        const std::uint64_t bits = split_mix::mix(of_sample + place * split_mix::golden_ratio);
-        const bool kept = static_cast<double>(bits >> 11) * 0x1p-53 >= probability;
-        store<E>(out, i, kept && at.channel < view.channels ? scale * load<E>(in, i) : 0.0F);
+        Pack<size> values = load_pack<E, size>(in, i);
+        for (int k = 0; k < size; ++k, ++at.channel) {
+          const auto place = static_cast<std::uint64_t>(view.plain_index(at) + 1);
+          const std::uint64_t bits = split_mix::mix(of_sample + place * split_mix::golden_ratio);
+          const bool kept = static_cast<double>(bits >> 11) * 0x1p-53 >= probability;
+          values.at[k] = kept && at.channel < view.channels ? scale * values.at[k] : 0.0F;
+        }
+        store_pack<E, size>(out, i, values);
       },
       call.queue);
 }
 
-template <typename E>
+template <typename E, int size>
 Implementation dropout(const Format& x, const Dropout& op) {
   const TensorView view = view_of(x);
   return {.traits = {.inputs = {x}, .output = x, .backward_reads_inputs = false, .backward_reads_output = false},
-          .forward = [=](const Arguments& call) { drop<E>(view, op, call.inputs[0], call.output, call); },
+          .forward = [=](const Arguments& call) { drop<E, size>(view, op, call.inputs[0], call.output, call); },
           .backward =
               [=](const Arguments& call) {
                 if (call.input_gradients[0] != nullptr)
-                  drop<E>(view, op, call.output_gradient, call.input_gradients[0], call);
+                  drop<E, size>(view, op, call.output_gradient, call.input_gradients[0], call);
               },
           .infer =
               [=](const Arguments& call) {
                 const void* in = call.inputs[0];
                 void* out = call.output;
                 for_each(
-                    view.elements(), [=] __device__(std::int64_t i) { store<E>(out, i, load<E>(in, i)); }, call.queue);
+                    view.elements() / size,
+                    [=] __device__(std::int64_t i) { store_pack<E, size>(out, i, load_pack<E, size>(in, i)); },
+                    call.queue);
               }};
 }
 
@@ -214,7 +220,7 @@ Implementation make(const Pointwise& op, Formats in, const Signature& /*signatur
 }
 
 Implementation make(const Dropout& op, Formats in, const Signature& /*signature*/) {
-  return with_elements(in[0].dtype, [&](auto e) { return dropout<decltype(e)>(in[0], op); });
+  return with_packs(in[0], [&](auto e, auto size) { return dropout<decltype(e), size>(in[0], op); });
 }
 
 void add_bias(const Format& y, void* data, const void* bias, Activation activation, Queue queue) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/device/launch.cuh"
+#include "ops/cuda/device/channels.cuh"
 #include "ops/cuda/device/tensor_view.hpp"
 #include "ops/cuda/kernels/implementation.hpp"
 
@@ -26,6 +26,15 @@ struct Factor {
     return view.offset({at.sample, view.channels == 1 ? 0 : at.channel, view.height == 1 ? 0 : at.row,
                         view.width == 1 ? 0 : at.column});
   }
+  /// The factors of a pack of the result, which begins there.
+  template <typename E, int size>
+  [[nodiscard]] __device__ Pack<size> pack(const void* data, const Position& at) const {
+    if (view.channels == out.channels) return load_pack<E, size>(data, place(at) / size);
+    const float factor = load<E>(data, place(at));
+    Pack<size> same;
+    for (int k = 0; k < size; ++k) same.at[k] = factor;
+    return same;
+  }
   /// The number of elements of the result for each element of the factor.
   [[nodiscard]] std::int64_t uses() const {
     return out.channels / view.channels * (out.height / view.height) * (out.width / view.width);
@@ -42,17 +51,26 @@ struct Factor {
 };
 
 /// Writes a·b for each element of the result, with zeros in the padding.
-template <typename E>
+template <typename E, int size>
 void multiply(const Factor& of_a, const void* a, const Factor& of_b, const void* b, void* to, Queue queue) {
   const TensorView out = of_a.out;
   const bool whole = of_a.whole && of_b.whole;
   for_each(
-      out.elements(),
+      out.elements() / size,
       [=] __device__(std::int64_t i) {
-        if (whole) return store<E>(to, i, load<E>(a, i) * load<E>(b, i));
-        const Position at = out.nhwc_position(i);
-        if (at.channel >= out.channels) return store<E>(to, i, 0.0F);
-        store<E>(to, i, load<E>(a, of_a.place(at)) * load<E>(b, of_b.place(at)));
+        Pack<size> product;
+        if (whole) {
+          const Pack<size> first = load_pack<E, size>(a, i);
+          const Pack<size> second = load_pack<E, size>(b, i);
+          for (int k = 0; k < size; ++k) product.at[k] = first.at[k] * second.at[k];
+        } else {
+          const Position at = out.nhwc_position(i * size);
+          const Pack<size> first = of_a.pack<E, size>(a, at);
+          const Pack<size> second = of_b.pack<E, size>(b, at);
+          for (int k = 0; k < size; ++k)
+            product.at[k] = at.channel + k < out.channels ? first.at[k] * second.at[k] : 0.0F;
+        }
+        store_pack<E, size>(to, i, product);
       },
       queue);
 }
@@ -78,7 +96,7 @@ Bytes workspace_of(const Factor& factor) {
   return {RowParts(factor.uses(), factor.view.elements()).partials() * static_cast<std::int64_t>(sizeof(double))};
 }
 
-template <typename E>
+template <typename E, int size>
 Implementation product(Formats in, const Format& out) {
   const Factor first(in[0], out);
   const Factor second(in[1], out);
@@ -86,7 +104,7 @@ Implementation product(Formats in, const Format& out) {
   const auto backward = [=](const Factor& own, const Factor& of_other, const void* other, void* gradient,
                             const Arguments& call) {
     if (gradient == nullptr) return;
-    if (own.whole) return multiply<E>(whole, call.output_gradient, of_other, other, gradient, call.queue);
+    if (own.whole) return multiply<E, size>(whole, call.output_gradient, of_other, other, gradient, call.queue);
     sum_uses<E>(own, of_other, call.output_gradient, other, gradient, call);
   };
   return {.traits = {.inputs = {in[0], in[1]},
@@ -95,7 +113,7 @@ Implementation product(Formats in, const Format& out) {
                      .backward_reads_output = false},
           .forward =
               [=](const Arguments& call) {
-                multiply<E>(first, call.inputs[0], second, call.inputs[1], call.output, call.queue);
+                multiply<E, size>(first, call.inputs[0], second, call.inputs[1], call.output, call.queue);
               },
           .backward =
               [=](const Arguments& call) {
@@ -108,7 +126,7 @@ Implementation product(Formats in, const Format& out) {
 
 Implementation make(const Multiply& /*op*/, Formats in, const Signature& signature) {
   const Format out = nhwc(signature.output, in[0].dtype);
-  return with_elements(in[0].dtype, [&](auto e) { return product<decltype(e)>(in, out); });
+  return with_packs(out, [&](auto e, auto size) { return product<decltype(e), size>(in, out); });
 }
 
 }  // namespace lockstep::ops::cuda
