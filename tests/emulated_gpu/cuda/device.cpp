@@ -54,6 +54,8 @@ cudaDeviceProp properties_of(const Device& device) {
   p.maxThreadsPerBlock = threads_of_block;
   p.maxThreadsDim[0] = p.maxThreadsDim[1] = threads_of_block;
   p.maxThreadsDim[2] = 64;
+  p.maxThreadsPerMultiProcessor = 2048;
+  p.maxBlocksPerMultiProcessor = 32;
   p.maxGridSize[0] = 2147483647;
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
   p.major = device.major;
@@ -78,6 +80,8 @@ int attribute_of(const cudaDeviceProp& p, cudaDeviceAttr attribute) {
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: return static_cast<int>(p.sharedMemPerBlockOptin);
     case cudaDevAttrWarpSize: return p.warpSize;
     case cudaDevAttrMultiProcessorCount: return p.multiProcessorCount;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: return p.maxThreadsPerMultiProcessor;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: return p.maxBlocksPerMultiProcessor;
     case cudaDevAttrComputeCapabilityMajor: return p.major;
     case cudaDevAttrComputeCapabilityMinor: return p.minor;
     case cudaDevAttrUnifiedAddressing: return p.unifiedAddressing;
@@ -144,6 +148,19 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int gpu
   if (device == nullptr) return Call::result(cudaErrorInvalidDevice);
   *value = attribute_of(properties_of(*device), attribute);
   return *value < 0 ? Call::result(cudaErrorNotSupported) : cudaSuccess;
+}
+
+/// Kernels have no registers here: only the numbers of threads and blocks limit the result.
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
+                                                          size_t /*shared_bytes*/) {
+  EMULATED_GPU_CALL("cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  const Device* device = find_description(current_gpu());
+  if (blocks == nullptr || device == nullptr || threads < 1) return Call::result(cudaErrorInvalidValue);
+  if (kernel == nullptr) return Call::result(cudaErrorInvalidDeviceFunction);
+  const cudaDeviceProp p = properties_of(*device);
+  const int warps = (threads + p.warpSize - 1) / p.warpSize;
+  *blocks = std::min(p.maxBlocksPerMultiProcessor, p.maxThreadsPerMultiProcessor / (warps * p.warpSize));
+  return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int gpu) {

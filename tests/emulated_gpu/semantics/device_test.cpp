@@ -61,6 +61,8 @@ TEST_F(CudaDevice, HasAttributesThatAreItsProperties) {
     EXPECT_EQ(attribute_of(cudaDevAttrWarpSize, gpu), properties.warpSize);
     EXPECT_EQ(attribute_of(cudaDevAttrMaxThreadsPerBlock, gpu), properties.maxThreadsPerBlock);
     EXPECT_EQ(attribute_of(cudaDevAttrMultiProcessorCount, gpu), properties.multiProcessorCount);
+    EXPECT_EQ(attribute_of(cudaDevAttrMaxThreadsPerMultiProcessor, gpu), properties.maxThreadsPerMultiProcessor);
+    EXPECT_EQ(attribute_of(cudaDevAttrMaxBlocksPerMultiprocessor, gpu), properties.maxBlocksPerMultiProcessor);
     EXPECT_EQ(attribute_of(cudaDevAttrComputeCapabilityMajor, gpu), properties.major);
     EXPECT_EQ(attribute_of(cudaDevAttrComputeCapabilityMinor, gpu), properties.minor);
     EXPECT_EQ(attribute_of(cudaDevAttrPciDomainId, gpu), properties.pciDomainID);

@@ -39,6 +39,21 @@ TEST_F(CudaKernel, Adds) {
   EXPECT_EQ(sum.values(), made_by<int>(1000, [](int i) { return i + 5; }));
 }
 
+// CUDA Runtime API, Occupancy: cudaOccupancyMaxActiveBlocksPerMultiprocessor
+TEST_F(CudaKernel, HasTheBlocksForWhichAMultiprocessorHasThreads) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0));
+  int before = properties.maxBlocksPerMultiProcessor;
+  for (const int threads : {32, 33, 256, 1024}) {
+    int blocks = 0;
+    ASSERT_EQ(find_resident_blocks(&blocks, threads), cudaSuccess);
+    EXPECT_GE(blocks, 1);
+    EXPECT_LE(blocks, before);
+    EXPECT_LE(blocks * threads, properties.maxThreadsPerMultiProcessor);
+    before = blocks;
+  }
+}
+
 // CUDA C++ Programming Guide 13.0, Asynchronous Concurrent Execution: launches are asynchronous, and in the order of
 // their stream
 TEST_F(CudaKernel, IsLaunchedIntoAStream) {

@@ -199,6 +199,9 @@ cudaError_t launch_fill(int* to, int value, int count, cudaStream_t stream) {
   fill<<<blocks_for(count, 128), 128, 0, stream>>>(to, value, count);
   return cudaGetLastError();
 }
+cudaError_t find_resident_blocks(int* blocks, int threads) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, reinterpret_cast<const void*>(&fill), threads, 0);
+}
 cudaError_t launch_count(int* count, dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream) {
   count_threads<<<grid, block, shared_bytes, stream>>>(count);
   return cudaGetLastError();

@@ -15,6 +15,8 @@ constexpr int bins = 16;
 
 cudaError_t launch_add(const int* a, const int* b, int* sum, int count, cudaStream_t stream);
 cudaError_t launch_fill(int* to, int value, int count, cudaStream_t stream);
+/// Calls cudaOccupancyMaxActiveBlocksPerMultiprocessor for the same kernel.
+cudaError_t find_resident_blocks(int* blocks, int threads);
 /// Each thread of the grid adds 1 to *count. @param shared_bytes  size that the launch requests; it is not used
 cudaError_t launch_count(int* count, dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream);
 /// Stores i in to[i] for the i-th thread of the grid, x fastest, if each coordinate is within its extent.

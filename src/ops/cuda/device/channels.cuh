@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <type_traits>
 
 #include "ops/cuda/device/launch.cuh"
@@ -169,13 +172,20 @@ __global__ void __launch_bounds__(threads_per_block, Body::blocks_of_multiproces
   for_packs(body, constants, last * tiles.packs + thread.pack, -step * tiles.packs, last / step + 1);
 }
 
-/// The number of blocks of a kernel that run at the same time.
-inline std::int64_t resident_blocks(int of_multiprocessor) {
+/// The number of blocks of a kernel that run at the same time. CUDA is asked once for each kernel, size and GPU.
+inline std::int64_t resident_blocks(const void* kernel, int threads) {
+  static std::mutex mutex;
+  static std::map<std::tuple<const void*, int, int>, std::int64_t> known;
   int gpu = 0;
-  int multiprocessors = 0;
   LOCKSTEP_CUDA_CHECK(cudaGetDevice(&gpu));
+  const std::scoped_lock lock(mutex);
+  const std::tuple key(kernel, threads, gpu);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  int multiprocessors = 0;
+  int of_each = 0;
   LOCKSTEP_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu));
-  return static_cast<std::int64_t>(multiprocessors) * of_multiprocessor;
+  LOCKSTEP_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_each, kernel, threads, 0));
+  return known[key] = static_cast<std::int64_t>(multiprocessors) * of_each;
 }
 
 /// Submits body(i, body.load(i), body.constants(pack)) for each pack `i` of a tensor, each once, in any order.
@@ -187,7 +197,8 @@ void for_each_pack(const PackTiles& tiles, const Body& body, Queue queue) {
   // With fewer positions than a batch, a thread would load its constants for little.
   const std::int64_t of_block = static_cast<std::int64_t>(Body::batch) * tiles.depth;
   const std::int64_t enough = (tiles.rows + of_block - 1) / of_block;
-  const std::int64_t fitting = resident_blocks(Body::blocks_of_multiprocessor) / tiles.blocks_of_position();
+  const auto* const kernel = reinterpret_cast<const void*>(&each_pack<Body>);
+  const std::int64_t fitting = resident_blocks(kernel, tiles.threads()) / tiles.blocks_of_position();
   dim3 grid = tiles.grid();
   grid.y = static_cast<unsigned>(std::clamp<std::int64_t>(fitting, 1, enough));
   static_cast<void>(cudaGetLastError());
