@@ -151,10 +151,15 @@ NodePtr mark(CUstream_st& stream, std::vector<NodePtr> also_after) {
   return stream.tail;
 }
 
-cudaError_t enqueue(cudaStream_t handle, cudaGraphNodeType kind, Recipe recipe) {
+cudaError_t enqueue(cudaStream_t handle, cudaGraphNodeType kind, Recipe recipe,
+                    const std::vector<const void*>& registered) {
   const std::scoped_lock lock(device_lock());
   CUstream_st* stream = find_stream(handle);
-  return stream == nullptr ? cudaErrorInvalidResourceHandle : put(*stream, kind, std::move(recipe));
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  const cudaError_t error = put(*stream, kind, std::move(recipe));
+  if (error == cudaSuccess && stream->capture)
+    stream->capture->graph->nodes.back()->memory = std::make_shared<GraphMemory>(registered);
+  return error;
 }
 
 DeviceIdentity current_device() {

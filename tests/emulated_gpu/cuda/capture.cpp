@@ -80,6 +80,16 @@ cudaStreamCaptureStatus status_of(const CUstream_st& stream) {
 
 }  // namespace
 
+GraphMemory::GraphMemory(const std::vector<const void*>& addresses) {
+  for (const void* address : addresses)
+    if (Block* block = Memory::instance().find(address); block != nullptr && blocks_.insert(block).second)
+      ++block->graphs;
+}
+
+GraphMemory::~GraphMemory() {
+  for (Block* block : blocks_) --block->graphs;
+}
+
 cudaError_t refuse_in_capture() {
   cudaError_t error = cudaSuccess;
   for (Capture* capture : Runtime::instance().captures) {

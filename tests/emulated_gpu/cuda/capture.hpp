@@ -10,11 +10,32 @@
 #include <vector>
 
 #include "emulated_gpu/device/engine.hpp"
+#include "emulated_gpu/device/memory.hpp"
 #include "emulated_gpu/device/task.hpp"
+
+namespace emulated_gpu {
+
+/// The memory that NCCL registers for an operation in a graph, until the graph and its executables are destroyed.
+/// Callers hold the device's lock.
+/// @source NCCL 2.28 documentation, User Buffer Registration: buffers of captured operations are registered, and
+/// deregistered when the graph is destroyed; they are not freed before
+class GraphMemory {
+ public:
+  explicit GraphMemory(const std::vector<const void*>& addresses);
+  GraphMemory(const GraphMemory&) = delete;
+  GraphMemory& operator=(const GraphMemory&) = delete;
+  ~GraphMemory();
+
+ private:
+  std::set<Block*> blocks_;
+};
+
+}  // namespace emulated_gpu
 
 struct CUgraphNode_st {
   cudaGraphNodeType kind = cudaGraphNodeTypeEmpty;
   emulated_gpu::Recipe recipe;
+  std::shared_ptr<const emulated_gpu::GraphMemory> memory;
   std::vector<CUgraphNode_st*> after;
   int gpu = 0;
 };

@@ -10,6 +10,7 @@ struct CUgraphExec_st {
   struct Item {
     cudaGraphNodeType kind;
     emulated_gpu::Recipe recipe;
+    std::shared_ptr<const emulated_gpu::GraphMemory> memory;
     std::vector<std::size_t> after;  ///< indices of the items that it depends on
     int gpu;
     cudaGraphNode_t node;
@@ -25,7 +26,7 @@ std::vector<CUgraphExec_st::Item> items_of(const CUgraph_st& graph) {
   std::map<const GraphNode*, std::size_t> place;
   std::vector<CUgraphExec_st::Item> items;
   for (const auto& node : graph.nodes) {
-    CUgraphExec_st::Item item{node->kind, node->recipe, {}, node->gpu, node.get()};
+    CUgraphExec_st::Item item{node->kind, node->recipe, node->memory, {}, node->gpu, node.get()};
     for (const GraphNode* before : node->after) item.after.push_back(place.at(before));
     std::sort(item.after.begin(), item.after.end());
     place[node.get()] = items.size();

@@ -37,6 +37,8 @@ Block* find_start(const void* address, bool is_pinned) {
 }
 
 void release(Block& block) {
+  if (block.graphs > 0)
+    violation(describe(block, block.base) + " is freed before a graph for which NCCL has registered it is destroyed");
   if (block.type == MemoryType::device) state_of(block.gpu).allocated -= block.bytes;
   Memory::instance().release(block);
 }

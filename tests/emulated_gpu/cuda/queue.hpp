@@ -7,6 +7,7 @@
 
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "emulated_gpu/device/task.hpp"
 
@@ -17,8 +18,10 @@ std::recursive_mutex& device_lock();
 
 /// Puts the task that `recipe` makes on the stream, after its other work, or into the graph if the stream is captured.
 /// @param kind  kind of the node in a graph: cudaGraphNodeTypeKernel, …
+/// @param registered  addresses in the memory that may not be freed before this graph is destroyed
 /// @return as any call of the runtime: cudaErrorInvalidResourceHandle for an unknown stream, a sticky error, …
-cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType kind, Recipe recipe);
+cudaError_t enqueue(cudaStream_t stream, cudaGraphNodeType kind, Recipe recipe,
+                    const std::vector<const void*>& registered = {});
 
 /// Gives the GPUs an opportunity to make progress. Every function that polls calls it.
 void let_the_gpus_work();

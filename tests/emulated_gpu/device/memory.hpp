@@ -21,6 +21,7 @@ struct Block {
   std::uint64_t number = 0;  ///< counted in the process, from 1
   bool live = true;          ///< false: freed, or not yet allocated in the order of its stream
   bool was_freed = false;
+  int graphs = 0;  ///< number of operations in graphs for which NCCL has registered it
 };
 
 /// Returns "byte 12 of allocation 3 (device memory of GPU 0, 64 bytes)", or the distance to its end.

@@ -76,6 +76,16 @@ cudaError_t order(cudaStream_t before, cudaStream_t after) {
   return error;
 }
 
+std::vector<const void*> memory_of(const std::vector<Exchange>& exchanges) {
+  std::vector<const void*> all;
+  for (const Exchange& exchange : exchanges) {
+    for (const Outgoing& out : exchange.out) all.push_back(out.from);
+    for (const Incoming& in : exchange.in) all.push_back(in.to);
+    if (exchange.sum) all.insert(all.end(), {exchange.sum->own, exchange.sum->to});
+  }
+  return all;
+}
+
 /// Puts the kernel on the first stream, after the work of all streams, and orders all streams after it.
 cudaError_t put_on_streams(const Launch& launch) {
   const cudaStream_t first = launch.streams.front();
@@ -83,9 +93,12 @@ cudaError_t put_on_streams(const Launch& launch) {
   for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
     error = order(launch.streams[i], first);
   if (error == cudaSuccess) {
-    error = enqueue(first, cudaGraphNodeTypeKernel,
-                    [communicator = launch.communicator, exchanges = launch.exchanges,
-                     held = launch.communicator->hold()] { return run_exchanges(communicator, exchanges); });
+    error = enqueue(
+        first, cudaGraphNodeTypeKernel,
+        [communicator = launch.communicator, exchanges = launch.exchanges, held = launch.communicator->hold()] {
+          return run_exchanges(communicator, exchanges);
+        },
+        memory_of(launch.exchanges));
   }
   for (std::size_t i = 1; i < launch.streams.size() && error == cudaSuccess; ++i)
     error = order(first, launch.streams[i]);

@@ -153,6 +153,69 @@ TEST_F(ViolationDeathTest, RegisteredMemoryIsFreed) {
       testing::ExitedWithCode(violation_status), "registered as a window");
 }
 
+/// Captures a sum in place.
+class GraphOfASum {
+ public:
+  GraphOfASum(const Rank& rank, void* memory) {
+    check(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal));
+    check(ncclAllReduce(memory, memory, count, ncclUint8, ncclSum, rank.comm, rank.stream));
+    check(cudaStreamEndCapture(rank.stream, &graph));
+    check(cudaGraphInstantiate(&executable, graph, 0));
+  }
+  void destroy() const {
+    check(cudaGraphDestroy(graph));
+    check(cudaGraphExecDestroy(executable));
+  }
+
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+};
+
+/// NCCL has registered the memory for the graph.
+TEST_F(ViolationDeathTest, MemoryIsFreedBeforeTheGraphThatSumsIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto free_before = [](cudaError_t (*destroy)(const GraphOfASum&)) {
+    on_ranks(2, true, [&](const Rank& rank) {
+      void* memory = nullptr;
+      check(ncclMemAlloc(&memory, count));
+      const GraphOfASum graph(rank, memory);
+      check(destroy(graph));
+      check(ncclMemFree(memory));
+    });
+  };
+  const testing::ExitedWithCode violated(violation_status);
+  EXPECT_EXIT(free_before([](const GraphOfASum& of) { return cudaGraphDestroy(of.graph); }), violated,
+              "is freed before a graph for which NCCL has registered it");
+  EXPECT_EXIT(free_before([](const GraphOfASum& of) { return cudaGraphExecDestroy(of.executable); }), violated,
+              "is freed before a graph for which NCCL has registered it");
+}
+
+TEST_F(ViolationDeathTest, AWindowEndsBeforeTheGraphThatUsesIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        on_ranks(2, true, [](const Rank& rank) {
+          void* memory = nullptr;
+          check(ncclMemAlloc(&memory, count));
+          ncclWindow_t window{};
+          check(ncclCommWindowRegister(rank.comm, memory, count, &window, NCCL_WIN_COLL_SYMMETRIC));
+          const GraphOfASum graph(rank, memory);
+          check(ncclCommWindowDeregister(rank.comm, window));
+        });
+      },
+      testing::ExitedWithCode(violation_status), "a window that a graph uses");
+}
+
+TEST(Graph, LeavesItsMemoryWhenItIsDestroyed) {
+  on_ranks(2, true, [](const Rank& rank) {
+    void* memory = nullptr;
+    check(ncclMemAlloc(&memory, count));
+    GraphOfASum(rank, memory).destroy();
+    check(ncclMemFree(memory));
+    rank.finish();
+  });
+}
+
 TEST_F(ViolationDeathTest, WindowsOfRanksDiffer) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -117,6 +117,8 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
   const auto found = table().windows.find(window);
   if (found == table().windows.end() || found->second.communicator.lock() != handle->communicator)
     violation("ncclCommWindowDeregister of a window that this communicator does not have");
+  if (const Block* block = Memory::instance().find(found->second.memory); block != nullptr && block->graphs > 0)
+    violation("ncclCommWindowDeregister of a window that a graph uses");
   table().windows.erase(found);
   return ncclSuccess;
 }
