@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Compares what nvcc makes of the kernels for GPUs with a table, so that a kernel cannot get worse unseen: registers, bytes that are
-spilled, and how many loads of 16 bytes a thread has in flight. It needs nvcc, and no GPU.
+spilled, and how many loads of 16 bytes a thread's loops have in flight. It needs nvcc, and no GPU.
 
   kernel_resources.py [--write] [--nvcc FILE] [--cuobjdump FILE] [SOURCE.cu ...]
 
@@ -21,7 +21,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs/measurements/gpu-kernel-resources.csv"
-SOURCES = [f"src/ops/cuda/kernels/{name}.cu" for name in ("batch_norm", "two_batch_norms", "pooled_batch_norm", "elementwise", "update")]
+SOURCES = [f"src/ops/cuda/kernels/{name}.cu" for name in ("batch_norm", "two_batch_norms", "pooled_batch_norm", "elementwise", "arrange", "resize",
+                                                          "multiply", "layouts", "pools", "update")]
 ARCHITECTURE = "sm_90"
 MORE_REGISTERS, MORE_SPILLED = 4, 8
 
@@ -59,24 +60,34 @@ def registers_of(token):
     return {int(number) for number in re.findall(r"\bR(\d+)\b", token)}
 
 
-def loads_in_flight(code):
-    """The most loads of 16 bytes of which no result has been used yet, by kernel, in the order of the instructions."""
-    most, name, pending = {}, None, []
+def instructions(code):
+    """The instructions of each kernel: address, operation and operands."""
+    kernels, name = {}, None
     for line in code.splitlines():
         if function := re.search(r"Function : (\S+)", line):
-            name, pending = function[1], []
-            most[name] = 0
-        instruction = re.match(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?(\S+)\s*([^;]*);", line)
-        if not instruction or name is None:
-            continue
-        operation, operands = instruction[1], instruction[2].split(",")
-        reads = set().union(*map(registers_of, operands if operation.startswith("ST") else operands[1:]))
-        writes = set() if operation.startswith("ST") else registers_of(operands[0])
+            name = function[1]
+            kernels[name] = []
+        instruction = re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\d+\s+)?(\S+)\s*([^;]*);", line)
+        if instruction and name is not None:
+            kernels[name].append((int(instruction[1], 16), instruction[2], instruction[3].split(",")))
+    return kernels
+
+
+def loads_in_flight(kernel):
+    """The most loads of 16 bytes in a loop of which no result has been used yet, in the order of the instructions."""
+    targets = [(re.search(r"0x([0-9a-f]+)", operands[-1]), address) for address, operation, operands in kernel if operation.startswith("BRA")]
+    loops = [(int(target[1], 16), address) for target, address in targets if target and int(target[1], 16) < address]
+    most, pending = 0, []
+    for address, operation, operands in kernel:
+        is_store = operation.startswith("ST")
+        reads = set().union(*map(registers_of, operands if is_store else operands[1:]))
+        writes = set() if is_store else registers_of(operands[0])
         pending = [load for load in pending if not load & (reads | writes)]
-        if operation.startswith("LDG") and ".128" in operation:
+        is_load = operation.startswith("LDG") and ".128" in operation
+        if is_load and any(begin <= address <= end for begin, end in loops):
             first = min(writes, default=0)
             pending.append(set(range(first, first + 4)))
-            most[name] = max(most[name], len(pending))
+            most = max(most, len(pending))
     return most
 
 
@@ -85,7 +96,8 @@ def measured(nvcc, cuobjdump, source, folder):
     cubin = pathlib.Path(folder) / "kernels.cubin"
     log = output(nvcc, "-std=c++20", "--extended-lambda", "--expt-relaxed-constexpr", "--fmad=false", f"-arch={ARCHITECTURE}", "-cubin",
                  "-Xptxas", "-v", f"-I{ROOT}/include", f"-I{ROOT}", f"-I{ROOT}/src", "-o", cubin, ROOT / source)
-    loads = loads_in_flight(output(cuobjdump, "-sass", cubin)) if cuobjdump else {}
+    code = instructions(output(cuobjdump, "-sass", cubin)) if cuobjdump else {}
+    loads = {name: loads_in_flight(kernel) for name, kernel in code.items()}
     kernels = {}
     for part in log.split("Compiling entry function '")[1:]:
         spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", part)
