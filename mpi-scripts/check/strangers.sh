@@ -128,8 +128,9 @@ no_mpi() {
   cmake -S bindings/torch -B "$out/no-mpi-torch" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$out/no-mpi-prefix" \
     -DPython_EXECUTABLE="$(realpath -s "$python")" >/dev/null
   cmake --build "$out/no-mpi-torch"
-  mkdir -p "$out/no-mpi-site/lockstep_torch"
-  cp bindings/torch/lockstep_torch/*.py "$out"/no-mpi-torch/_lockstep*.so "$out/no-mpi-site/lockstep_torch"
+  rm -rf "${out:?}/no-mpi-site"
+  cmake --install "$out/no-mpi-torch" --prefix "$out/no-mpi-site" >/dev/null
+  cp bindings/torch/lockstep_torch/*.py "$out/no-mpi-site/lockstep_torch"
   if ldd "$out"/no-mpi-torch/_lockstep*.so | grep 'libmpi\.so'; then fail "lockstep_torch needs that"; fi
   # By the store of torchrun itself, which is not lockstep's.
   expect "rank 2: y = 3.000x - 1.000" "$python" -m torch.distributed.run --no-python --nproc-per-node 3 "$examples/from_environment"
