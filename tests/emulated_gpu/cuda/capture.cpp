@@ -43,6 +43,11 @@ void end(Capture& capture) {
   Runtime::instance().captures.erase(&capture);
 }
 
+/// Forgets what NCCL has registered for a capture that has failed, which events may still hold.
+void forget_memory(const Capture& capture) {
+  for (const auto& node : capture.graph->nodes) node->memory.reset();
+}
+
 cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph) {
   *graph = nullptr;
   if (!stream.capture) return cudaErrorIllegalState;
@@ -53,8 +58,10 @@ cudaError_t end_capture(CUstream_st& stream, cudaGraph_t* graph) {
   const bool joined = is_joined(*capture);
   end(*capture);
   stream.capture.reset();
-  if (capture->is_broken) return cudaErrorStreamCaptureInvalidated;
-  if (!joined) return cudaErrorStreamCaptureUnjoined;
+  if (capture->is_broken || !joined) {
+    forget_memory(*capture);
+    return capture->is_broken ? cudaErrorStreamCaptureInvalidated : cudaErrorStreamCaptureUnjoined;
+  }
   *graph = capture->graph.release();
   return cudaSuccess;
 }
@@ -178,8 +185,12 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  EMULATED_GPU_CALL("cudaStreamEndCapture");
+  const Call call("cudaStreamEndCapture");
   CUstream_st* stream = find_stream(handle);
+  if (call.error() != cudaSuccess) {
+    if (stream != nullptr && stream->capture) forget_memory(*stream->capture);
+    return Call::result(call.error());
+  }
   if (stream == nullptr) return Call::result(cudaErrorInvalidResourceHandle);
   return Call::result(end_capture(*stream, graph));
 }

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "emulated_gpu/cuda/runtime.hpp"
 #include "emulated_gpu/device/memory.hpp"
 #include "emulated_gpu/device/violation.hpp"
 #include "emulated_gpu/nccl/call.hpp"
@@ -117,7 +118,9 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
   const auto found = table().windows.find(window);
   if (found == table().windows.end() || found->second.communicator.lock() != handle->communicator)
     violation("ncclCommWindowDeregister of a window that this communicator does not have");
-  if (const Block* block = Memory::instance().find(found->second.memory); block != nullptr && block->graphs > 0)
+  // With a sticky error, graphs cannot be destroyed.
+  const Block* block = Memory::instance().find(found->second.memory);
+  if (block != nullptr && block->graphs > 0 && state_of(block->gpu).sticky == cudaSuccess)
     violation("ncclCommWindowDeregister of a window that a graph uses");
   table().windows.erase(found);
   return ncclSuccess;
