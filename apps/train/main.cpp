@@ -11,8 +11,8 @@
 namespace {
 
 /// Waiting threads of GNU's OpenMP spin for milliseconds by default. If another process needs their processor, it waits
-/// for them meanwhile, and then they for it. 3,000 rounds take about 0.1 ms, longer than most gaps between the operators
-/// of a step. OpenMP reads the variable only when it is loaded, so the program starts once more.
+/// for them meanwhile, and then they for it. 3,000 rounds take about 0.1 ms, longer than most gaps between the
+/// operators of a step. OpenMP reads the variable only when it is loaded, so the program starts once more.
 void bound_spinning(char** argv) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
   setenv("GOMP_SPINCOUNT", "3000", 1);
