@@ -8,7 +8,7 @@ DDP_DISABLE_COMM_MEM=0.
   PER_HOST=1 mpi-scripts/local-cluster.sh run mpi-scripts/parity/torchrun-on-hosts.sh python3 mpi-scripts/bench/c10d.py
 
 Prints a Markdown table: the microseconds of an all-reduce by size, and the milliseconds of a DistributedDataParallel step of a
-multilayer perceptron of 5.8 million parameters. Each figure is the median of rounds that alternate between the two; a ratio
+multilayer perceptron of 5.8 million parameters, and of torchvision's ResNet-18 with four pictures of 64×64, where torchvision is. Each figure is the median of rounds that alternate between the two; a ratio
 is that of the medians. With OMP_NUM_THREADS=1 on machines with as many cores as ranks.
 """
 import argparse
@@ -18,6 +18,11 @@ import time
 import lockstep_torch  # noqa: F401
 import torch
 import torch.distributed as dist
+
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
 
 SIZES = [4, 256, 4 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
 ROUNDS = 9
@@ -48,12 +53,16 @@ def row(name, unit, seconds):
         print(f"| {name} | {ours * unit:,.1f} | {gloo * unit:,.1f} | {gloo / ours:.2f} |", flush=True)
 
 
-def step_of(group):
-    torch.manual_seed(1)
+def perceptron():
     layers = [torch.nn.Linear(1024, 2048), torch.nn.ReLU(), torch.nn.Linear(2048, 1536), torch.nn.ReLU(), torch.nn.Linear(1536, 384)]
-    parallel = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers), process_group=group)
+    return torch.nn.Sequential(*layers)
+
+
+def step_of(make_model, inputs, group):
+    torch.manual_seed(1)
+    parallel = torch.nn.parallel.DistributedDataParallel(make_model(), process_group=group)
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01, momentum=0.9)
-    inputs, labels = torch.randn(32, 1024), torch.randint(0, 384, (32,))
+    labels = torch.randint(0, 384, (len(inputs),))
 
     def step():
         optimizer.zero_grad()
@@ -78,7 +87,11 @@ def main():
         for name, ours in (("", plain), (", shared", shared)):
             row(f"all-reduce of {size:,} B{name}, µs", 1e6, in_turn(
                 [lambda ours=ours: dist.all_reduce(ours), lambda: dist.all_reduce(plain, group=groups[1])], options.seconds))
-    row("step of the perceptron, ms", 1e3, in_turn([step_of(group) for group in groups], options.seconds))
+    models = [("the perceptron", perceptron, torch.randn(32, 1024))]
+    if torchvision is not None:
+        models.append(("ResNet-18", torchvision.models.resnet18, torch.randn(4, 3, 64, 64)))
+    for name, make_model, inputs in models:
+        row(f"step of {name}, ms", 1e3, in_turn([step_of(make_model, inputs, group) for group in groups], options.seconds))
     dist.destroy_process_group()
 
 

@@ -84,12 +84,15 @@ NcclLibrary load_nccl(const std::string& file) {
   find(get_version, handle, "ncclGetVersion", missing);
   if (get_version == nullptr) refuse(file + " is no NCCL: it has no function ncclGetVersion");
   library.file = file_of(reinterpret_cast<void*>(get_version));
-  int code = 0;
-  if (get_version(&code) != ncclSuccess) refuse("NCCL (" + library.file + ") does not tell its version");
-  library.version = NcclVersion::of_code(code);
 #define LOCKSTEP_NCCL_FIND(name) find(library.name, handle, "nccl" #name, missing);
   LOCKSTEP_NCCL_FUNCTIONS(LOCKSTEP_NCCL_FIND)
 #undef LOCKSTEP_NCCL_FIND
+  int code = 0;
+  if (const ncclResult_t result = get_version(&code); result != ncclSuccess) {
+    refuse("NCCL (" + library.file + ") does not tell its version" +
+           (library.GetErrorString == nullptr ? "" : std::string(": ") + library.GetErrorString(result)));
+  }
+  library.version = NcclVersion::of_code(code);
   check(library, missing);
   std::string without;
   find(library.windows.register_window, handle, "ncclCommWindowRegister", without);
