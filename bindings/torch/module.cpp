@@ -4,6 +4,7 @@
 
 #include "backend.hpp"
 #include "ranks.hpp"
+#include "service.hpp"
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   namespace py = pybind11;
@@ -54,6 +55,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("allocations", [](const c10::intrusive_ptr<c10d::Backend>& backend) {
     return static_cast<const Backend&>(*backend).allocations();
   });
+  module.def(
+      "let_go", [] { lockstep::bindings::Service::instance().let_go(); }, py::call_guard<py::gil_scoped_release>());
   module.def("has_mpi", &lockstep::bindings::has_mpi);
   module.def("job_rank", [] {
     const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();

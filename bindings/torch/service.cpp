@@ -66,6 +66,12 @@ void Service::drain(const std::shared_ptr<ServedGroup>& group) {
   last->wait(kNoTimeout);
 }
 
+void Service::let_go() {
+  constexpr std::chrono::seconds at_most{2};  // operations of groups that have failed may never end
+  std::unique_lock lock(mutex_);
+  rested_.wait_for(lock, at_most, [this] { return open_ == 0; });
+}
+
 void Service::help(TorchWork& work, std::chrono::milliseconds timeout) {
   Waiting waiting;
   const auto begin = waiting.since;
@@ -106,8 +112,9 @@ void Service::advance_or_rest(std::unique_lock<std::mutex> advancing, Waiting& w
   std::vector<Ended> ended;
   const bool moved = advancing && advance_all(rests, ended);
   if (advancing) advancing.unlock();
-  for (const Ended& each : ended) {
+  for (Ended& each : ended) {
     each.work->end(each.failure);  // unlocked, because callbacks of futures may wait for operations
+    each = {};                     // Python's objects, before the operation counts as ended
     note_end();
   }
   if (moved) {
@@ -152,7 +159,7 @@ bool Service::poll(ServedGroup& group) {
 void Service::note_end() {
   const std::scoped_lock lock(mutex_);
   --open_;
-  if (helpers_ > 1) rested_.notify_all();  // the operation may be another helper's
+  if (helpers_ > 1 || open_ == 0) rested_.notify_all();  // the operation may be another helper's
 }
 
 void Service::start(Task task, std::vector<Ended>& ended) {

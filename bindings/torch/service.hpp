@@ -64,6 +64,9 @@ class Service {
   void help(TorchWork& work, std::chrono::milliseconds timeout);
   /// Waits until the operations of a group that were queued before have ended.
   void drain(const std::shared_ptr<ServedGroup>& group);
+  /// Waits for at most 2 s until no thread holds an operation any more. A thread that released an object of Python's
+  /// while the interpreter ends would end the process.
+  void let_go();
 
  private:
   struct Task {
