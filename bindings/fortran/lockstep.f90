@@ -1,8 +1,8 @@
 ! SPDX-License-Identifier: Apache-2.0
 !> lockstep for Fortran 2018: groups of ranks, collective operations on arrays of any rank and type that lockstep has,
 !> data-parallel training, and checkpoints. Every function returns a code, LOCKSTEP_SUCCESS if all went well;
-!> lockstep_last_error() then says what happened. lockstep.h, in the folder
-!> include, describes what each function does.
+!> lockstep_last_error() then says what happened. lockstep.h, in the prefix's folder include, describes what each function
+!> does.
 !>
 !> Arrays are contiguous: a strided section is refused, because the compiler would pass a copy. Without `out`, an array
 !> is overwritten with the result. With `work`, the operation is under way when the function returns: the array then has
