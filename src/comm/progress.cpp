@@ -92,7 +92,7 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
   if (done()) return true;
   const Exclusive exclusive(*this);
   const int spins = spins_;
-  bool in_vain = false;
+  std::optional<Clock::duration> longest_yield;
   int fruitless = 0;  // polls in a row that moved nothing, up to `spins`
   int yields = 0;
   do {
@@ -103,13 +103,13 @@ bool Progress::wait_until(const std::function<bool()>& done, Clock::time_point u
     } else if (fruitless < spins) {
       ++fruitless;
     } else {
-      in_vain = true;
+      longest_yield = longest_yield.value_or(Clock::duration(0));
       if (yields >= policy_.yields_before_sleep && sleep(until)) continue;
       if (yields < WaitPolicy::always) ++yields;
-      yield();
+      longest_yield = std::max(*longest_yield, yield());
     }
   } while (!done());
-  adapt(in_vain);
+  adapt(longest_yield);
   return true;
 }
 
@@ -120,14 +120,17 @@ void Progress::wait(Operation& operation) {
   constexpr int longest_moment = 500;
   for (int spins = std::min(spins_, longest_moment); spins > 0; --spins) {
     operation.poll();
-    if (has_ended()) return adapt(false);
+    if (has_ended()) return adapt(std::nullopt);
   }
   wait(has_ended);
 }
 
-void Progress::yield() {
-  if (time_ != nullptr) return time_->yield();
-  std::this_thread::yield();
+/// @return for how long the core was away, where that matters
+Clock::duration Progress::yield() {
+  const bool matters = policy_.adaptive && policy_.spins_before_yield > 0;
+  const Clock::time_point begin = matters ? now() : Clock::time_point();
+  time_ != nullptr ? time_->yield() : std::this_thread::yield();
+  return matters ? now() - begin : Clock::duration(0);
 }
 
 /// Sleeps on one of the sources that have pending operations. @return whether it slept
@@ -141,9 +144,23 @@ bool Progress::sleep(Clock::time_point until) {
   return time_ == nullptr ? (*first)->sleep(at_most) : time_->sleep(**first, at_most);
 }
 
-void Progress::adapt(bool in_vain) {
+/// Spins less where spinning was in vain, and more again where it was not. Where another thread has used the core for a
+/// moment, this one hardly spins, because the others give the core back as soon as they wait. Where another thread has
+/// kept the core, a yield costs so much that this one spins for longer before the next, for some time.
+/// @param longest_yield  of the wait that has ended; none if spinning was enough
+void Progress::adapt(std::optional<Clock::duration> longest_yield) {
   if (!policy_.adaptive) return;
-  spins_ = in_vain ? spins_ / 2 : std::min(policy_.spins_before_yield, 2 * spins_ + 1);
+  constexpr std::chrono::microseconds alone_on_its_core{1};
+  constexpr std::chrono::microseconds kept_by_another{200};
+  constexpr int many_times = 8;
+  const int usual = policy_.spins_before_yield;
+  if (!longest_yield) {
+    spins_ = spins_ > usual ? spins_ - spins_ / 16 : std::min(usual, 2 * spins_ + 1);
+  } else if (*longest_yield > kept_by_another) {
+    spins_ = many_times * usual;
+  } else {
+    spins_ /= *longest_yield > alone_on_its_core ? 16 : 2;
+  }
 }
 
 void Progress::enter() {

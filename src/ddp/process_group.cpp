@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lockstep/ddp/process_group.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 
@@ -23,9 +24,14 @@ namespace {
 
 /// The progress engine of a group and of the groups split from it.
 struct Engine {
+  /// A nap takes longer than a yield, so the thread polls more often before it, but not where ranks share processors.
+  static ProgressThreadOptions thread_options(int spins) {
+    ProgressThreadOptions thread;
+    thread.spins_before_nap = spins == 0 ? 0 : std::max(spins, thread.spins_before_nap);
+    return thread;
+  }
   explicit Engine(const GroupOptions& options) : progress(options.wait, nullptr, options.notice) {
-    if (options.progress_thread)
-      thread.emplace(progress, ProgressThreadOptions{.spins_before_nap = options.wait.spins_before_yield});
+    if (options.progress_thread) thread.emplace(progress, thread_options(options.wait.spins_before_yield));
   }
   Progress progress;
   std::optional<ProgressThread> thread;

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "lockstep/comm/progress.hpp"
 #include "platform/machine/launch.hpp"
 #include "platform/machine/topology_json.hpp"
 
@@ -64,9 +65,6 @@ ProcessView process_from_json(const json& text) {
   return process;
 }
 
-/// A poll of an idle communicator takes well under a microsecond, which is about as long as waking a sleeping thread.
-constexpr int spins_with_a_processor_each = 2000;
-
 /// OpenMP's threads spin for a while by default.
 bool openmp_spins() {
   const char* policy = std::getenv("OMP_WAIT_POLICY");
@@ -98,7 +96,7 @@ NodeView gather_node(const World& world, const Topology& topology, int threads_p
   const std::vector<GpuChoices> ranks = gpu_choices(agreement);
   for (const GpuChoices& rank : ranks) view.bound_pus.push_back(rank.bound);
   view.gpu = assign_gpus(ranks)[static_cast<std::size_t>(world.place().local_rank)];
-  view.spins_before_yield = oversubscribed(view.bound_pus, threads_per_rank) ? 0 : spins_with_a_processor_each;
+  view.spins_before_yield = oversubscribed(view.bound_pus, threads_per_rank) ? 0 : WaitPolicy().spins_before_yield;
   return view;
 }
 

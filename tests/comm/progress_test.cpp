@@ -150,27 +150,57 @@ TEST(Progress, SpinsLessWhereItIsInVainAndMoreAgainWhereItIsNot) {
   EXPECT_EQ(progress.spins(), 64);
 }
 
-/// A clock that advances by a second with each yield, and does not let threads sleep.
-class Seconds : public TimeSource {
+/// A clock that advances with each yield, and does not let threads sleep.
+class TimeOfYields : public TimeSource {
  public:
-  [[nodiscard]] Clock::time_point now() override { return Clock::time_point(std::chrono::seconds(yields)); }
-  void yield() override { ++yields; }
+  explicit TimeOfYields(std::chrono::nanoseconds of_each) : each(of_each) {}
+  [[nodiscard]] Clock::time_point now() override { return Clock::time_point(time); }
+  void yield() override { time += each; }
   bool sleep(ProgressSource& /*source*/, std::chrono::nanoseconds at_most) override {
     longest = std::max(longest, at_most);
     return false;
   }
 
-  int yields = 0;
+  std::chrono::nanoseconds each;
+  std::chrono::nanoseconds time{0};
   std::chrono::nanoseconds longest{0};
 };
 
+TEST(Progress, HardlySpinsWhereAnotherThreadUsesItsCoreForMoments) {
+  TimeOfYields time(std::chrono::nanoseconds(300));
+  Progress progress({.spins_before_yield = 256, .yields_before_sleep = WaitPolicy::always}, &time);
+  Sleeper source(progress);
+  source.wait(1000);
+  EXPECT_EQ(progress.spins(), 128);  // the core was its own
+  time.each = std::chrono::microseconds(10);
+  for (int i = 0; i < 2; ++i) source.wait(1000);
+  EXPECT_EQ(progress.spins(), 0);
+  for (int i = 0; i < 2; ++i) source.wait(1);
+  EXPECT_EQ(progress.spins(), 3);
+  for (int i = 0; i < 10; ++i) source.wait(1);
+  EXPECT_EQ(progress.spins(), 256);
+}
+
+TEST(Progress, SpinsForLongerBesideAThreadThatKeepsItsCore) {
+  TimeOfYields time(std::chrono::milliseconds(3));
+  Progress progress({.spins_before_yield = 256, .yields_before_sleep = WaitPolicy::always}, &time);
+  Sleeper source(progress);
+  source.wait(1000);
+  EXPECT_EQ(progress.spins(), 2048);
+  time.time = {};
+  source.wait(1000);
+  EXPECT_EQ(time.time.count(), 0);
+  for (int i = 0; i < 100; ++i) source.wait(1);
+  EXPECT_EQ(progress.spins(), 256);
+}
+
 TEST(Progress, WaitsByTheTimeThatItIsGiven) {
-  Seconds time;
+  TimeOfYields time(std::chrono::seconds(1));
   Progress progress({.spins_before_yield = 0, .yields_before_sleep = 0}, &time);
   Sleeper source(progress);
   source.moves_at = 1'000'000;
   EXPECT_FALSE(progress.wait_until([] { return false; }, progress.now() + std::chrono::hours(1)));
-  EXPECT_EQ(time.yields, 3600);
+  EXPECT_EQ(time.time, std::chrono::hours(1));
   EXPECT_EQ(source.sleeps, 0);
   EXPECT_GT(time.longest.count(), 0);
 }

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -43,11 +44,13 @@ class TimeSource {
 struct WaitPolicy {
   static constexpr int always = std::numeric_limits<int>::max();
 
-  int spins_before_yield = 2000;   ///< polls without progress before each further one yields the core; 0: yields at
-                                   ///< once
+  int spins_before_yield = 250;    ///< polls without progress before each further one yields the core; 0: yields at
+                                   ///< once. So many take some microseconds, about as long as two switches of threads.
   int yields_before_sleep = 2000;  ///< number of yields before it sleeps
-  /// Whether a rank that spins without success spins less from then on, until spinning succeeds again. Ranks of two
-  /// nodes that are the same machine, such as namespaces or containers, find out in this way that they share its cores.
+  /// Whether a rank that spins without success spins less from then on, until spinning succeeds again, and hardly at
+  /// all once a yield has given its core to another thread for a moment. Ranks of two nodes that are the same machine,
+  /// such as namespaces or containers, find out in this way that they share its cores. Beside a thread that keeps the
+  /// core for long, a rank spins up to eight times as often.
   bool adaptive = true;
 };
 
@@ -172,9 +175,9 @@ class Progress {
   void leave();
   bool poll_sources();
   bool on_tick();
-  void yield();
+  Clock::duration yield();
   bool sleep(Clock::time_point until);
-  void adapt(bool in_vain);
+  void adapt(std::optional<Clock::duration> longest_yield);
   [[nodiscard]] bool idle() const;
 
   std::atomic<std::thread::id> owner_{};
