@@ -152,15 +152,17 @@ void Progress::adapt(std::optional<Clock::duration> longest_yield) {
   if (!policy_.adaptive) return;
   constexpr std::chrono::microseconds alone_on_its_core{1};
   constexpr std::chrono::microseconds kept_by_another{200};
-  constexpr int many_times = 8;
-  const int usual = policy_.spins_before_yield;
+  constexpr std::int64_t many_times = 8;
+  const std::int64_t usual = policy_.spins_before_yield;  // may be the largest int
+  std::int64_t spins = spins_;
   if (!longest_yield) {
-    spins_ = spins_ > usual ? spins_ - spins_ / 16 : std::min(usual, 2 * spins_ + 1);
+    spins = spins > usual ? spins - spins / 16 : std::min(usual, 2 * spins + 1);
   } else if (*longest_yield > kept_by_another) {
-    spins_ = many_times * usual;
+    spins = many_times * usual;
   } else {
-    spins_ /= *longest_yield > alone_on_its_core ? 16 : 2;
+    spins /= *longest_yield > alone_on_its_core ? 16 : 2;
   }
+  spins_ = static_cast<int>(std::min<std::int64_t>(spins, WaitPolicy::always));
 }
 
 void Progress::enter() {

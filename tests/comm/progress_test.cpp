@@ -181,6 +181,13 @@ TEST(Progress, HardlySpinsWhereAnotherThreadUsesItsCoreForMoments) {
   EXPECT_EQ(progress.spins(), 256);
 }
 
+TEST(Progress, GoesOnSpinningWhereItAlwaysSpins) {
+  Progress progress({.spins_before_yield = WaitPolicy::always});
+  Sleeper source(progress);
+  for (int i = 0; i < 2; ++i) source.wait(1);
+  EXPECT_EQ(progress.spins(), WaitPolicy::always);
+}
+
 TEST(Progress, SpinsForLongerBesideAThreadThatKeepsItsCore) {
   TimeOfYields time(std::chrono::milliseconds(3));
   Progress progress({.spins_before_yield = 256, .yields_before_sleep = WaitPolicy::always}, &time);
