@@ -76,7 +76,9 @@ struct Packs {
   template <typename Vector, typename U>
   LOCKSTEP_INLINE static void load_each(Vector (&values)[count], const U* from) {
     for (std::int64_t k = 0; k < count; ++k) {
-      for (std::int64_t i = 0; i < size; ++i) values[k][i] = from[lane_of(k, i)];
+      Vector value{};
+      for (std::int64_t i = 0; i < size; ++i) value[i] = from[lane_of(k, i)];
+      values[k] = value;
     }
   }
   LOCKSTEP_INLINE static void store_each(const Doubles (&values)[count], double* to) {
