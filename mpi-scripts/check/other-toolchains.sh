@@ -3,9 +3,9 @@
 # Builds with another compiler or MPI library and runs the tests.
 #   other-toolchains.sh [clang] [mpich] [openmpi5] [debian13] [without_pictures]    all where none is named
 # With mpich and openmpi5, tests of rooms that call no MPI are left out: the compiler is the usual one.
-# openmpi5 is the newest Open MPI from PyPI. debian13 is a whole system in build/debian13, with gcc 14, Open MPI 5 and oneDNN 3;
-# it needs root, is as large as 2 GB, and runs quick tests only. without_pictures hides the libraries that read pictures and their
-# annotations: lockstep builds, trains, and says what it lacks.
+# openmpi5 is the newest Open MPI from PyPI, which has no modules for Fortran. debian13 is a whole system in build/debian13, with gcc 14,
+# Open MPI 5 and oneDNN 3; it needs root, is as large as 2 GB, and runs quick tests only. without_pictures hides the libraries that read
+# pictures and their annotations: lockstep builds, trains, and says what it lacks.
 source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 source mpi-scripts/bench/mpi-venv.sh
 
