@@ -530,7 +530,7 @@ TEST(Step, ReducesAWeightBeforeTheGradientOfTheInputIsComputed) {
   classify(graph, data);
   RecordingStep step(graph);
   Trainee trainee(graph, 1, &step);
-  const Doubles images = wavy(2 * small_image_elements);
+  const Doubles images = wavy(2 * image_elements(graph));
   const std::vector<std::int32_t> labels = cycling_labels(2, 3);
   trainee.differentiate(images.data(), labels.data(), 2, step);
   const auto backward = std::ranges::find(step.all, "backward fc");
