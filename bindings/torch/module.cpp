@@ -56,7 +56,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     return static_cast<const Backend&>(*backend).allocations();
   });
   module.def(
-      "let_go", [] { lockstep::bindings::Service::instance().let_go(); }, py::call_guard<py::gil_scoped_release>());
+      "wait_until_idle", [] { lockstep::bindings::Service::instance().wait_until_idle(); },
+      py::call_guard<py::gil_scoped_release>());
   module.def("has_mpi", &lockstep::bindings::has_mpi);
   module.def("job_rank", [] {
     const lockstep::bindings::JobRank job = lockstep::bindings::job_rank();

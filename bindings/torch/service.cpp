@@ -66,7 +66,7 @@ void Service::drain(const std::shared_ptr<ServedGroup>& group) {
   last->wait(kNoTimeout);
 }
 
-void Service::let_go() {
+void Service::wait_until_idle() {
   constexpr std::chrono::seconds at_most{2};  // operations of groups that have failed may never end
   std::unique_lock lock(mutex_);
   rested_.wait_for(lock, at_most, [this] { return open_ == 0; });

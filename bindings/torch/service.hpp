@@ -66,7 +66,7 @@ class Service {
   void drain(const std::shared_ptr<ServedGroup>& group);
   /// Waits for at most 2 s until no thread holds an operation any more. A thread that released an object of Python's
   /// while the interpreter ends would end the process.
-  void let_go();
+  void wait_until_idle();
 
  private:
   struct Task {

@@ -145,7 +145,7 @@ def _end():
                 _failure.append(str(error))
                 print(f"lockstep: a group could not be closed: {error}", file=sys.stderr)
         module.abort(backend, f"rank {backend.rank()} ended: {_failure[0]}")
-    module.let_go()
+    module.wait_until_idle()
     if not _failure:
         module.finalize()
 
